@@ -1,0 +1,68 @@
+# The two commands of the README: `make farm` and `make test`. Each sets up what it needs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PYTEST_ARGS ?=
+
+.PHONY: farm test check fast bench soak clean
+.DELETE_ON_ERROR:
+
+## Set-up -------------------------------------------------------------------------------------------------------------
+
+# Debian splits the module venv from Python: installed here when we may, otherwise named.
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "gf-i2p needs Python 3.11 or newer; $(PYTHON) is older or missing. Try: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    echo "Installing Debian's python3-venv, without which Python makes no virtual environment."; \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq python3-venv >/dev/null; \
+	  else \
+	    echo "Python's venv module is not complete. On Debian or Ubuntu run: sudo apt-get install python3-venv"; exit 1; \
+	  fi; }
+	@echo "Creating the virtual environment in $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: $(BIN)/python pyproject.toml
+	@echo "Installing gf-i2p and what it needs to run"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[uvloop]'
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.run
+	@echo "Installing what the tests need"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[uvloop,test]'
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.test
+	@echo "Installing what the benchmark needs"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[uvloop,test,bench]'
+	@touch $@
+
+## Run ----------------------------------------------------------------------------------------------------------------
+
+farm: $(VENV)/.run
+	@$(BIN)/python -m integration.farm
+
+bench: $(VENV)/.bench
+	@$(BIN)/python -m integration.bench
+
+soak: $(VENV)/.test
+	@$(BIN)/python -m integration.crash --entries 10000 --kills 20
+
+## Test ---------------------------------------------------------------------------------------------------------------
+
+test: check fast
+
+check: $(VENV)/.test
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+fast: $(VENV)/.test
+	@$(BIN)/python -m pytest -n 2 --cov --cov-report= $(PYTEST_ARGS)
+	@echo "Branch coverage of wire/ and raft/ (at least 95 % is required):"
+	@$(BIN)/coverage report --include='gf_i2p/wire/*,gf_i2p/raft/*' --fail-under=95
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage .import_linter_cache

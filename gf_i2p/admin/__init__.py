@@ -1,0 +1,1 @@
+"""What an operator asks a running node, over its local socket."""

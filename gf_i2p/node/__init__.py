@@ -1,0 +1,1 @@
+"""The running node: drives the core with storage, transport and timers."""

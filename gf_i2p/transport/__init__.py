@@ -1,0 +1,1 @@
+"""Sockets: authenticated connections that carry requests and responses between servers and clients."""
