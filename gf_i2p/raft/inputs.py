@@ -1,0 +1,68 @@
+"""What can happen to the core: every `Core.step` takes exactly one of these, and the time."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from gf_i2p.raft.effects import Token
+from gf_i2p.wire.entries import Entry
+from gf_i2p.wire.messages import Request, Response
+
+
+class Tick(NamedTuple):
+    """Time has passed; due when `Core.deadline` is reached."""
+
+
+class Incoming(NamedTuple):
+    """A request arrived. It is answered by a reply with this token, or dropped."""
+
+    token: Token
+    request: Request
+
+
+class Answered(NamedTuple):
+    """The response to the request that was sent with this tag."""
+
+    peer: int
+    tag: int
+    response: Response
+
+
+class Failed(NamedTuple):
+    """The request with this tag will never be answered: the connection broke or there was none."""
+
+    peer: int
+    tag: int
+
+
+class Reachable(NamedTuple):
+    """A connection to this peer has come up."""
+
+    peer: int
+
+
+class Proposal(NamedTuple):
+    """Entries that one caller wants in the log, together and in order. Their terms are filled in by the leader."""
+
+    token: Token
+    entries: Sequence[Entry]
+
+
+class Propose(NamedTuple):
+    """Proposals that arrived together; taken in one step, they share one write and one round of messages."""
+
+    proposals: Sequence[Proposal]
+
+
+class Read(NamedTuple):
+    """A caller wants to read the state machine linearizably."""
+
+    token: Token
+
+
+class Stored(NamedTuple):
+    """Every write up to this number (the core's n-th is number n) is durable."""
+
+    number: int
+
+
+Input = Tick | Incoming | Answered | Failed | Reachable | Propose | Read | Stored
