@@ -1,0 +1,120 @@
+"""Log entries as they stand in a request: proposal 150, "Log Entries".
+
+An entry is a header of 13 bytes (term 8, value type 1, size 4; big-endian) and its value. The code here runs
+once for every entry of every request, so it does each check once and builds nothing that it throws away.
+"""
+
+import struct
+from collections.abc import Iterable
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from gf_i2p.wire.errors import LocalProtocolError, RemoteProtocolError
+from gf_i2p.wire.limits import MAX_ENTRIES, MAX_ENTRIES_BYTES, MAX_INTEGER, MAX_VALUE_BYTES
+
+
+class ValueType(IntEnum):
+    """What a log value holds: proposal 150, "Log Contents"."""
+
+    APPLICATION = 1
+    CONFIGURATION = 2
+    CLUSTER_SERVER = 3
+    LOG_PACK = 4
+    SNAPSHOT_SYNC_REQUEST = 5
+
+
+class Entry(NamedTuple):
+    """One log entry.
+
+    `term`: 0 to 2**63 - 1; 0 in the requests of clients, who know no term. `value`: the bytes of the value,
+    zero to `MAX_VALUE_BYTES` long (a LogPack or snapshot block may be larger); zero-length values are legal.
+    """
+
+    term: int
+    value_type: ValueType
+    value: bytes
+
+
+ENTRY_HEADER_BYTES: Final = 13
+
+# Terms are read as signed numbers: one above MAX_INTEGER then shows as a negative one, which costs one cheap
+# comparison.
+_HEADER: Final = struct.Struct(">qBI")
+_VALUE_TYPES: Final[dict[int, ValueType]] = {int(each): each for each in ValueType}
+# These carry other entries or a snapshot; what bounds them is the size of the request.
+_CARRIERS: Final = frozenset((ValueType.LOG_PACK, ValueType.SNAPSHOT_SYNC_REQUEST))
+
+
+def encode_entries(entries: Iterable[Entry]) -> bytes:
+    """Encode entries one after another.
+
+    Raises `LocalProtocolError` when a term, value type or size is out of range, or all together exceed
+    `MAX_ENTRIES` or `MAX_ENTRIES_BYTES`.
+    """
+    parts: list[bytes] = []
+    pack = _HEADER.pack
+    try:
+        for term, value_type, value in entries:
+            size = len(value)
+            if term < 0 or value_type not in _VALUE_TYPES or size > MAX_VALUE_BYTES:
+                fault = entry_fault(term, value_type, size)
+                if fault is not None:
+                    raise LocalProtocolError(fault)
+            parts.append(pack(term, value_type, size))
+            parts.append(value)
+    except struct.error:
+        raise LocalProtocolError(f"an entry's term is beyond {MAX_INTEGER}: {term}") from None
+    body = b"".join(parts)
+    if len(parts) > 2 * MAX_ENTRIES or len(body) > MAX_ENTRIES_BYTES:
+        raise LocalProtocolError(
+            f"{len(parts) // 2} entries of {len(body)} bytes do not fit into one request "
+            f"({MAX_ENTRIES} entries, {MAX_ENTRIES_BYTES} bytes)"
+        )
+    return body
+
+
+def decode_entries(data: bytes, start: int = 0, end: int | None = None) -> tuple[Entry, ...]:
+    """Decode the entries that fill `data[start:end]` exactly.
+
+    Raises `RemoteProtocolError` when an entry is cut short, its term is beyond 2**63 - 1, its value type is
+    outside 1 to 5, its value is larger than `MAX_VALUE_BYTES` (LogPack and SnapshotSyncRequest excepted), or
+    there are more than `MAX_ENTRIES`.
+    """
+    if end is None:
+        end = len(data)
+    entries: list[Entry] = []
+    append = entries.append
+    unpack = _HEADER.unpack_from
+    types = _VALUE_TYPES
+    new = tuple.__new__  # Entry(...) goes through a Python function that does just this
+    position = start
+    try:
+        for _ in range(MAX_ENTRIES):
+            if position == end:
+                break
+            term, number, size = unpack(data, position)
+            value_start = position + ENTRY_HEADER_BYTES
+            position = value_start + size
+            if position > end:
+                raise RemoteProtocolError("the log entries end inside an entry")
+            if term < 0 or number not in types or size > MAX_VALUE_BYTES:
+                fault = entry_fault(term, number, size)
+                if fault is not None:
+                    raise RemoteProtocolError(fault)
+            append(new(Entry, (term, types[number], data[value_start:position])))
+    except struct.error:
+        raise RemoteProtocolError("the log entries end inside an entry's header") from None
+    if position != end:
+        raise RemoteProtocolError(f"more than {MAX_ENTRIES} log entries in one request")
+    return tuple(entries)
+
+
+def entry_fault(term: int, value_type: int, size: int) -> str | None:
+    """Say what is wrong with an entry of this term, value type and value size in bytes; None: nothing."""
+    if not 0 <= term <= MAX_INTEGER:
+        return f"an entry's term is outside 0 to {MAX_INTEGER}: {term % 2**64}"
+    if value_type not in _VALUE_TYPES:
+        return f"a log value of type {value_type}; the types are 1 to 5"
+    if size > MAX_VALUE_BYTES and value_type not in _CARRIERS:
+        return f"a log value of {size} bytes; the limit is {MAX_VALUE_BYTES}"
+    return None

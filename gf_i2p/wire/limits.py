@@ -1,0 +1,69 @@
+"""Every number that bounds what a peer may send, checked before memory is allocated for it.
+
+Sizes are bytes, times seconds. A peer that goes beyond a size limit is disconnected, never cut short: a
+message that was silently shortened would be a different message.
+"""
+
+from typing import Final
+
+_KIB: Final = 1024
+_MIB: Final = 1024 * _KIB
+
+# --- Numbers ----------------------------------------------------------------------------------------------
+
+# Terms, log indexes and offsets. The proposal calls them unsigned, but JRaft reads them as Java's long and
+# SQLite stores signed 64-bit integers: the upper half cannot be held on either side.
+MAX_INTEGER: Final = 2**63 - 1
+
+# Server ids are four unsigned bytes. The highest one stands for "nobody" and is no server's.
+MAX_ID: Final = 2**32 - 1
+
+# --- Messages ---------------------------------------------------------------------------------------------
+
+# "Log entries size" of one request. A leader needs some hundred KiB per request to saturate a disk; 16 MiB
+# takes sixteen values of the largest size, and a few dozen such requests at once still fit into memory.
+MAX_ENTRIES_BYTES: Final = 16 * _MIB
+
+# Entries of one request or LogPack. An entry costs 13 bytes on the wire but over 100 in memory, so the byte
+# limit alone would let a peer make us hold ten times what it sent.
+MAX_ENTRIES: Final = 65_536
+
+# One value of the replicated log. A status record with its lease sets is about 10 KiB; etcd draws the line
+# for a request at 1.5 MiB.
+MAX_VALUE_BYTES: Final = _MIB
+
+# Servers of one Configuration. Every entry goes to every server and half of them must answer; beyond a dozen
+# that only costs. 64 is far beyond what makes sense.
+MAX_SERVERS: Final = 64
+
+# Host name of an endpoint: what RFC 1035 (2.3.4) allows, and more than any I2P name (67) or address needs.
+MAX_HOST_BYTES: Final = 253
+
+# Endpoint text: "tcp://", a host name, ":65535".
+MAX_ENDPOINT_BYTES: Final = 6 + MAX_HOST_BYTES + 6
+
+# A LogPack after gunzip. As much as a request: what is synchronised in one piece could be appended in one.
+MAX_LOG_PACK_BYTES: Final = 16 * _MIB
+
+# Data of one InstallSnapshot block. JRaft sends 4 KiB; a MiB hides the round trip through I2P tunnels.
+MAX_SNAPSHOT_BLOCK_BYTES: Final = _MIB
+
+# --- Connections ------------------------------------------------------------------------------------------
+
+# Head of an HTTP request or response, up to and with the blank line. Browsers send 1 KiB, proxies add some.
+MAX_HTTP_HEAD_BYTES: Final = 16 * _KIB
+
+# Header lines in that head: a browser behind two proxies sends about 25.
+MAX_HTTP_HEADERS: Final = 64
+
+# From accept() to the 101 answer, TLS included. On a LAN it takes milliseconds; who needs longer occupies a
+# slot of MAX_UNAUTHENTICATED. I2P tunnels need minutes and pass their own number.
+HANDSHAKE_SECONDS: Final = 10.0
+
+# Connections that have not authenticated yet, together. Each holds a TLS state and at most one HTTP head
+# (about 100 KiB), and a reconnecting farm of MAX_SERVERS with its clients fits.
+MAX_UNAUTHENTICATED: Final = 128
+
+# Requests of one connection that we have read and not answered; then we stop reading. One entry of 1 KiB each
+# keeps a disk busy at a few hundred; the memory bound is MAX_ENTRIES_BYTES for each connection's unread rest.
+MAX_REQUESTS_IN_FLIGHT: Final = 1024

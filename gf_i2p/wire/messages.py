@@ -1,0 +1,276 @@
+"""The 17 Raft messages: proposal 150, "Message Types", "Requests" and "Responses".
+
+A request is a header of 45 bytes and log entries; a response is 26 bytes. All numbers are big-endian.
+
+Shape rules of the proposal's table that hold on both sides (a peer that breaks one is disconnected):
+
+- RequestVote and LeaveCluster carry no entries.
+- ClientRequest carries Application entries only; none at all is legal, a client may so ask who leads.
+- AddServer carries one ClusterServer entry with id and endpoint, RemoveServer one with the id alone.
+- SyncLog carries one LogPack, JoinCluster one Configuration, InstallSnapshot one SnapshotSyncRequest.
+- AppendEntries may carry values of all five types: JRaft stores the odd ones in its log and replicates them.
+
+Tolerated: any id as source and destination, any number in a field that does not apply, any entry term. What
+a value holds is checked by whoever decodes it (`wire/values.py`), not here.
+
+A response's last byte must be 0 or 1. JRaft takes every other number for "not accepted"; we refuse it, since
+no implementation sends one and a refusal is a promise ("surely not committed") that garbage must not make.
+"""
+
+import struct
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+from gf_i2p.wire.entries import ENTRY_HEADER_BYTES, Entry, ValueType, decode_entries, encode_entries
+from gf_i2p.wire.errors import LocalProtocolError, RemoteProtocolError
+from gf_i2p.wire.limits import (
+    MAX_ENDPOINT_BYTES,
+    MAX_ENTRIES_BYTES,
+    MAX_ID,
+    MAX_INTEGER,
+    MAX_SERVERS,
+    MAX_SNAPSHOT_BLOCK_BYTES,
+)
+
+# The id that stands for no server: no vote, no known leader. JRaft's -1.
+NOBODY: Final = MAX_ID
+
+
+class MessageType(IntEnum):
+    """The message types, numbered as in the proposal's table."""
+
+    REQUEST_VOTE_REQUEST = 1
+    REQUEST_VOTE_RESPONSE = 2
+    APPEND_ENTRIES_REQUEST = 3
+    APPEND_ENTRIES_RESPONSE = 4
+    CLIENT_REQUEST = 5
+    ADD_SERVER_REQUEST = 6
+    ADD_SERVER_RESPONSE = 7
+    REMOVE_SERVER_REQUEST = 8
+    REMOVE_SERVER_RESPONSE = 9
+    SYNC_LOG_REQUEST = 10
+    SYNC_LOG_RESPONSE = 11
+    JOIN_CLUSTER_REQUEST = 12
+    JOIN_CLUSTER_RESPONSE = 13
+    LEAVE_CLUSTER_REQUEST = 14
+    LEAVE_CLUSTER_RESPONSE = 15
+    INSTALL_SNAPSHOT_REQUEST = 16
+    INSTALL_SNAPSHOT_RESPONSE = 17
+
+
+# Each request has exactly one type of response; JRaft exits on a wrong one.
+RESPONSE_TYPE: Final[dict[MessageType, MessageType]] = {
+    MessageType.REQUEST_VOTE_REQUEST: MessageType.REQUEST_VOTE_RESPONSE,
+    MessageType.APPEND_ENTRIES_REQUEST: MessageType.APPEND_ENTRIES_RESPONSE,
+    MessageType.CLIENT_REQUEST: MessageType.APPEND_ENTRIES_RESPONSE,
+    MessageType.ADD_SERVER_REQUEST: MessageType.ADD_SERVER_RESPONSE,
+    MessageType.REMOVE_SERVER_REQUEST: MessageType.REMOVE_SERVER_RESPONSE,
+    MessageType.SYNC_LOG_REQUEST: MessageType.SYNC_LOG_RESPONSE,
+    MessageType.JOIN_CLUSTER_REQUEST: MessageType.JOIN_CLUSTER_RESPONSE,
+    MessageType.LEAVE_CLUSTER_REQUEST: MessageType.LEAVE_CLUSTER_RESPONSE,
+    MessageType.INSTALL_SNAPSHOT_REQUEST: MessageType.INSTALL_SNAPSHOT_RESPONSE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request, whichever side sent it.
+
+    `source`, `destination`: server ids, 0 to 2**32 - 1. `term`: the sender's. `last_log_term` and
+    `last_log_index`: the entry that the request's entries follow (a candidate's last one in RequestVote), 0
+    for none. `commit_index`: the leader's. All four: 0 to 2**63 - 1, and 0 where they do not apply.
+    """
+
+    type: MessageType
+    source: int
+    destination: int
+    term: int
+    last_log_term: int
+    last_log_index: int
+    commit_index: int
+    entries: tuple[Entry, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """A response.
+
+    `source`: the responder. `destination`: the requestor, or in the responses 4, 7 and 9 the leader as far as
+    the responder knows, else `NOBODY`. `term`, `next_index`: 0 to 2**63 - 1; `next_index` is the next log
+    index that the responder wants (in InstallSnapshotResponse the next byte offset).
+    """
+
+    type: MessageType
+    source: int
+    destination: int
+    term: int
+    next_index: int
+    accepted: bool
+
+
+REQUEST_HEADER_BYTES: Final = 45
+RESPONSE_BYTES: Final = 26
+
+# Terms and indexes are read as signed numbers: one above MAX_INTEGER then shows as a negative one, and the
+# sign of all of them together is that of their bitwise "or".
+_REQUEST: Final = struct.Struct(">BIIqqqqI")
+_RESPONSE: Final = struct.Struct(">BIIqqB")
+
+_REQUEST_TYPES: Final[dict[int, MessageType]] = {int(each): each for each in RESPONSE_TYPE}
+_RESPONSE_TYPES: Final[dict[int, MessageType]] = {int(each): each for each in RESPONSE_TYPE.values()}
+
+# The requests that carry exactly one entry, and its type.
+_SINGLE: Final[dict[int, ValueType]] = {
+    MessageType.ADD_SERVER_REQUEST: ValueType.CLUSTER_SERVER,
+    MessageType.REMOVE_SERVER_REQUEST: ValueType.CLUSTER_SERVER,
+    MessageType.SYNC_LOG_REQUEST: ValueType.LOG_PACK,
+    MessageType.JOIN_CLUSTER_REQUEST: ValueType.CONFIGURATION,
+    MessageType.INSTALL_SNAPSHOT_REQUEST: ValueType.SNAPSHOT_SYNC_REQUEST,
+}
+
+# Smallest and largest "log entries size" by request type, so that a header alone tells what cannot be legal.
+_SERVER: Final = 4 + 4 + MAX_ENDPOINT_BYTES
+_CONFIGURATION: Final = 8 + 8 + MAX_SERVERS * _SERVER
+_SNAPSHOT_SYNC: Final = 8 + 8 + 4 + 8 + 4 + 1
+_BODY_BYTES: Final[dict[int, tuple[int, int]]] = {
+    MessageType.REQUEST_VOTE_REQUEST: (0, 0),
+    MessageType.APPEND_ENTRIES_REQUEST: (0, MAX_ENTRIES_BYTES),
+    MessageType.CLIENT_REQUEST: (0, MAX_ENTRIES_BYTES),
+    MessageType.ADD_SERVER_REQUEST: (ENTRY_HEADER_BYTES + 8, ENTRY_HEADER_BYTES + _SERVER),
+    MessageType.REMOVE_SERVER_REQUEST: (ENTRY_HEADER_BYTES + 4, ENTRY_HEADER_BYTES + 4),
+    MessageType.SYNC_LOG_REQUEST: (ENTRY_HEADER_BYTES, MAX_ENTRIES_BYTES),
+    MessageType.JOIN_CLUSTER_REQUEST: (ENTRY_HEADER_BYTES + 16, ENTRY_HEADER_BYTES + _CONFIGURATION),
+    MessageType.LEAVE_CLUSTER_REQUEST: (0, 0),
+    MessageType.INSTALL_SNAPSHOT_REQUEST: (
+        ENTRY_HEADER_BYTES + _SNAPSHOT_SYNC,
+        ENTRY_HEADER_BYTES + _SNAPSHOT_SYNC + _CONFIGURATION + MAX_SNAPSHOT_BLOCK_BYTES,
+    ),
+}
+
+
+def encode_request(request: Request) -> bytes:
+    """Encode a request.
+
+    Raises `LocalProtocolError` when a number is out of range, the entries break the shape rules of the
+    request's type, or they are too many or too large.
+    """
+    body = encode_entries(request.entries)
+    term, last_term = request.term, request.last_log_term
+    last_index, commit = request.last_log_index, request.commit_index
+    fault = request_fault(request.type, len(body), term | last_term | last_index | commit)
+    if fault is None:
+        fault = _entries_fault(request.type, request.entries)
+    if fault is not None:
+        raise LocalProtocolError(fault)
+    try:
+        header = _REQUEST.pack(
+            request.type, request.source, request.destination, term, last_term, last_index, commit, len(body)
+        )
+    except struct.error as error:
+        raise LocalProtocolError(f"a number of the request is out of range ({error}): {request}") from None
+    return header + body
+
+
+def encode_response(response: Response) -> bytes:
+    """Encode a response; raises `LocalProtocolError` when a number is out of range or its type is none's."""
+    fault = response_fault(response.type, response.term | response.next_index, response.accepted)
+    if fault is not None:
+        raise LocalProtocolError(fault)
+    try:
+        return _RESPONSE.pack(
+            response.type,
+            response.source,
+            response.destination,
+            response.term,
+            response.next_index,
+            response.accepted,
+        )
+    except struct.error as error:
+        raise LocalProtocolError(f"a number of the response is out of range ({error}): {response}") from None
+
+
+def decode_request(data: bytes) -> Request:
+    """Decode one whole request; raises `RemoteProtocolError` when `data` is anything else."""
+    if len(data) < REQUEST_HEADER_BYTES or request_end(data, 0) != len(data):
+        raise RemoteProtocolError(f"{len(data)} bytes are not one whole request")
+    return read_request(data, 0)
+
+
+def decode_response(data: bytes) -> Response:
+    """Decode one whole response; raises `RemoteProtocolError` when `data` is anything else."""
+    if len(data) != RESPONSE_BYTES:
+        raise RemoteProtocolError(f"{len(data)} bytes are not one response of {RESPONSE_BYTES}")
+    return read_response(data, 0)
+
+
+def request_end(data: bytes, start: int) -> int:
+    """Say where the request ends whose whole header stands at `start`; its entries need not be there yet.
+
+    Raises `RemoteProtocolError` when the header alone shows that the request is not legal.
+    """
+    number, _, _, term, last_term, last_index, commit, size = _REQUEST.unpack_from(data, start)
+    fault = request_fault(number, size, term | last_term | last_index | commit)
+    if fault is not None:
+        raise RemoteProtocolError(fault)
+    return start + REQUEST_HEADER_BYTES + int(size)
+
+
+def read_request(data: bytes, start: int) -> Request:
+    """Decode the request at `start`, whose header `request_end` has checked and which is there as a whole."""
+    number, source, destination, term, last_term, last_index, commit, size = _REQUEST.unpack_from(data, start)
+    entries: tuple[Entry, ...] = ()
+    if size:
+        body = start + REQUEST_HEADER_BYTES
+        entries = decode_entries(data, body, body + size)
+        fault = _entries_fault(number, entries)
+        if fault is not None:
+            raise RemoteProtocolError(fault)
+    return Request(_REQUEST_TYPES[number], source, destination, term, last_term, last_index, commit, entries)
+
+
+def read_response(data: bytes, start: int) -> Response:
+    """Decode the response whose 26 bytes stand at `start`; raises `RemoteProtocolError` when not legal."""
+    number, source, destination, term, next_index, accepted = _RESPONSE.unpack_from(data, start)
+    fault = response_fault(number, term | next_index, accepted)
+    if fault is not None:
+        raise RemoteProtocolError(fault)
+    return Response(_RESPONSE_TYPES[number], source, destination, term, next_index, accepted == 1)
+
+
+def request_fault(number: int, size: int, numbers: int) -> str | None:
+    """Say what is wrong with a header: its type, its entries' bytes, the "or" of its terms and indexes."""
+    bounds = _BODY_BYTES.get(number)
+    if bounds is None:
+        return f"a message of type {number} where a request is due"
+    if numbers < 0:
+        return f"a request's term or index is outside 0 to {MAX_INTEGER}"
+    if not bounds[0] <= size <= bounds[1]:
+        name = _REQUEST_TYPES[number].name
+        return f"{name} with {size} bytes of entries; {bounds[0]} to {bounds[1]} are legal"
+    return None
+
+
+def response_fault(number: int, numbers: int, accepted: int) -> str | None:
+    """Say what is wrong with a response: its type, the "or" of term and next index, its accepted byte."""
+    if number not in _RESPONSE_TYPES:
+        return f"a message of type {number} where a response is due"
+    if numbers < 0:
+        return f"a response's term or next index is outside 0 to {MAX_INTEGER}"
+    if accepted not in {0, 1}:
+        return f"a response's accepted byte is {accepted}; 0 and 1 are legal"
+    return None
+
+
+def _entries_fault(number: int, entries: tuple[Entry, ...]) -> str | None:
+    """Say which shape rule of the request's type the entries break."""
+    if number == MessageType.CLIENT_REQUEST:
+        for entry in entries:
+            if entry[1] is not ValueType.APPLICATION:
+                return f"CLIENT_REQUEST with a value of type {int(entry[1])}; only Application (1) is legal"
+        return None
+    single = _SINGLE.get(number)
+    if single is not None and (len(entries) != 1 or entries[0].value_type != single):
+        name = _REQUEST_TYPES[number].name
+        return f"{name} must carry one {single.name} entry and nothing else"
+    return None
