@@ -56,6 +56,30 @@ MAX_HTTP_HEAD_BYTES: Final = 16 * _KIB
 # Header lines in that head: a browser behind two proxies sends about 25.
 MAX_HTTP_HEADERS: Final = 64
 
+# CRs before the LF that ends a header line. One belongs there, i2pd's HTTP proxy adds one (i2p-facts 6.1).
+MAX_LINE_END_CRS: Final = 2
+
+# 1xx answers that a client skips before the one it waits for; a proxy may send a 100 or a 103.
+MAX_INTERIM_RESPONSES: Final = 4
+
+# Name of a cluster or a user: it stands in paths, headers, log lines and file names.
+MAX_NAME_BYTES: Final = 64
+
+# Parameters of all challenges in one WWW-Authenticate header, or of one Authorization: Digest defines 13.
+MAX_AUTH_PARAMETERS: Final = 32
+
+# One such parameter. The longest are a nonce and an absolute URI, far below; what a server sends as nonce we
+# send back, so this also bounds our own next head.
+MAX_AUTH_VALUE_BYTES: Final = 1024
+
+# Nonces of one cluster whose nonce counts are remembered, 300 bytes each. Only who knows a password makes us
+# remember one. Beyond it the oldest go stale early, which costs their owners one more request.
+MAX_NONCES: Final = 4096
+
+# Nonce counts below the highest one seen that may still come: connections dialled side by side overtake each
+# other. A later one is answered with stale=true.
+NONCE_COUNT_WINDOW: Final = 256
+
 # From accept() to the 101 answer, TLS included. On a LAN it takes milliseconds; who needs longer occupies a
 # slot of MAX_UNAUTHENTICATED. I2P tunnels need minutes and pass their own number.
 HANDSHAKE_SECONDS: Final = 10.0
