@@ -63,7 +63,7 @@ def encode_entries(entries: Iterable[Entry]) -> bytes:
             parts.append(pack(term, value_type, size))
             parts.append(value)
     except struct.error:
-        raise LocalProtocolError(f"an entry's term is beyond {MAX_INTEGER}: {term}") from None
+        raise LocalProtocolError(f"an entry's term is outside 0 to {MAX_INTEGER}: {term}") from None
     body = b"".join(parts)
     if len(parts) > 2 * MAX_ENTRIES or len(body) > MAX_ENTRIES_BYTES:
         raise LocalProtocolError(
@@ -112,7 +112,7 @@ def decode_entries(data: bytes, start: int = 0, end: int | None = None) -> tuple
 def entry_fault(term: int, value_type: int, size: int) -> str | None:
     """Say what is wrong with an entry of this term, value type and value size in bytes; None: nothing."""
     if not 0 <= term <= MAX_INTEGER:
-        return f"an entry's term is outside 0 to {MAX_INTEGER}: {term % 2**64}"
+        return f"an entry's term is outside 0 to {MAX_INTEGER}: {term}"
     if value_type not in _VALUE_TYPES:
         return f"a log value of type {value_type}; the types are 1 to 5"
     if size > MAX_VALUE_BYTES and value_type not in _CARRIERS:

@@ -120,6 +120,10 @@ _RESPONSE: Final = struct.Struct(">BIIqqB")
 _REQUEST_TYPES: Final[dict[int, MessageType]] = {int(each): each for each in RESPONSE_TYPE}
 _RESPONSE_TYPES: Final[dict[int, MessageType]] = {int(each): each for each in RESPONSE_TYPE.values()}
 
+# Naming a member of an Enum is a look-up that costs as much as decoding a field: done once for the busy path.
+_CLIENT_REQUEST: Final = MessageType.CLIENT_REQUEST
+_APPLICATION: Final = ValueType.APPLICATION
+
 # The requests that carry exactly one entry, and its type.
 _SINGLE: Final[dict[int, ValueType]] = {
     MessageType.ADD_SERVER_REQUEST: ValueType.CLUSTER_SERVER,
@@ -131,7 +135,8 @@ _SINGLE: Final[dict[int, ValueType]] = {
 
 # Smallest and largest "log entries size" by request type, so that a header alone tells what cannot be legal.
 _SERVER: Final = 4 + 4 + MAX_ENDPOINT_BYTES
-_CONFIGURATION: Final = 8 + 8 + MAX_SERVERS * _SERVER
+_NO_SERVERS: Final = 8 + 8
+_CONFIGURATION: Final = _NO_SERVERS + MAX_SERVERS * _SERVER
 _SNAPSHOT_SYNC: Final = 8 + 8 + 4 + 8 + 4 + 1
 _BODY_BYTES: Final[dict[int, tuple[int, int]]] = {
     MessageType.REQUEST_VOTE_REQUEST: (0, 0),
@@ -140,10 +145,10 @@ _BODY_BYTES: Final[dict[int, tuple[int, int]]] = {
     MessageType.ADD_SERVER_REQUEST: (ENTRY_HEADER_BYTES + 8, ENTRY_HEADER_BYTES + _SERVER),
     MessageType.REMOVE_SERVER_REQUEST: (ENTRY_HEADER_BYTES + 4, ENTRY_HEADER_BYTES + 4),
     MessageType.SYNC_LOG_REQUEST: (ENTRY_HEADER_BYTES, MAX_ENTRIES_BYTES),
-    MessageType.JOIN_CLUSTER_REQUEST: (ENTRY_HEADER_BYTES + 16, ENTRY_HEADER_BYTES + _CONFIGURATION),
+    MessageType.JOIN_CLUSTER_REQUEST: (ENTRY_HEADER_BYTES + _NO_SERVERS, ENTRY_HEADER_BYTES + _CONFIGURATION),
     MessageType.LEAVE_CLUSTER_REQUEST: (0, 0),
     MessageType.INSTALL_SNAPSHOT_REQUEST: (
-        ENTRY_HEADER_BYTES + _SNAPSHOT_SYNC,
+        ENTRY_HEADER_BYTES + _SNAPSHOT_SYNC + _NO_SERVERS,
         ENTRY_HEADER_BYTES + _SNAPSHOT_SYNC + _CONFIGURATION + MAX_SNAPSHOT_BLOCK_BYTES,
     ),
 }
@@ -156,25 +161,26 @@ def encode_request(request: Request) -> bytes:
     request's type, or they are too many or too large.
     """
     body = encode_entries(request.entries)
+    size = len(body)
     term, last_term = request.term, request.last_log_term
     last_index, commit = request.last_log_index, request.commit_index
-    fault = request_fault(request.type, len(body), term | last_term | last_index | commit)
-    if fault is None:
+    fault = _header_fault(request.type, size, term | last_term | last_index | commit)
+    if fault is None and size:
         fault = _entries_fault(request.type, request.entries)
     if fault is not None:
         raise LocalProtocolError(fault)
     try:
         header = _REQUEST.pack(
-            request.type, request.source, request.destination, term, last_term, last_index, commit, len(body)
+            request.type, request.source, request.destination, term, last_term, last_index, commit, size
         )
     except struct.error as error:
-        raise LocalProtocolError(f"a number of the request is out of range ({error}): {request}") from None
+        raise LocalProtocolError(f"a number of the request's header is out of range: {error}") from None
     return header + body
 
 
 def encode_response(response: Response) -> bytes:
     """Encode a response; raises `LocalProtocolError` when a number is out of range or its type is none's."""
-    fault = response_fault(response.type, response.term | response.next_index, response.accepted)
+    fault = _response_fault(response.type, response.term | response.next_index, response.accepted)
     if fault is not None:
         raise LocalProtocolError(fault)
     try:
@@ -187,62 +193,77 @@ def encode_response(response: Response) -> bytes:
             response.accepted,
         )
     except struct.error as error:
-        raise LocalProtocolError(f"a number of the response is out of range ({error}): {response}") from None
+        raise LocalProtocolError(f"a number of the response is out of range: {error}") from None
 
 
 def decode_request(data: bytes) -> Request:
     """Decode one whole request; raises `RemoteProtocolError` when `data` is anything else."""
-    if len(data) < REQUEST_HEADER_BYTES or request_end(data, 0) != len(data):
-        raise RemoteProtocolError(f"{len(data)} bytes are not one whole request")
-    return read_request(data, 0)
+    request, end = read_request(data, 0)
+    if request is None or end != len(data):
+        raise RemoteProtocolError(f"{len(data)} bytes where one request of {end} or more is due")
+    return request
 
 
 def decode_response(data: bytes) -> Response:
     """Decode one whole response; raises `RemoteProtocolError` when `data` is anything else."""
-    if len(data) != RESPONSE_BYTES:
-        raise RemoteProtocolError(f"{len(data)} bytes are not one response of {RESPONSE_BYTES}")
-    return read_response(data, 0)
+    response, end = read_response(data, 0)
+    if response is None or end != len(data):
+        raise RemoteProtocolError(f"{len(data)} bytes where one response of {end} is due")
+    return response
 
 
-def request_end(data: bytes, start: int) -> int:
-    """Say where the request ends whose whole header stands at `start`; its entries need not be there yet.
+def read_request(data: bytes, start: int) -> tuple[Request | None, int]:
+    """Decode the request that begins at `start`, if it is there as a whole.
 
-    Raises `RemoteProtocolError` when the header alone shows that the request is not legal.
+    Returns the request and the position of its end; or None and the position up to which data must be there
+    before it is worth trying again. Raises `RemoteProtocolError` as soon as what is there shows that the
+    request is not legal: at the first byte, at the header, or at the entries.
     """
-    number, _, _, term, last_term, last_index, commit, size = _REQUEST.unpack_from(data, start)
-    fault = request_fault(number, size, term | last_term | last_index | commit)
+    body = start + REQUEST_HEADER_BYTES
+    if body > len(data):
+        if start < len(data) and data[start] not in _REQUEST_TYPES:
+            raise RemoteProtocolError(_type_fault(data[start], "request"))
+        return None, body
+    number, source, destination, term, last_term, last_index, commit, size = _REQUEST.unpack_from(data, start)
+    fault = _header_fault(number, size, term | last_term | last_index | commit)
     if fault is not None:
         raise RemoteProtocolError(fault)
-    return start + REQUEST_HEADER_BYTES + int(size)
-
-
-def read_request(data: bytes, start: int) -> Request:
-    """Decode the request at `start`, whose header `request_end` has checked and which is there as a whole."""
-    number, source, destination, term, last_term, last_index, commit, size = _REQUEST.unpack_from(data, start)
+    end = body + size
+    if end > len(data):
+        return None, end
     entries: tuple[Entry, ...] = ()
     if size:
-        body = start + REQUEST_HEADER_BYTES
-        entries = decode_entries(data, body, body + size)
+        entries = decode_entries(data, body, end)
         fault = _entries_fault(number, entries)
         if fault is not None:
             raise RemoteProtocolError(fault)
-    return Request(_REQUEST_TYPES[number], source, destination, term, last_term, last_index, commit, entries)
+    request_type = _REQUEST_TYPES[number]
+    return Request(request_type, source, destination, term, last_term, last_index, commit, entries), end
 
 
-def read_response(data: bytes, start: int) -> Response:
-    """Decode the response whose 26 bytes stand at `start`; raises `RemoteProtocolError` when not legal."""
+def read_response(data: bytes, start: int) -> tuple[Response | None, int]:
+    """Decode the response that begins at `start`, if it is there as a whole: like `read_request`."""
+    end = start + RESPONSE_BYTES
+    if end > len(data):
+        if start < len(data) and data[start] not in _RESPONSE_TYPES:
+            raise RemoteProtocolError(_type_fault(data[start], "response"))
+        return None, end
     number, source, destination, term, next_index, accepted = _RESPONSE.unpack_from(data, start)
-    fault = response_fault(number, term | next_index, accepted)
+    fault = _response_fault(number, term | next_index, accepted)
     if fault is not None:
         raise RemoteProtocolError(fault)
-    return Response(_RESPONSE_TYPES[number], source, destination, term, next_index, accepted == 1)
+    return Response(_RESPONSE_TYPES[number], source, destination, term, next_index, accepted == 1), end
 
 
-def request_fault(number: int, size: int, numbers: int) -> str | None:
-    """Say what is wrong with a header: its type, its entries' bytes, the "or" of its terms and indexes."""
+def _type_fault(number: int, due: str) -> str:
+    return f"a message of type {number} where a {due} is due"
+
+
+def _header_fault(number: int, size: int, numbers: int) -> str | None:
+    """Check a request's type, the size of its entries in bytes, and the "or" of its terms and indexes."""
     bounds = _BODY_BYTES.get(number)
     if bounds is None:
-        return f"a message of type {number} where a request is due"
+        return _type_fault(number, "request")
     if numbers < 0:
         return f"a request's term or index is outside 0 to {MAX_INTEGER}"
     if not bounds[0] <= size <= bounds[1]:
@@ -251,10 +272,10 @@ def request_fault(number: int, size: int, numbers: int) -> str | None:
     return None
 
 
-def response_fault(number: int, numbers: int, accepted: int) -> str | None:
-    """Say what is wrong with a response: its type, the "or" of term and next index, its accepted byte."""
+def _response_fault(number: int, numbers: int, accepted: int) -> str | None:
+    """Check a response's type, the "or" of its term and next index, and its accepted byte."""
     if number not in _RESPONSE_TYPES:
-        return f"a message of type {number} where a response is due"
+        return _type_fault(number, "response")
     if numbers < 0:
         return f"a response's term or next index is outside 0 to {MAX_INTEGER}"
     if accepted not in {0, 1}:
@@ -263,14 +284,13 @@ def response_fault(number: int, numbers: int, accepted: int) -> str | None:
 
 
 def _entries_fault(number: int, entries: tuple[Entry, ...]) -> str | None:
-    """Say which shape rule of the request's type the entries break."""
-    if number == MessageType.CLIENT_REQUEST:
+    """Check the shape rules of the request's type, sizes apart."""
+    if number == _CLIENT_REQUEST:
         for entry in entries:
-            if entry[1] is not ValueType.APPLICATION:
-                return f"CLIENT_REQUEST with a value of type {int(entry[1])}; only Application (1) is legal"
+            if entry.value_type != _APPLICATION:
+                return f"CLIENT_REQUEST with a value of type {int(entry.value_type)}; it must be Application"
         return None
     single = _SINGLE.get(number)
     if single is not None and (len(entries) != 1 or entries[0].value_type != single):
-        name = _REQUEST_TYPES[number].name
-        return f"{name} must carry one {single.name} entry and nothing else"
+        return f"{_REQUEST_TYPES[number].name} must carry one {single.name} entry and nothing else"
     return None

@@ -1,0 +1,77 @@
+"""Where a server is reached: the text "tcp://host:port" of proposal 150, "ClusterServer".
+
+The host decides how it is dialled, so it is checked strictly: nothing that a resolver could read in another
+way than we do gets through. `.i2p` in particular is never seen by DNS.
+"""
+
+import re
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address
+from typing import Final, Self
+
+from gf_i2p.wire.errors import EndpointError
+from gf_i2p.wire.limits import MAX_HOST_BYTES
+
+_EXPECTED: Final = "expected tcp://host:port, an IPv6 address in brackets"
+_SCHEME: Final = "tcp://"
+_LABEL: Final = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
+# A last label of this form makes resolvers read the whole name as an IPv4 address, in odd notations too.
+_NUMERIC: Final = re.compile(r"[0-9]+|0[xX][0-9A-Fa-f]*")
+_PORT: Final = re.compile(r"[1-9][0-9]{0,4}")
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A host and a TCP port.
+
+    `host`: a host name without trailing dot (ASCII, at most 253 bytes), an IPv4 address, or an IPv6 address
+    without brackets and scope. `port`: 1 to 65,535. The texts are kept as they were written: "A.example" and
+    "a.example" are different values. Raises `EndpointError` on anything else.
+    """
+
+    host: str
+    port: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.port <= 65_535:
+            raise EndpointError(f"{self.port} is no port: 1 to 65535 are")
+        if not _is_host(self.host):
+            raise EndpointError(f"{self.host[:80]!r} is no host name and no address; {_EXPECTED}")
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read "tcp://host:port"; `str()` of the result gives back the same text."""
+        host, colon, port = text.removeprefix(_SCHEME).rpartition(":")
+        bracketed = host.startswith("[") and host.endswith("]")
+        if bracketed:
+            host = host[1:-1]
+        if not text.startswith(_SCHEME) or not colon or not _PORT.fullmatch(port) or bracketed != (":" in host):
+            raise EndpointError(f"{text[:100]!r} is no endpoint; {_EXPECTED}, the port 1 to 65535")
+        return cls(host, int(port))
+
+    def __str__(self) -> str:
+        return f"{_SCHEME}[{self.host}]:{self.port}" if ":" in self.host else f"{_SCHEME}{self.host}:{self.port}"
+
+    @property
+    def is_i2p(self) -> bool:
+        """Whether it lies inside I2P: such a host is neither resolved nor dialled in any other way."""
+        return self.host.lower().endswith(".i2p")
+
+
+def _is_host(host: str) -> bool:
+    if len(host) > MAX_HOST_BYTES:
+        return False
+    if ":" in host:
+        return "%" not in host and _is_address(host, IPv6Address)
+    labels = host.split(".")
+    if _NUMERIC.fullmatch(labels[-1]):
+        return _is_address(host, IPv4Address)
+    return all(_LABEL.fullmatch(label) for label in labels)
+
+
+def _is_address(host: str, kind: type[IPv4Address | IPv6Address]) -> bool:
+    try:
+        kind(host)
+    except ValueError:
+        return False
+    return True
