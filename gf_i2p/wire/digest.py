@@ -1,0 +1,373 @@
+"""HTTP Digest authentication, both sides (RFC 2617 for MD5, RFC 7616 for SHA-256), `qop=auth` only.
+
+The server offers SHA-256 first and MD5 second, with one nonce for both: `requests` reads the two headers as one.
+Not spoken: Basic, `auth-int`, the `-sess` algorithms, `userhash`, and RFC 2069, which has no nonce count. The
+character set is UTF-8 and passwords are normalised to NFC (RFC 7616, 4); user names are plain ASCII.
+
+What a stranger can learn or cost:
+
+- An unknown user and a wrong password are answered with the same bytes after the same computations.
+- A refused request costs one digest over at most one head (16 KiB) and a few HMACs, and no memory.
+- `stale=true` is said only to who has computed a right digest. A count that was used before gets it, too: a
+  client whose connections overtook each other comes back with a new nonce, and a replayer has none.
+
+Nonces live two hours by default and never less than one, the time for which the proposal ("Caching") wants
+credentials cached; the client, too, keeps a challenge for two hours.
+
+Header values are `str` of one character to a byte (Latin-1), see `http_auth`.
+"""
+
+import hashlib
+import hmac
+import re
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, Self
+
+from gf_i2p.wire.errors import RemoteProtocolError
+from gf_i2p.wire.http_auth import parse_schemes, quote
+from gf_i2p.wire.http_head import path_of
+from gf_i2p.wire.names import check_name
+from gf_i2p.wire.nonces import KEY_BYTES, Nonces
+
+MIN_NONCE_SECONDS: Final = 3600.0
+NONCE_SECONDS: Final = 7200.0
+
+_MAX_COUNT: Final = 0xFFFF_FFFF
+_COUNT = re.compile(r"[0-9A-Fa-f]{8}", re.ASCII)
+_CNONCE_BYTES: Final = 16
+
+
+class Algorithm(StrEnum):
+    """The hash functions, by their names on the wire."""
+
+    MD5 = "MD5"
+    SHA_256 = "SHA-256"
+
+    def hex(self, data: bytes) -> str:
+        """Return the hash of `data` as lower-case hexadecimal."""
+        if self is Algorithm.MD5:
+            return hashlib.md5(data, usedforsecurity=False).hexdigest()
+        return hashlib.sha256(data).hexdigest()
+
+
+_STRONGEST_FIRST: Final = (Algorithm.SHA_256, Algorithm.MD5)
+_HEX = {
+    Algorithm.MD5: re.compile(r"[0-9A-Fa-f]{32}", re.ASCII),
+    Algorithm.SHA_256: re.compile(r"[0-9A-Fa-f]{64}", re.ASCII),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """What a server stores of one user of one realm: HA1 of RFC 7616, 3.4.2 by both hashes, hexadecimal.
+
+    As good as the password within the realm, so keep it as secret; `repr` hides it.
+
+    Raises:
+        ValueError: a value is not the hexadecimal form of a hash of its kind.
+    """
+
+    md5: str = field(repr=False)
+    sha256: str = field(repr=False)
+
+    def __post_init__(self) -> None:
+        for algorithm in Algorithm:
+            if _HEX[algorithm].fullmatch(self.of(algorithm)) is None:
+                raise ValueError(f"a stored {algorithm} secret is damaged: set this user's password anew")
+
+    @classmethod
+    def derive(cls, user: str, realm: str, password: str) -> Self:
+        """Compute the secret of a password.
+
+        Raises:
+            ValueError: `user` is no name (see `names`), or the password is empty or not encodable as UTF-8.
+        """
+        check_name("user name", user)
+        if not password:
+            raise ValueError(f"the password of {user} is empty: set one")
+        a1 = f"{user}:{realm}:{unicodedata.normalize('NFC', password)}".encode()
+        return cls(md5=Algorithm.MD5.hex(a1), sha256=Algorithm.SHA_256.hex(a1))
+
+    def of(self, algorithm: Algorithm) -> str:
+        """Return HA1 by one of the hashes."""
+        return self.md5 if algorithm is Algorithm.MD5 else self.sha256
+
+
+def digest_response(
+    algorithm: Algorithm, ha1: str, *, nonce: str, count: str, cnonce: str, method: str, uri: str
+) -> str:
+    """Compute the `response` parameter for `qop=auth` (RFC 7616, 3.4.1), in lower-case hexadecimal.
+
+    `count` is the nonce count as it stands on the wire; all texts are Latin-1 images of bytes.
+
+    Raises:
+        UnicodeEncodeError: a text is no such image.
+    """
+    ha2 = algorithm.hex(f"{method}:{uri}".encode("latin-1"))
+    return algorithm.hex(f"{ha1}:{nonce}:{count}:{cnonce}:auth:{ha2}".encode("latin-1"))
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """The request comes from somebody who knows this user's password."""
+
+    user: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The request gets a 401; `stale` if only its nonce or nonce count was bad."""
+
+    stale: bool
+
+
+_REFUSED: Final = Refused(stale=False)
+
+
+class Authenticator:
+    """The server's side, one per cluster: makes challenges and verifies Authorization headers.
+
+    Args:
+        realm: the cluster's name.
+        secrets: the users who may come in.
+        key: 32 random bytes, new in each process (see `nonces`).
+        nonce_seconds: how long a nonce lives, at least 3,600.
+
+    Raises:
+        ValueError: an argument is out of these ranges.
+    """
+
+    def __init__(
+        self, realm: str, secrets: Mapping[str, Secret], *, key: bytes, nonce_seconds: float = NONCE_SECONDS
+    ) -> None:
+        if len(key) != KEY_BYTES:
+            raise ValueError(f"the nonce key must be {KEY_BYTES} random bytes, not {len(key)}")
+        if nonce_seconds < MIN_NONCE_SECONDS:
+            raise ValueError(
+                f"nonces must live at least {MIN_NONCE_SECONDS:.0f} seconds (proposal 150, Caching), not "
+                f"{nonce_seconds:g}"
+            )
+        self._realm = check_name("cluster name", realm)
+        self._secrets = dict(secrets)
+        self._nonces = Nonces(realm, key=key, seconds=nonce_seconds)
+        # Nobody can compute a digest that matches this one, but we compute as much to compare with it.
+        self._nobody = Secret(
+            md5=hmac.digest(key, b"nobody", "sha256")[:16].hex(),
+            sha256=hmac.digest(key, b"nobody", "sha256").hex(),
+        )
+
+    def replace(self, secrets: Mapping[str, Secret]) -> None:
+        """Use these users from now on; nonces stay good, so nobody who is still known has to come twice."""
+        self._secrets = dict(secrets)
+
+    def challenge(self, now: float, entropy: Callable[[int], bytes], *, stale: bool = False) -> list[str]:
+        """Return the values of the WWW-Authenticate headers of a 401, strongest first (RFC 7616, 3.3)."""
+        nonce = self._nonces.issue(now, entropy)
+        tail = ", stale=true" if stale else ""
+        return [
+            f'Digest realm={quote(self._realm)}, qop="auth", algorithm={algorithm}, nonce="{nonce}", '
+            f"charset=UTF-8{tail}"
+            for algorithm in _STRONGEST_FIRST
+        ]
+
+    def verify(self, header: str, method: str, uri: str, now: float) -> Verified | Refused:
+        """Judge an Authorization header's value.
+
+        Args:
+            header: the value, of any content and length up to one HTTP head.
+            method: the request's method.
+            uri: the request target, in the path or the absolute form; the header's may be in the other one.
+            now: monotonic seconds.
+        """
+        answer = _Answer.parse(header)
+        if answer is None or answer.realm != self._realm or path_of(answer.uri) != path_of(uri):
+            return _REFUSED
+        fresh = self._nonces.is_fresh(answer.nonce, now)
+        secret = self._secrets.get(answer.user)
+        expected = digest_response(
+            answer.algorithm,
+            (secret or self._nobody).of(answer.algorithm),
+            nonce=answer.nonce,
+            count=answer.count,
+            cnonce=answer.cnonce,
+            method=method,
+            uri=answer.uri,
+        )
+        right = hmac.compare_digest(expected, answer.response)
+        if not right or secret is None:
+            return _REFUSED
+        if not fresh or not self._nonces.spend(answer.nonce, int(answer.count, 16), now):
+            return Refused(stale=True)
+        return Verified(answer.user)
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """An Authorization header of the only form we take (RFC 7616, 3.4)."""
+
+    user: str
+    realm: str
+    nonce: str
+    uri: str
+    algorithm: Algorithm
+    response: str
+    count: str
+    cnonce: str
+
+    @classmethod
+    def parse(cls, header: str) -> Self | None:
+        try:
+            header.encode("latin-1")
+            (scheme,) = parse_schemes(header)
+            given = scheme.parameters
+            if scheme.name != "digest" or given.get("userhash", "false").lower() != "false":
+                return None
+            answer = cls(
+                user=given["username"],
+                realm=given["realm"],
+                nonce=given["nonce"],
+                uri=given["uri"],
+                algorithm=Algorithm(given.get("algorithm", "MD5").upper()),
+                response=given["response"].lower(),
+                count=given["nc"],
+                cnonce=given["cnonce"],
+            )
+        except (RemoteProtocolError, KeyError, ValueError):
+            return None
+        well_formed = (
+            given.get("qop", "").lower() == "auth"
+            and _COUNT.fullmatch(answer.count)
+            and int(answer.count, 16) > 0
+            and _HEX[answer.algorithm].fullmatch(answer.response)
+        )
+        return answer if well_formed else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Challenge:
+    """A WWW-Authenticate challenge that we can answer (RFC 7616, 3.3)."""
+
+    realm: str
+    nonce: str
+    algorithm: Algorithm
+    opaque: str | None
+    stale: bool
+
+    @classmethod
+    def read(cls, given: Mapping[str, str]) -> Self | None:
+        offered = {word.strip().lower() for word in given.get("qop", "").split(",")}
+        try:
+            given["realm"].encode("latin-1").decode("utf-8")
+            challenge = cls(
+                realm=given["realm"],
+                nonce=given["nonce"],
+                algorithm=Algorithm(given.get("algorithm", "MD5").upper()),
+                opaque=given.get("opaque"),
+                stale=given.get("stale", "").lower() == "true",
+            )
+        except (KeyError, ValueError):
+            return None
+        return challenge if "auth" in offered and challenge.nonce else None
+
+
+class Credentials:
+    """The client's side, one per peer, to be kept as long as the process lives.
+
+    Remembers the peer's last challenge for two hours, so that a reconnect needs one request, and the best
+    algorithm that it ever offered, so that nobody on the way can talk us into a weaker one.
+
+    Raises:
+        ValueError: see `Secret.derive`.
+    """
+
+    def __init__(self, user: str, password: str) -> None:
+        Secret.derive(user, "", password)  # says at once what is wrong with them
+        self.user: Final = user
+        self._password = password
+        self._challenge: _Challenge | None = None
+        self._received = 0.0
+        self._count = 0
+        self._untried = False
+        self._strong = False
+
+    @property
+    def untried(self) -> bool:
+        """Whether a challenge has come that no request has answered yet.
+
+        A 401 to the first answer means that the password is wrong; to a later one, that the nonce has aged.
+        """
+        return self._untried
+
+    def authorize(self, method: str, uri: str, now: float, entropy: Callable[[int], bytes]) -> str | None:
+        """Return the value of an Authorization header with the next nonce count.
+
+        None when no challenge is known that is younger than two hours: make a request without credentials, and
+        pass its 401 to `challenged`. `uri` must be the request target as the server gets to see it.
+        """
+        challenge = self._challenge
+        if challenge is None or now - self._received > NONCE_SECONDS or self._count == _MAX_COUNT:
+            return None
+        self._untried = False
+        self._count += 1
+        count = f"{self._count:08x}"
+        cnonce = entropy(_CNONCE_BYTES).hex()
+        realm = challenge.realm.encode("latin-1").decode("utf-8")
+        response = digest_response(
+            challenge.algorithm,
+            Secret.derive(self.user, realm, self._password).of(challenge.algorithm),
+            nonce=challenge.nonce,
+            count=count,
+            cnonce=cnonce,
+            method=method,
+            uri=uri,
+        )
+        opaque = "" if challenge.opaque is None else f", opaque={quote(challenge.opaque)}"
+        return (
+            f"Digest username={quote(self.user)}, realm={quote(challenge.realm)}, "
+            f"nonce={quote(challenge.nonce)}, uri={quote(uri)}, algorithm={challenge.algorithm}, "
+            f'response="{response}", qop=auth, nc={count}, cnonce="{cnonce}"{opaque}'
+        )
+
+    def challenged(self, header_values: Sequence[str], now: float) -> bool:
+        """Remember the strongest challenge among the WWW-Authenticate headers of a 401.
+
+        Returns:
+            Whether the peer says `stale=true`: the password was right, only the nonce was not.
+
+        Raises:
+            RemoteProtocolError: there is none that we answer, or it is weaker than the peer's earlier ones; what
+                was remembered stays.
+        """
+        usable: dict[Algorithm, _Challenge] = {}
+        names: set[str] = set()
+        for value in header_values:
+            try:
+                schemes = parse_schemes(value)
+            except RemoteProtocolError:
+                continue  # of a scheme that we do not speak, perhaps; the others count
+            for scheme in schemes:
+                names.add(scheme.name)
+                challenge = _Challenge.read(scheme.parameters) if scheme.name == "digest" else None
+                if challenge is not None:
+                    usable.setdefault(challenge.algorithm, challenge)
+        chosen = next((usable[algorithm] for algorithm in _STRONGEST_FIRST if algorithm in usable), None)
+        if chosen is None:
+            raise RemoteProtocolError(
+                f"it offers {', '.join(sorted(names))[:80] or 'nothing readable'}, but not Digest with qop=auth and "
+                "SHA-256 or MD5: check that the endpoint is a farm node's, not another web server's"
+            )
+        if self._strong and chosen.algorithm is not Algorithm.SHA_256:
+            raise RemoteProtocolError(
+                "it offered SHA-256 earlier and now only MD5, as an attacker on the way would: if the peer was "
+                "replaced by one that speaks only MD5, restart this node"
+            )
+        if self._challenge is None or self._challenge.nonce != chosen.nonce:
+            self._count = 0  # only for a new nonce: each count of a nonce is good once
+        self._challenge = chosen
+        self._received = now
+        self._untried = True
+        self._strong = chosen.algorithm is Algorithm.SHA_256
+        return chosen.stale

@@ -1,0 +1,71 @@
+"""The grammar of WWW-Authenticate and Authorization (RFC 7235, 2.1): schemes with parameters.
+
+Limits: 32 parameters and schemes to a header, 1,024 characters to a value. Every pattern is possessive (it
+never tries again what it has matched), so the time is linear in the header's length.
+
+Header values are `str` in which each character stands for one byte (Latin-1), as WSGI has it: what a peer
+sends may be UTF-8 or anything, and must be hashed and sent back byte for byte.
+"""
+
+import re
+from dataclasses import dataclass, field
+
+from gf_i2p.wire.errors import RemoteProtocolError
+from gf_i2p.wire.limits import MAX_AUTH_PARAMETERS, MAX_AUTH_VALUE_BYTES
+
+_TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]++"  # noqa: S105 -- RFC 7230, 3.2.6; no secret
+_END = r"[ \t]*+(?:,|\Z)"
+_SEPARATORS = re.compile(r"[ \t,]*+")
+_PARAMETER = re.compile(rf'({_TOKEN})[ \t]*+=[ \t]*+(?:"((?:[^"\\]++|\\.)*+)"|([^\s",]++)){_END}')
+_SCHEME = re.compile(rf"({_TOKEN})(?:[ \t]++|(?=,)|\Z)")
+_TOKEN68 = re.compile(rf"[A-Za-z0-9._~+/-]++=*+{_END}")
+_ESCAPED = re.compile(r"\\(.)")
+
+
+@dataclass(frozen=True, slots=True)
+class Scheme:
+    """One challenge, or the credentials: its name and its parameters' names in lower case."""
+
+    name: str
+    parameters: dict[str, str] = field(default_factory=dict)
+
+
+def parse_schemes(value: str) -> list[Scheme]:
+    """Read one header's value: any number of schemes, each with parameters or a token (which is dropped).
+
+    Raises:
+        RemoteProtocolError: it does not follow the grammar, names a parameter twice, or goes beyond a limit.
+    """
+    schemes: list[Scheme] = []
+    position = 0
+    parts = 0
+    while True:
+        found = _SEPARATORS.match(value, position)
+        position = found.end() if found else position
+        if position == len(value):
+            return schemes
+        parts += 1
+        if parts > MAX_AUTH_PARAMETERS:
+            raise RemoteProtocolError(f"an authentication header with more than {MAX_AUTH_PARAMETERS} parts")
+        if schemes and (found := _PARAMETER.match(value, position)):
+            _add(schemes[-1].parameters, *found.groups())
+        elif found := _SCHEME.match(value, position):
+            schemes.append(Scheme(found[1].lower()))
+        elif not schemes or not (found := _TOKEN68.match(value, position)):
+            raise RemoteProtocolError("an authentication header that does not follow RFC 7235")
+        position = found.end()
+
+
+def _add(parameters: dict[str, str], name: str, quoted: str | None, plain: str | None) -> None:
+    name = name.lower()
+    text = plain if plain is not None else _ESCAPED.sub(r"\1", quoted or "")
+    if name in parameters:
+        raise RemoteProtocolError("an authentication header that gives a parameter twice")
+    if len(text) > MAX_AUTH_VALUE_BYTES:
+        raise RemoteProtocolError(f"an authentication header with a value of more than {MAX_AUTH_VALUE_BYTES} bytes")
+    parameters[name] = text
+
+
+def quote(text: str) -> str:
+    """Return `text` as a quoted string (RFC 7230, 3.2.6); it has no control characters."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,0 +1,29 @@
+"""What a cluster and a user may be called.
+
+Both stand in HTTP paths, quoted strings, log lines and command lines. The narrow alphabet means that nobody
+ever has to escape them, and that no two texts on the wire are the same name.
+"""
+
+import re
+
+from gf_i2p.wire.limits import MAX_NAME_BYTES
+
+_NAME = re.compile(rf"[A-Za-z0-9_-][A-Za-z0-9._-]{{0,{MAX_NAME_BYTES - 1}}}", re.ASCII)
+
+
+def check_name(what: str, name: str) -> str:
+    """Return `name` if it can name a cluster or a user.
+
+    Args:
+        what: the kind of name, for the error's sentence ("cluster name", "user name").
+        name: 1 to 64 ASCII letters, digits, `.`, `_` and `-`; the first is not a dot.
+
+    Raises:
+        ValueError: it cannot; the text says what is allowed.
+    """
+    if _NAME.fullmatch(name) is None:
+        raise ValueError(
+            f"{name!r} cannot be a {what}: use 1 to {MAX_NAME_BYTES} letters, digits, '.', '_' or '-' "
+            "(ASCII only, not starting with a dot)"
+        )
+    return name

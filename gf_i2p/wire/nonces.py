@@ -1,0 +1,115 @@
+"""The server's side of Digest nonces: made without memory, remembered once somebody has authenticated.
+
+A nonce carries its own time of issue, so strangers cost no memory. It is 56 characters of base64url:
+
+    salt, 16 bytes | time of issue, 8 bytes, under a mask made from salt and key | tag, 18 bytes
+
+The time is masked because it is the monotonic clock, which on most systems is the machine's uptime: shown in
+clear, it would let a stranger tell that two I2P services run on one machine.
+
+After the first success a nonce's counts are remembered as IPsec does it for sequence numbers (RFC 4303, 3.4.3):
+the highest count and a bit for each of the 256 below it. Each count is accepted once, in any order within that
+window. At most 4,096 nonces are remembered; when there are more, the oldest is forgotten and every unremembered
+nonce as old as that one is stale from then on, so that forgetting never lets a count be used again.
+"""
+
+import base64
+import hashlib
+import heapq
+import hmac
+import re
+import struct
+from collections.abc import Callable
+from typing import Final
+
+from gf_i2p.wire.limits import MAX_NONCES, NONCE_COUNT_WINDOW
+
+KEY_BYTES: Final = 32
+_SALT_BYTES: Final = 16
+_TIME = struct.Struct(">d")
+_TAG_BYTES: Final = 18
+_NONCE = re.compile(r"[A-Za-z0-9_-]{56}", re.ASCII)
+_WINDOW_MASK: Final = (1 << NONCE_COUNT_WINDOW) - 1
+
+
+class Nonces:
+    """The nonces of one realm.
+
+    Args:
+        realm: bound into each nonce; another realm's nonce is a forged one, even under the same key.
+        key: 32 random bytes, new in each process. Were it kept, a restart would forget which counts were used.
+        seconds: how long a nonce lives.
+    """
+
+    def __init__(self, realm: str, *, key: bytes, seconds: float) -> None:
+        self._realm = realm.encode()
+        self._key = key
+        self._seconds = seconds
+        # Of each remembered nonce the highest count, and a bit for each count of the window below and with it.
+        self._used: dict[str, tuple[int, int]] = {}
+        self._by_age: list[tuple[float, str]] = []
+        self._forgotten = float("-inf")
+
+    def issue(self, now: float, entropy: Callable[[int], bytes]) -> str:
+        """Return a new nonce; nothing is remembered of it."""
+        salt = entropy(_SALT_BYTES)
+        body = salt + _xor(_TIME.pack(now), self._mac(b"time", salt))
+        return base64.urlsafe_b64encode(body + self._tag(body)).decode("ascii")
+
+    def is_fresh(self, nonce: str, now: float) -> bool:
+        """Tell whether we issued `nonce` in this process, not too long ago, and still know its counts."""
+        return self._issued(nonce, now) is not None
+
+    def spend(self, nonce: str, count: int, now: float) -> bool:
+        """Use up one count of a nonce, after its digest was found right; False if it cannot be used any more."""
+        issued = self._issued(nonce, now)
+        if issued is None:
+            return False
+        if nonce not in self._used:
+            heapq.heappush(self._by_age, (issued, nonce))
+            self._used[nonce] = (count, 1)
+            self._forget(now)
+            return True
+        highest, window = self._used[nonce]
+        ahead = count - highest
+        if ahead > 0:
+            # The count is the peer's: it must not become a shift of 4 billion bits.
+            window = ((window << ahead) | 1) & _WINDOW_MASK if ahead < NONCE_COUNT_WINDOW else 1
+            self._used[nonce] = (count, window)
+            return True
+        if -ahead >= NONCE_COUNT_WINDOW or window >> -ahead & 1:
+            return False
+        self._used[nonce] = (highest, window | 1 << -ahead)
+        return True
+
+    def _issued(self, nonce: str, now: float) -> float | None:
+        if _NONCE.fullmatch(nonce) is None:
+            return None
+        raw = base64.urlsafe_b64decode(nonce)
+        body, tag = raw[:-_TAG_BYTES], raw[-_TAG_BYTES:]
+        if not hmac.compare_digest(tag, self._tag(body)):
+            return None
+        salt, masked = body[:_SALT_BYTES], body[_SALT_BYTES:]
+        (issued,) = _TIME.unpack(_xor(masked, self._mac(b"time", salt)))
+        assert isinstance(issued, float)
+        if now - issued > self._seconds or (issued <= self._forgotten and nonce not in self._used):
+            return None
+        return issued
+
+    def _forget(self, now: float) -> None:
+        # The nonce just added has not expired, so these loops leave at least one.
+        while now - self._by_age[0][0] > self._seconds:
+            del self._used[heapq.heappop(self._by_age)[1]]
+        while len(self._used) > MAX_NONCES:
+            self._forgotten, nonce = heapq.heappop(self._by_age)
+            del self._used[nonce]
+
+    def _tag(self, body: bytes) -> bytes:
+        return self._mac(b"nonce", self._realm + b"\0" + body)[:_TAG_BYTES]
+
+    def _mac(self, purpose: bytes, data: bytes) -> bytes:
+        return hmac.digest(self._key, purpose + b"\0" + data, hashlib.sha256)
+
+
+def _xor(data: bytes, mask: bytes) -> bytes:
+    return bytes(a ^ b for a, b in zip(data, mask, strict=False))
