@@ -65,10 +65,10 @@ class Reply(NamedTuple):
 
 
 class ReadReady(NamedTuple):
-    """A linearizable read may be served once the state machine has applied `index`."""
+    """A linearizable read may be served once the state machine has applied `read_index`."""
 
     token: Token
-    index: int
+    read_index: int
 
 
 @dataclass(slots=True)

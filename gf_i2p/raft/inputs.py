@@ -41,7 +41,10 @@ class Reachable(NamedTuple):
 
 
 class Proposal(NamedTuple):
-    """Entries that one caller wants in the log, together and in order. Their terms are filled in by the leader."""
+    """Entries that one caller wants in the log, in order. Their terms are filled in by the leader.
+
+    When the caller is dropped, a prefix of them may be in the log, or get there: messages to followers are cut by size.
+    """
 
     token: Token
     entries: Sequence[Entry]

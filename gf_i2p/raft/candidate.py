@@ -1,0 +1,35 @@
+"""A server that asks for votes (Raft 5.2)."""
+
+from gf_i2p.raft.quorum import majority
+from gf_i2p.raft.state import State
+from gf_i2p.wire.messages import MessageType, Response
+
+
+class Candidate:
+    """One candidacy in one term. The requests leave when our own vote is durable."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._granted = {state.id}
+        self._unanswered = set(state.peers)
+        for peer in state.peers:
+            self.ask(peer)
+
+    @property
+    def won(self) -> bool:
+        """Whether a majority of the Configuration has voted for us."""
+        members = self._state.configurations.members
+        return len(self._granted.intersection(members)) >= majority(len(members))
+
+    def ask(self, peer: int) -> None:
+        """Ask for a vote, again when the peer has become reachable, unless it has answered."""
+        if peer in self._unanswered:
+            # As JRaft, a vote request carries no commit index.
+            self._state.send(peer, MessageType.REQUEST_VOTE_REQUEST, self._state.log.last_index, 0, gated=True)
+
+    def answered(self, peer: int, response: Response) -> None:
+        """Count an answer of the present term."""
+        if peer in self._unanswered:
+            self._unanswered.remove(peer)
+            if response.accepted:
+                self._granted.add(peer)

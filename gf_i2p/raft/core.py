@@ -1,0 +1,345 @@
+"""The consensus core of one server of one farm: `step` takes one input and returns its effects.
+
+The paper is "In Search of an Understandable Consensus Algorithm" (Ongaro, Ousterhout; extended version), "Raft" in the
+comments here; the thesis is Ongaro's. Where this core is stricter than the paper or than JRaft:
+
+- Leader stickiness (thesis 4.2.3): a vote request that comes within the minimum election time-out of a live leader's
+  message is refused, and its term is not taken over. With check-quorum (a leader that has not heard from a majority
+  for the maximum election time-out steps down) it stands in for the pre-vote that the wire lacks.
+- A follower commits at most up to the last entry that a request has proved to be the leader's.
+- What a client hears is final: accepted means committed, refused means not in the log, and where nobody knows the
+  connection is closed.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import assert_never
+
+from gf_i2p.raft.candidate import Candidate
+from gf_i2p.raft.configurations import Configurations
+from gf_i2p.raft.effects import Effects, HardState, Token
+from gf_i2p.raft.inputs import (
+    Answered,
+    Failed,
+    Incoming,
+    Input,
+    Proposal,
+    Propose,
+    Reachable,
+    Read,
+    Stored,
+    Tick,
+)
+from gf_i2p.raft.leader import Leader
+from gf_i2p.raft.log import Log
+from gf_i2p.raft.settings import LAN, Flow, Timing
+from gf_i2p.raft.state import State
+from gf_i2p.wire.entries import Entry
+from gf_i2p.wire.errors import RemoteProtocolError
+from gf_i2p.wire.messages import NOBODY, RESPONSE_TYPE, MessageType, Request
+from gf_i2p.wire.values import Configuration
+
+
+class Core:
+    """One server's part in the consensus.
+
+    Arguments:
+        server_id: our id, 0 to 2^32-2.
+        hard_state: the stored term and vote; (0, `NOBODY`) for a new server.
+        log: the stored log.
+        configurations: the stored Configurations and the one to begin with.
+        uniform: returns a random float between its two arguments, for the election time-out.
+        now: the present, in seconds of any clock that never goes back; so are all later times.
+    """
+
+    def __init__(
+        self,
+        server_id: int,
+        *,
+        hard_state: HardState,
+        log: Log,
+        configurations: Configurations,
+        uniform: Callable[[float, float], float],
+        now: float,
+        timing: Timing = LAN,
+        flow: Flow | None = None,
+    ) -> None:
+        self._state = State(
+            server_id,
+            hard_state=hard_state,
+            log=log,
+            configurations=configurations,
+            timing=timing,
+            flow=flow or Flow(),
+        )
+        self._uniform = uniform
+        self._now = now
+        self._role: Leader | Candidate | None = None  # None: follower
+        self._heard_at = float("-inf")  # when the leader last sent something
+        self._election_at = 0.0
+        self._await_election()
+
+    # What the driver may look at -----------------------------------------------------------------------------------
+
+    @property
+    def id(self) -> int:
+        """Our server id."""
+        return self._state.id
+
+    @property
+    def term(self) -> int:
+        """The present term."""
+        return self._state.term
+
+    @property
+    def vote(self) -> int:
+        """Whom we voted for in it, or `NOBODY`."""
+        return self._state.vote
+
+    @property
+    def leader(self) -> int:
+        """The leader's id as far as we know, or `NOBODY`."""
+        return self._state.leader
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether we lead."""
+        return isinstance(self._role, Leader)
+
+    @property
+    def role(self) -> str:
+        """One of "leader", "candidate", "follower"."""
+        return "follower" if self._role is None else type(self._role).__name__.lower()
+
+    @property
+    def log(self) -> Log:
+        """The log, to read."""
+        return self._state.log
+
+    @property
+    def commit(self) -> int:
+        """Index of the last entry known to be committed."""
+        return self._state.commit
+
+    @property
+    def applicable(self) -> int:
+        """Index up to which entries may be applied: committed, and durable here."""
+        return min(self._state.commit, self._state.log.stored)
+
+    @property
+    def configuration(self) -> Configuration:
+        """The Configuration that counts."""
+        return self._state.configurations.current
+
+    @property
+    def match(self) -> dict[int, int]:
+        """On the leader, how far each follower's log is known to be ours; empty elsewhere."""
+        role = self._role
+        return {peer: p.match for peer, p in role.progress.items()} if isinstance(role, Leader) else {}
+
+    @property
+    def deadline(self) -> float:
+        """When the next `Tick` is due."""
+        return self._role.deadline(self._now) if isinstance(self._role, Leader) else self._election_at
+
+    @property
+    def timing(self) -> Timing:
+        """The time-outs; may be exchanged at run time and count from the next time-out on."""
+        return self._state.timing
+
+    @timing.setter
+    def timing(self, timing: Timing) -> None:
+        self._state.timing = timing
+
+    # Inputs ----------------------------------------------------------------------------------------------------------
+
+    def step(self, event: Input, now: float) -> Effects:
+        """Take one input at the time `now` and return what is to be done about it.
+
+        Steps must not overlap, and writes must be handed to the storage in the order of the steps.
+        """
+        self._now = max(self._now, now)
+        match event:
+            case Propose(proposals):
+                self._propose(proposals)
+            case Incoming(token, request):
+                self._incoming(token, request)
+            case Answered():
+                self._answered(event)
+            case Failed(peer, tag):
+                if isinstance(self._role, Leader):
+                    self._role.failed(peer, tag)
+            case Stored(number):
+                self._state.log.write_stored(number)
+                if isinstance(self._role, Leader):
+                    self._role.stored(self._now)
+            case Tick():
+                self._tick()
+            case Reachable(peer):
+                if isinstance(self._role, Leader):
+                    self._role.reachable(peer, self._now)
+                elif isinstance(self._role, Candidate):
+                    self._role.ask(peer)
+            case Read(token):
+                if isinstance(self._role, Leader):
+                    self._role.read(token, self._now)
+                else:
+                    self._state.effects.reads_refused.append(token)
+            case _:  # pragma: no cover
+                assert_never(event)
+        return self._state.take_effects()
+
+    def _tick(self) -> None:
+        if isinstance(self._role, Leader):
+            if self._now >= self._role.quorum_heard_at(self._now) + self._state.timing.election_max:
+                self._follow(NOBODY)  # check-quorum
+            else:
+                self._role.tick(self._now)
+        elif self._now >= self._election_at:
+            if self.id in self._state.configurations.members:
+                self._campaign()
+            else:
+                self._await_election()
+
+    def _propose(self, proposals: Sequence[Proposal]) -> None:
+        if isinstance(self._role, Leader):
+            self._role.propose(proposals, self._now)
+        else:
+            for proposal in proposals:
+                self._state.answer_client(proposal.token, accepted=False)
+
+    def _incoming(self, token: Token, request: Request) -> None:
+        match request.type:
+            case MessageType.APPEND_ENTRIES_REQUEST:
+                self._append_entries(token, request)
+            case MessageType.REQUEST_VOTE_REQUEST:
+                self._request_vote(token, request)
+            case MessageType.CLIENT_REQUEST:
+                self._propose([Proposal(token, request.entries)])
+            case _:
+                # Membership and snapshots are refused, never left without an answer: JRaft would wait for ever.
+                self._state.answer_client(token, accepted=False, message_type=RESPONSE_TYPE[request.type])
+
+    def _answered(self, event: Answered) -> None:
+        response = event.response
+        if response.source != event.peer:
+            self._state.effects.violation = (
+                f"server {event.peer} answers as server {response.source}: "
+                "check that every endpoint leads to its server"
+            )
+        elif response.term > self._state.term:
+            self._enter_term(response.term)
+        elif response.term == self._state.term:
+            if response.type == MessageType.APPEND_ENTRIES_RESPONSE and isinstance(self._role, Leader):
+                self._role.answered(event.peer, event.tag, response, self._now)
+            elif response.type == MessageType.REQUEST_VOTE_RESPONSE and isinstance(self._role, Candidate):
+                self._role.answered(event.peer, response)
+                self._take_office_if_won(self._role)
+
+    # Roles and terms -------------------------------------------------------------------------------------------------
+
+    def _await_election(self) -> None:
+        timing = self._state.timing
+        self._election_at = self._now + self._uniform(timing.election_min, timing.election_max)
+
+    def _follow(self, leader: int) -> None:
+        """Be a follower, of nobody yet perhaps, in the present term."""
+        if isinstance(self._role, Leader):
+            self._role.resign()
+            self._await_election()  # only a leader had no time-out running
+        self._role = None
+        self._state.leader = leader
+
+    def _enter_term(self, term: int) -> None:
+        """Whoever sees a higher term follows in it (Raft 5.1)."""
+        self._state.set_hard_state(term, NOBODY)
+        self._follow(NOBODY)
+
+    def _campaign(self) -> None:
+        """Raft 5.2: increment the term, vote for oneself, ask the others."""
+        self._follow(NOBODY)
+        self._state.set_hard_state(self._state.term + 1, self.id)
+        self._await_election()
+        self._role = candidate = Candidate(self._state)
+        self._take_office_if_won(candidate)
+
+    def _take_office_if_won(self, candidate: Candidate) -> None:
+        if candidate.won:
+            self._state.leader = self.id
+            self._role = Leader(self._state, self._now)
+
+    # Requests of other servers ---------------------------------------------------------------------------------------
+
+    def _leader_is_live(self) -> bool:
+        if isinstance(self._role, Leader):
+            return True  # check-quorum would have ended the office
+        return self.leader != NOBODY and self._now < self._heard_at + self._state.timing.election_min
+
+    def _request_vote(self, token: Token, request: Request) -> None:
+        state = self._state
+        if request.term > state.term:
+            if self._leader_is_live():
+                state.promise(token, request, accepted=False)
+                return
+            self._enter_term(request.term)
+        granted = (
+            request.term == state.term
+            and state.vote in {NOBODY, request.source}
+            and state.log.is_up_to_date(request.last_log_term, request.last_log_index)
+        )
+        if granted:
+            if state.vote == NOBODY:
+                state.set_hard_state(state.term, request.source)
+            self._await_election()
+        state.promise(token, request, accepted=granted)
+
+    def _append_entries(self, token: Token, request: Request) -> None:
+        state, log = self._state, self._state.log
+        if request.term < state.term:
+            state.promise(token, request, accepted=False, next_index=log.last_index + 1)
+            return
+        if request.term == state.term and self.leader not in {NOBODY, request.source}:
+            state.violated(
+                token,
+                f"servers {self.leader} and {request.source} both claim to lead term {state.term}: "
+                "one of them has lost its data or runs twice",
+            )
+            return
+        if request.term > state.term:
+            self._enter_term(request.term)
+        self._follow(request.source)
+        self._heard_at = self._now
+        self._await_election()
+
+        previous = request.last_log_index
+        if not log.matches(previous, request.last_log_term):
+            next_index = log.back_off(previous, request.last_log_term)
+            state.promise(token, request, accepted=False, next_index=max(next_index, state.commit + 1))
+            return
+        problem = self._take_entries(request)
+        if problem is not None:
+            state.violated(token, problem)
+            return
+        last = previous + len(request.entries)
+        state.commit = max(state.commit, min(request.commit_index, last))
+        state.promise(token, request, accepted=True, next_index=last + 1)
+
+    def _take_entries(self, request: Request) -> str | None:
+        """Append what is new, cutting what conflicts (Raft 5.3); return what is wrong with the request, if anything."""
+        known = self._state.log.known_entries(request)
+        new: Sequence[Entry] = request.entries[known:]
+        if not new:
+            return None
+        first = request.last_log_index + 1 + known
+        if first <= self._state.commit:
+            return (
+                f"server {request.source} wants to replace entry {first}, and entries up to {self._state.commit} are "
+                "committed: some server has lost its data"
+            )
+        terms = [max(self._state.log.term(first - 1), 1), *(entry.term for entry in new), request.term]
+        if terms != sorted(terms):
+            return f"server {request.source} sent entries whose terms fall, or lie above its own"
+        try:
+            self._state.replace_from(first, new)
+        except RemoteProtocolError as error:
+            return f"server {request.source} sent a Configuration that cannot be read: {error}"
+        return None

@@ -1,0 +1,238 @@
+"""A server that leads: replication, commitment, proposals and reads (Raft 5.3, 5.4, 8; thesis 6.4)."""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gf_i2p.raft.effects import ReadReady, Token
+from gf_i2p.raft.inputs import Proposal
+from gf_i2p.raft.log import size_of
+from gf_i2p.raft.progress import Flight, Progress
+from gf_i2p.raft.quorum import agreed
+from gf_i2p.raft.state import State
+from gf_i2p.wire.entries import Entry, ValueType
+from gf_i2p.wire.messages import MessageType, Response
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A caller whose entries are in the log and not committed yet."""
+
+    last_index: int
+    size: int
+    token: Token
+
+
+class Leader:
+    """One leadership in one term. It begins by appending a Configuration with the servers unchanged.
+
+    That entry is Raft's no-op (Raft 8), in the one neutral form that JRaft accepts; in a new farm it is also the
+    initial Configuration, at index 1.
+    """
+
+    def __init__(self, state: State, now: float) -> None:
+        self._state = state
+        log = state.log
+        self.progress = {peer: Progress(next=log.last_index + 1, heard_at=now) for peer in state.peers}
+        self._waiting: deque[Waiting] = deque()
+        self._queued_bytes = 0
+        self._round = 0
+        self._reads: list[Token] = []  # wait for the next round to begin
+        self._asked: list[Token] = []  # wait for the present round to be answered
+        self._asked_index = 0
+        self._first_index = log.last_index + 1
+        no_op = state.configurations.no_op(self._first_index)
+        state.replace_from(self._first_index, (Entry(state.term, ValueType.CONFIGURATION, no_op.encode()),))
+        for peer in self.progress:
+            self._probe(peer, now)
+
+    # Proposals ---------------------------------------------------------------------------------------------------
+
+    def propose(self, proposals: Sequence[Proposal], now: float) -> None:
+        """Append what the queue has room for, refuse the rest; answer when committed.
+
+        A refusal names this server as the leader: come back here, later. A proposal without entries asks who leads.
+        """
+        state = self._state
+        taken: list[Entry] = []
+        last_index = state.log.last_index
+        for proposal in proposals:
+            if not proposal.entries:
+                state.answer_client(proposal.token, accepted=True, next_index=last_index + 1)
+                continue
+            size = sum(map(size_of, proposal.entries))
+            queued = last_index - state.commit
+            if self._waiting and (
+                queued + len(proposal.entries) > state.flow.queue_entries
+                or self._queued_bytes + size > state.flow.queue_bytes
+            ):
+                state.answer_client(proposal.token, accepted=False)
+                continue
+            taken += [Entry(state.term, entry.value_type, entry.value) for entry in proposal.entries]
+            last_index += len(proposal.entries)
+            self._queued_bytes += size
+            self._waiting.append(Waiting(last_index, size, proposal.token))
+        if taken:
+            state.replace_from(state.log.last_index + 1, taken)
+            for peer, progress in self.progress.items():
+                if not progress.probing:
+                    self._replicate(peer, now)
+
+    # Replication -------------------------------------------------------------------------------------------------
+
+    def _send(self, peer: int, entries: tuple[Entry, ...], now: float) -> None:
+        progress = self.progress[peer]
+        previous = progress.next - 1
+        last = previous + len(entries)
+        # Never a commit index beyond what the request proves: JRaft would commit entries of another leader there.
+        commit = min(self._state.commit, last)
+        tag = self._state.send(peer, MessageType.APPEND_ENTRIES_REQUEST, previous, commit, entries, gated=False)
+        progress.flights[tag] = Flight(previous, last, self._round)
+        progress.sent_at = now
+
+    def _entries_for(self, progress: Progress) -> tuple[Entry, ...]:
+        flow = self._state.flow
+        return self._state.log.slice(
+            progress.next,
+            self._state.log.last_index,
+            max_entries=flow.append_entries,
+            max_bytes=flow.append_bytes,
+        )
+
+    def _replicate(self, peer: int, now: float) -> None:
+        """Send all that is new, as far as requests on the way allow."""
+        progress = self.progress[peer]
+        while progress.next <= self._state.log.last_index and len(progress.flights) < self._state.flow.in_flight:
+            entries = self._entries_for(progress)
+            self._send(peer, entries, now)
+            progress.next += len(entries)
+
+    def _probe(self, peer: int, now: float) -> None:
+        """Find out where the logs agree; the entries come along, for most often they fit at once."""
+        progress = self.progress[peer]
+        if not progress.flights:
+            self._send(peer, self._entries_for(progress), now)
+
+    def _heartbeat(self, peer: int, now: float) -> None:
+        progress = self.progress[peer]
+        if progress.probing and not progress.flights:
+            self._probe(peer, now)
+        elif len(progress.flights) < self._state.flow.in_flight:
+            self._send(peer, (), now)
+
+    def tick(self, now: float) -> None:
+        """Send the heartbeats that are due."""
+        for peer, progress in self.progress.items():
+            if now >= progress.sent_at + self._state.timing.heartbeat:
+                self._heartbeat(peer, now)
+
+    def answered(self, peer: int, tag: int, response: Response, now: float) -> None:
+        """Take an AppendEntriesResponse of this term."""
+        progress = self.progress.get(peer)
+        if progress is None:
+            return
+        progress.heard_at = now
+        flight = progress.flights.pop(tag, None)
+        if flight is None:
+            return  # overtaken by a refusal or a lost request before it
+        progress.round = max(progress.round, flight.round)
+        if response.accepted:
+            progress.matched(flight.last)
+            self._advance_commit(now)
+            self._replicate(peer, now)
+        else:
+            # The follower says where its log ends or may agree; at least one back, so that this ends.
+            asked = flight.previous + 1
+            progress.back_to_probing(min(response.next_index, flight.previous))
+            if progress.next < asked:  # otherwise it refuses for no reason that we can mend: not at once again
+                self._probe(peer, now)
+        self._advance_reads(now)
+
+    def failed(self, peer: int, tag: int) -> None:
+        """A request was lost. The next heartbeat, or a new connection, probes again."""
+        progress = self.progress.get(peer)
+        if progress is not None and tag in progress.flights:
+            progress.lost()
+
+    def reachable(self, peer: int, now: float) -> None:
+        """A connection came up: whatever was sent before is lost."""
+        progress = self.progress.get(peer)
+        if progress is not None:
+            progress.lost()
+            self._probe(peer, now)
+
+    # Commitment --------------------------------------------------------------------------------------------------
+
+    def stored(self, now: float) -> None:
+        """Our own disk has caught up."""
+        self._advance_commit(now)
+        self._advance_reads(now)
+
+    def _agreed(self, ours: float, theirs: dict[int, float]) -> float:
+        """What a majority of the members has reached."""
+        return agreed(
+            [ours if member == self._state.id else theirs[member] for member in self._state.configurations.members]
+        )
+
+    def _advance_commit(self, now: float) -> None:
+        """Commit by counting copies, but only entries of this term (Raft 5.4.2)."""
+        state = self._state
+        index = int(self._agreed(state.log.stored, {peer: p.match for peer, p in self.progress.items()}))
+        if index <= state.commit or state.log.term(index) != state.term:
+            return
+        first_of_term = state.commit < self._first_index
+        state.commit = index
+        while self._waiting and self._waiting[0].last_index <= index:
+            waiting = self._waiting.popleft()
+            self._queued_bytes -= waiting.size
+            state.answer_client(waiting.token, accepted=True, next_index=waiting.last_index + 1)
+        if first_of_term:
+            self._begin_round(now)
+
+    # Reads -------------------------------------------------------------------------------------------------------
+
+    def read(self, token: Token, now: float) -> None:
+        """Serve a read when a majority has confirmed, after its arrival, that we still lead (thesis 6.4).
+
+        Reads that arrive while a round of heartbeats is under way share the next one.
+        """
+        self._reads.append(token)
+        if not self._asked:
+            self._begin_round(now)
+            self._advance_reads(now)
+
+    def _begin_round(self, now: float) -> None:
+        # Before the first commit of its term a leader does not know what is committed (Raft 8).
+        if not self._reads or self._state.commit < self._first_index:
+            return
+        self._round += 1
+        self._asked, self._reads = self._reads, []
+        self._asked_index = self._state.commit
+        for peer in self.progress:
+            self._heartbeat(peer, now)
+
+    def _advance_reads(self, now: float) -> None:
+        while self._asked:
+            if self._agreed(self._round, {peer: p.round for peer, p in self.progress.items()}) < self._round:
+                return
+            ready = [ReadReady(token, self._asked_index) for token in self._asked]
+            self._state.effects.reads_ready += ready
+            self._asked = []
+            self._begin_round(now)
+
+    # Holding and losing office -----------------------------------------------------------------------------------
+
+    def quorum_heard_at(self, now: float) -> float:
+        """When the latest majority, we among it, was last heard of."""
+        return self._agreed(now, {peer: p.heard_at for peer, p in self.progress.items()})
+
+    def deadline(self, now: float) -> float:
+        """When the next heartbeat is due, or the office is lost for want of a majority."""
+        quorum = self.quorum_heard_at(now) + self._state.timing.election_max
+        heartbeat, room = self._state.timing.heartbeat, self._state.flow.in_flight
+        return min([quorum, *(p.sent_at + heartbeat for p in self.progress.values() if len(p.flights) < room)])
+
+    def resign(self) -> None:
+        """Let all callers go: their entries may be committed by the next leader, or never."""
+        self._state.effects.dropped += [waiting.token for waiting in self._waiting]
+        self._state.effects.reads_refused += self._asked + self._reads

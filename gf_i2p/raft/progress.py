@@ -1,0 +1,55 @@
+"""What a leader knows of one follower.
+
+A follower is *probed* until the leader knows where its log agrees: one AppendEntries at a time. Then it is
+*replicated* to: `next` runs ahead of the answers and several AppendEntries are on the way at once. A refusal or a lost
+request leads back to probing.
+"""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Flight:
+    """An AppendEntries on the way."""
+
+    previous: int
+    """Index just before its entries."""
+    last: int
+    """Index of its last entry; `previous` for a heartbeat."""
+    round: int
+    """The leader's heartbeat round when it left."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """Indexes, times and requests on the way, of one follower."""
+
+    next: int
+    """Index of the next entry to send."""
+    match: int = 0
+    """Highest index known to be the same as ours and durable there."""
+    probing: bool = True
+    sent_at: float = float("-inf")
+    """When the latest AppendEntries left."""
+    heard_at: float = float("-inf")
+    """When the latest answer of this term came."""
+    round: int = 0
+    """Newest heartbeat round that it has answered."""
+    flights: dict[int, Flight] = field(default_factory=dict)
+    """By tag, in the order of sending."""
+
+    def back_to_probing(self, next_index: int) -> None:
+        """Ask where the logs agree, from `next_index` on; answers still on the way no longer count."""
+        self.probing = True
+        self.next = max(next_index, self.match + 1)
+        self.flights.clear()
+
+    def lost(self) -> None:
+        """Requests are lost: begin again behind what is known to have arrived."""
+        self.back_to_probing(self.next if self.probing else self.match + 1)
+
+    def matched(self, index: int) -> None:
+        """The follower holds everything up to `index`."""
+        self.probing = False
+        self.match = max(self.match, index)
+        self.next = max(self.next, self.match + 1)

@@ -1,0 +1,135 @@
+"""What all roles share: who we are, the durable state, the log, and the effects that the present step collects."""
+
+from collections.abc import Sequence
+
+from gf_i2p.raft.configurations import Configurations
+from gf_i2p.raft.effects import Effects, HardState, Reply, Send, Token, Write
+from gf_i2p.raft.log import Log
+from gf_i2p.raft.settings import Flow, Timing
+from gf_i2p.wire.entries import Entry
+from gf_i2p.wire.messages import NOBODY, RESPONSE_TYPE, MessageType, Request, Response
+
+
+class State:
+    """The state of one server. Only the core and its roles change it."""
+
+    def __init__(
+        self,
+        server_id: int,
+        *,
+        hard_state: HardState,
+        log: Log,
+        configurations: Configurations,
+        timing: Timing,
+        flow: Flow,
+    ) -> None:
+        self.id = server_id
+        self.term = hard_state.term
+        self.vote = hard_state.vote
+        self.leader = NOBODY
+        self.commit = 0
+        self.log = log
+        self.configurations = configurations
+        self.timing = timing
+        self.flow = flow
+        self.effects = Effects()
+        self._hard_state_changed = False
+        self._last_tag = 0
+
+    @property
+    def peers(self) -> list[int]:
+        """All members but this server."""
+        return [member for member in self.configurations.members if member != self.id]
+
+    def set_hard_state(self, term: int, vote: int) -> None:
+        """Change term and vote; the step's write makes it durable."""
+        assert term > self.term or (term == self.term and self.vote in {NOBODY, vote}), "one vote a term, terms rise"
+        self.term = term
+        self.vote = vote
+        self._hard_state_changed = True
+
+    def replace_from(self, first: int, entries: Sequence[Entry]) -> None:
+        """Cut the log before `first` and append; at most once a step, because a step has one write."""
+        assert first > self.commit, "a committed entry is never replaced"
+        assert self.effects.write is None, "one write a step"
+        self.configurations.replace_from(first, entries)
+        self.log.replace_from(first, entries)
+        self.effects.write = Write(None, first, tuple(entries))
+
+    def send(
+        self,
+        peer: int,
+        message_type: MessageType,
+        previous: int,
+        commit: int,
+        entries: tuple[Entry, ...] = (),
+        *,
+        gated: bool,
+    ) -> int:
+        """Send a request of this term that describes the log up to `previous`; return its tag."""
+        self._last_tag += 1
+        request = Request(
+            type=message_type,
+            source=self.id,
+            destination=peer,
+            term=self.term,
+            last_log_term=self.log.term(previous),
+            last_log_index=previous,
+            commit_index=commit,
+            entries=entries,
+        )
+        sends = self.effects.gated_sends if gated else self.effects.sends
+        sends.append(Send(peer, request, self._last_tag))
+        return self._last_tag
+
+    def promise(self, token: Token, request: Request, *, accepted: bool, next_index: int = 0) -> None:
+        """Answer another server, once everything that the answer says is durable.
+
+        The destination of an AppendEntriesResponse is the leader, of any other the asker (proposal, "Responses").
+        """
+        to_leader = request.type == MessageType.APPEND_ENTRIES_REQUEST
+        response = Response(
+            type=RESPONSE_TYPE[request.type],
+            source=self.id,
+            destination=self.leader if to_leader else request.source,
+            term=self.term,
+            next_index=next_index,
+            accepted=accepted,
+        )
+        self.effects.gated_replies.append(Reply(token, response))
+
+    def answer_client(
+        self,
+        token: Token,
+        *,
+        accepted: bool,
+        next_index: int = 0,
+        message_type: MessageType = MessageType.APPEND_ENTRIES_RESPONSE,
+    ) -> None:
+        """Answer whoever asked for something that only a leader does; the destination says who leads."""
+        response = Response(
+            type=message_type,
+            source=self.id,
+            destination=self.leader,
+            term=self.term,
+            next_index=next_index,
+            accepted=accepted,
+        )
+        self.effects.replies.append(Reply(token, response))
+
+    def violated(self, token: Token, what: str) -> None:
+        """A peer did what no correct server does: close its connection and tell the operator."""
+        self.effects.dropped.append(token)
+        self.effects.violation = what
+
+    def take_effects(self) -> Effects:
+        """The effects of the step that ends here; its changes of the durable state are one write."""
+        effects, self.effects = self.effects, Effects()
+        if self._hard_state_changed:
+            self._hard_state_changed = False
+            hard_state = HardState(self.term, self.vote)
+            write = effects.write
+            effects.write = Write(hard_state, 0, ()) if write is None else write._replace(hard_state=hard_state)
+        if effects.write is not None:
+            self.log.write_issued(effects.write)
+        return effects

@@ -1,0 +1,1 @@
+"""The fast tests: unit, property, scenario."""

@@ -1,0 +1,333 @@
+"""A farm of cores in one thread, with a network, disks and a clock that the test moves by hand."""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from gf_i2p.raft import inputs
+from gf_i2p.raft.configurations import Configurations
+from gf_i2p.raft.core import Core
+from gf_i2p.raft.effects import Effects, HardState, Reply, Send, Token, Write
+from gf_i2p.raft.log import Log
+from gf_i2p.raft.settings import LAN, Flow, Timing
+from gf_i2p.wire.entries import Entry, ValueType
+from gf_i2p.wire.messages import (
+    NOBODY,
+    Request,
+    Response,
+    decode_request,
+    decode_response,
+    encode_request,
+    encode_response,
+)
+from gf_i2p.wire.values import ClusterServer, Configuration
+
+
+def configuration(ids: Iterable[int]) -> Configuration:
+    """The Configuration that such a farm begins with."""
+    return Configuration(0, 0, tuple(ClusterServer(i, f"tcp://localhost:{9000 + i}") for i in ids))
+
+
+def application(text: str, term: int = 0) -> Entry:
+    return Entry(term, ValueType.APPLICATION, text.encode())
+
+
+@dataclass
+class Disk:
+    """What is durable on one server; `LogReader`."""
+
+    hard_state: HardState = field(default_factory=lambda: HardState(0, NOBODY))
+    entries: list[Entry] = field(default_factory=list)
+
+    def write(self, write: Write) -> None:
+        if write.hard_state is not None:
+            self.hard_state = write.hard_state
+        if write.entries:
+            assert 1 <= write.first_index <= len(self.entries) + 1
+            self.entries[write.first_index - 1 :] = write.entries
+
+    def read(self, first: int, last: int, max_bytes: int) -> list[Entry]:
+        taken: list[Entry] = []
+        for entry in self.entries[first - 1 : last]:
+            max_bytes -= 13 + len(entry.value)
+            if taken and max_bytes < 0:
+                break
+            taken.append(entry)
+        return taken
+
+    def terms(self) -> list[tuple[int, int]]:
+        runs: list[tuple[int, int]] = []
+        for index, entry in enumerate(self.entries, 1):
+            if not runs or runs[-1][1] != entry.term:
+                runs.append((index, entry.term))
+        return runs
+
+
+@dataclass(frozen=True)
+class Message:
+    """A request or a response on the way; `lost` brings the sender of a request its failure instead."""
+
+    sender: int
+    receiver: int
+    tag: int
+    payload: Request | Response
+    lost: bool = False
+
+
+@dataclass
+class Server:
+    """One server: core, disk, and what waits for the disk."""
+
+    id: int
+    disk: Disk
+    core: Core
+    slow_disk: bool = False
+    unwritten: deque[tuple[int, Write]] = field(default_factory=deque)
+    gated: deque[tuple[int, Send | Reply]] = field(default_factory=deque)
+    writes: int = 0
+    up: bool = True
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The token of a request from another server."""
+
+    peer: int
+    tag: int
+
+
+class Lab:
+    """Servers 1 to n. Disks are fast unless made slow: then `sync` makes their writes durable."""
+
+    def __init__(
+        self,
+        servers: int = 3,
+        *,
+        timing: Timing = LAN,
+        flow: Flow | None = None,
+        uniform: Callable[[float, float], float] = lambda low, high: low,
+        cache_bytes: int = 1 << 20,
+    ) -> None:
+        self.now = 0.0
+        self.timing = timing
+        self.flow = flow
+        self.uniform = uniform
+        self.cache_bytes = cache_bytes
+        self.bootstrap = configuration(range(1, servers + 1))
+        self.network: deque[Message] = deque()
+        self.cuts: set[tuple[int, int]] = set()
+        self.replies: dict[Token, Response] = {}
+        self.dropped: list[Token] = []
+        self.reads: dict[Token, int | None] = {}
+        self.violations: list[str] = []
+        self.on_event: Callable[[str], None] = lambda line: None
+        self.after_step: Callable[[Server], None] = lambda server: None
+        self.servers = {i: self._boot(i, Disk()) for i in range(1, servers + 1)}
+
+    def _boot(self, server_id: int, disk: Disk) -> Server:
+        stored = [
+            (index, Configuration.decode(entry.value))
+            for index, entry in enumerate(disk.entries, 1)
+            if entry.value_type == ValueType.CONFIGURATION
+        ]
+        core = Core(
+            server_id,
+            hard_state=disk.hard_state,
+            log=Log(disk, last_index=len(disk.entries), terms=disk.terms(), cache_bytes=self.cache_bytes),
+            configurations=Configurations(self.bootstrap, stored),
+            uniform=self.uniform,
+            now=self.now,
+            timing=self.timing,
+            flow=self.flow,
+        )
+        return Server(server_id, disk, core)
+
+    # Driving one server ------------------------------------------------------------------------------------------
+
+    def step(self, server_id: int, event: inputs.Input) -> Effects:
+        server = self.servers[server_id]
+        effects = server.core.step(event, self.now)
+        if effects.write is not None:
+            server.writes += 1
+            server.unwritten.append((server.writes, effects.write))
+        for send in effects.sends:
+            self._send(server, send)
+        for reply in effects.replies:
+            self._reply(server, reply)
+        gated: list[Send | Reply] = [*effects.gated_sends, *effects.gated_replies]
+        server.gated.extend((server.writes, item) for item in gated)
+        for token in effects.dropped:
+            if isinstance(token, Asked):
+                self._post(Message(server.id, token.peer, token.tag, Response(4, 0, 0, 0, 0, False), lost=True))  # type: ignore[arg-type]
+            else:
+                self.on_event(f"{server.id} drops {token}")
+                self.dropped.append(token)
+        for ready in effects.reads_ready:
+            self.on_event(f"{server.id} may serve {ready.token} at {ready.read_index}")
+            self.reads[ready.token] = ready.read_index
+        for token in effects.reads_refused:
+            self.on_event(f"{server.id} refuses {token}")
+            self.reads[token] = None
+        if effects.violation:
+            self.on_event(f"{server.id} violation: {effects.violation}")
+            self.violations.append(effects.violation)
+        self.after_step(server)
+        if not server.slow_disk:
+            self.sync(server_id)
+        return effects
+
+    def sync(self, server_id: int, writes: int | None = None) -> None:
+        """Make the oldest waiting writes durable (all by default) and let go what waited for them."""
+        server = self.servers[server_id]
+        written = 0
+        for _ in range(len(server.unwritten) if writes is None else writes):
+            number, write = server.unwritten.popleft()
+            server.disk.write(write)
+            written = number
+        durable = server.unwritten[0][0] - 1 if server.unwritten else server.writes
+        while server.gated and server.gated[0][0] <= durable:
+            item = server.gated.popleft()[1]
+            if isinstance(item, Send):
+                self._send(server, item)
+            else:
+                self._reply(server, item)
+        if written:
+            self.step(server_id, inputs.Stored(written))
+
+    def _send(self, server: Server, send: Send) -> None:
+        request = decode_request(encode_request(send.request))
+        self._post(Message(server.id, send.peer, send.tag, request))
+
+    def _reply(self, server: Server, reply: Reply) -> None:
+        response = decode_response(encode_response(reply.response))
+        if isinstance(reply.token, Asked):
+            self._post(Message(server.id, reply.token.peer, reply.token.tag, response))
+        else:
+            verdict = "accepts" if response.accepted else "refuses"
+            self.on_event(
+                f"{server.id} {verdict} {reply.token}: leader {name(response.destination)} next {response.next_index}"
+            )
+            self.replies[reply.token] = response
+
+    def _post(self, message: Message) -> None:
+        self.network.append(message)
+
+    # The network -------------------------------------------------------------------------------------------------
+
+    def deliver(self, message: Message) -> None:
+        """Bring a message to its receiver, or its sender the news that it is lost."""
+        cut = (message.sender, message.receiver) in self.cuts or not self.servers[message.receiver].up
+        if isinstance(message.payload, Request):
+            if cut or message.lost:
+                self.on_event(f"{message.sender} -x {message.receiver} {describe(message.payload)}")
+                if self.servers[message.sender].up:
+                    self.step(message.sender, inputs.Failed(message.receiver, message.tag))
+                return
+            self.on_event(f"{message.sender} -> {message.receiver} {describe(message.payload)}")
+            self.step(message.receiver, inputs.Incoming(Asked(message.sender, message.tag), message.payload))
+        elif self.servers[message.receiver].up:
+            if cut or message.lost:
+                self.on_event(f"{message.sender} -x {message.receiver} {describe(message.payload)}")
+                self.step(message.receiver, inputs.Failed(message.sender, message.tag))
+                return
+            self.on_event(f"{message.sender} -> {message.receiver} {describe(message.payload)}")
+            self.step(message.receiver, inputs.Answered(message.sender, message.tag, message.payload))
+
+    def settle(self, limit: int = 10_000) -> None:
+        """Deliver until the network is empty."""
+        for _ in range(limit):
+            if not self.network:
+                return
+            self.deliver(self.network.popleft())
+        raise AssertionError("the network never becomes empty")
+
+    def isolate(self, server_id: int) -> None:
+        for other in self.servers:
+            if other != server_id:
+                self.cuts |= {(server_id, other), (other, server_id)}
+
+    def heal(self) -> None:
+        self.cuts.clear()
+
+    # Time and crashes --------------------------------------------------------------------------------------------
+
+    def timeout(self, server_id: int) -> None:
+        """Let this server's next time-out pass, and no other's."""
+        self.now = max(self.now, self.servers[server_id].core.deadline)
+        self.step(server_id, inputs.Tick())
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass, delivering everything at once."""
+        end = self.now + seconds
+        while True:
+            self.settle()
+            running = [server for server in self.servers.values() if server.up]
+            first = min(running, key=lambda server: (server.core.deadline, server.id))
+            if first.core.deadline > end:
+                self.now = end
+                return
+            self.timeout(first.id)
+
+    def crash(self, server_id: int) -> None:
+        """Lose all that is not durable; answers on the way to and from the server are lost."""
+        server = self.servers[server_id]
+        server.up = False
+        server.unwritten.clear()
+        for _, item in server.gated:
+            if isinstance(item, Reply) and isinstance(item.token, Asked):
+                self._post(Message(server.id, item.token.peer, item.token.tag, item.response, lost=True))
+        server.gated.clear()
+        kept: deque[Message] = deque()
+        for message in self.network:
+            if message.sender == server_id and isinstance(message.payload, Response):
+                kept.append(Message(message.sender, message.receiver, message.tag, message.payload, lost=True))
+            elif message.sender != server_id:
+                kept.append(message)
+        self.network = kept
+
+    def restart(self, server_id: int) -> None:
+        server = self._boot(server_id, self.servers[server_id].disk)
+        self.servers[server_id] = server
+
+    # Short cuts --------------------------------------------------------------------------------------------------
+
+    def core(self, server_id: int) -> Core:
+        return self.servers[server_id].core
+
+    def elect(self, server_id: int) -> None:
+        """Make this server the leader, by its time-out."""
+        self.timeout(server_id)
+        self.settle()
+        assert self.core(server_id).is_leader
+
+    def propose(self, server_id: int, token: Token, *texts: str) -> None:
+        proposal = inputs.Proposal(token, [application(text) for text in texts])
+        self.step(server_id, inputs.Propose([proposal]))
+
+    def values(self, server_id: int) -> list[str]:
+        """The Application entries on this server's disk."""
+        entries = self.servers[server_id].disk.entries
+        return [entry.value.decode() for entry in entries if entry.value_type == ValueType.APPLICATION]
+
+
+def name(server_id: int) -> str:
+    return "nobody" if server_id == NOBODY else str(server_id)
+
+
+def describe(message: Request | Response) -> str:
+    """One line for a transcript."""
+    kind = message.type.name.title().replace("_", "")
+    if isinstance(message, Response):
+        verdict = "yes" if message.accepted else "no"
+        return f"{kind} term {message.term}: {verdict}, next {message.next_index}, for {name(message.destination)}"
+    line = f"{kind} term {message.term}, after {message.last_log_index}/{message.last_log_term}"
+    if kind == "AppendEntriesRequest":
+        line += f", commit {message.commit_index}"
+    if message.entries:
+        line += ": " + " ".join(entry_name(entry) for entry in message.entries)
+    return line
+
+
+def entry_name(entry: Entry) -> str:
+    value = "servers" if entry.value_type == ValueType.CONFIGURATION else entry.value.decode()
+    return f"{entry.term}/{value}"

@@ -1,0 +1,135 @@
+"""Scenario files: commands, and under each `----` with all that happened, up to an empty line.
+
+# A line that begins with a hash is a comment.
+farm 3 [NAME=VALUE...]    three servers, all followers; NAME is a field of Flow
+timeout 1                 the next time-out of server 1 passes
+deliver [A B] [COUNT]     messages of the network arrive, from A to B only, COUNT at most
+lose A B                  the messages on the way from A to B are lost
+cut A B / isolate A / heal
+disk A slow|fast          a slow disk makes a write durable only by `sync`
+sync A                    all writes of A are durable
+propose A TOKEN TEXT...   a client proposes entries
+read A TOKEN              a client reads
+reachable A B             A's connection to B comes up
+advance SECONDS           time passes, messages arrive at once and are not shown
+crash A / restart A
+status                    one line a server
+log A                     the log on A's disk
+"""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from gf_i2p.raft import inputs
+from gf_i2p.raft.settings import Flow
+from tests.raft.lab import Lab, Message, entry_name, name
+
+
+class Scenario:
+    """Runs commands and writes their transcript."""
+
+    def __init__(self) -> None:
+        self.lab = Lab(1)
+        self.lines: list[str] = []
+
+    def run(self, command: str) -> list[str]:
+        self.lines = []
+        verb, *words = command.split()
+        action: Callable[..., None] = getattr(self, f"do_{verb}")
+        action(*words)
+        return self.lines
+
+    def do_farm(self, servers: str, *settings: str) -> None:
+        pairs = (setting.split("=") for setting in settings)
+        self.lab = Lab(int(servers), flow=Flow(**{name: int(value) for name, value in pairs}))
+        self.lab.on_event = self._note
+
+    def _note(self, line: str) -> None:
+        self.lines.append(line)
+
+    def do_timeout(self, server: str) -> None:
+        self.lab.timeout(int(server))
+
+    def do_deliver(self, *words: str) -> None:
+        if len(words) < 2:
+            limit = int(words[0]) if words else None
+            while self.lab.network and (limit is None or limit > 0):
+                self.lab.deliver(self.lab.network.popleft())
+                limit = None if limit is None else limit - 1
+            return
+        limit = int(words[2]) if len(words) > 2 else 1_000
+        for message in self._between(words[0], words[1])[:limit]:
+            self.lab.network.remove(message)
+            self.lab.deliver(message)
+
+    def do_lose(self, sender: str, receiver: str) -> None:
+        for message in self._between(sender, receiver):
+            self.lab.network.remove(message)
+            self.lab.deliver(Message(message.sender, message.receiver, message.tag, message.payload, lost=True))
+
+    def _between(self, sender: str, receiver: str) -> list[Message]:
+        return [m for m in self.lab.network if (m.sender, m.receiver) == (int(sender), int(receiver))]
+
+    def do_cut(self, one: str, other: str) -> None:
+        self.lab.cuts |= {(int(one), int(other)), (int(other), int(one))}
+
+    def do_isolate(self, server: str) -> None:
+        self.lab.isolate(int(server))
+
+    def do_heal(self) -> None:
+        self.lab.heal()
+
+    def do_disk(self, server: str, speed: str) -> None:
+        self.lab.servers[int(server)].slow_disk = speed == "slow"
+
+    def do_sync(self, server: str) -> None:
+        self.lab.sync(int(server))
+
+    def do_propose(self, server: str, token: str, *texts: str) -> None:
+        self.lab.propose(int(server), token, *texts)
+
+    def do_read(self, server: str, token: str) -> None:
+        self.lab.step(int(server), inputs.Read(token))
+
+    def do_reachable(self, server: str, peer: str) -> None:
+        self.lab.step(int(server), inputs.Reachable(int(peer)))
+
+    def do_advance(self, seconds: str) -> None:
+        self.lab.advance(float(seconds))
+        self.lines.clear()
+
+    def do_crash(self, server: str) -> None:
+        self.lab.crash(int(server))
+
+    def do_restart(self, server: str) -> None:
+        self.lab.restart(int(server))
+
+    def do_status(self) -> None:
+        for server in self.lab.servers.values():
+            core = server.core
+            self.lines.append(
+                f"{server.id} {core.role if server.up else 'down':9} term {core.term} vote {name(core.vote)} "
+                f"leader {name(core.leader)} last {core.log.last_index} stored {core.log.stored} commit {core.commit}"
+            )
+
+    def do_log(self, server: str) -> None:
+        entries = self.lab.servers[int(server)].disk.entries
+        self.lines.append(" ".join(f"{i}:{entry_name(entry)}" for i, entry in enumerate(entries, 1)) or "(empty)")
+
+
+def replay(path: Path) -> str:
+    """Run the commands of a scenario file and return the file as it should be."""
+    scenario = Scenario()
+    output: list[str] = []
+    in_transcript = False
+    for line in path.read_text().splitlines():
+        if in_transcript:
+            in_transcript = line != ""
+        elif line == "----":
+            in_transcript = True
+        elif not line or line.startswith("#"):
+            output.append(line)
+        else:
+            output += [line, "----", *(scenario.run(line) or ["(nothing)"]), ""]
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(output)).rstrip() + "\n"

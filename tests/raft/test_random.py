@@ -1,0 +1,146 @@
+"""Whole farms under random faults, with Raft's five safety properties checked after every step.
+
+The seed of a failure is in the test's name and message; the run is exactly repeatable.
+"""
+
+import random
+
+import pytest
+
+from gf_i2p.raft import inputs
+from gf_i2p.raft.log import Log
+from gf_i2p.raft.settings import LAN
+from gf_i2p.wire.entries import Entry
+from gf_i2p.wire.messages import Request
+from tests.raft.lab import Lab, Message, Server
+
+SEEDS = range(60)
+STEPS = 1_500
+
+
+def entries(log: Log, first: int, last: int) -> list[Entry]:
+    found: list[Entry] = []
+    while first + len(found) <= last:
+        found += log.slice(first + len(found), last, max_entries=1 << 30, max_bytes=1 << 30)
+    return found
+
+
+class Checked:
+    """Watches a lab: election safety, log matching, leader completeness, state machine safety, votes."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.lab = lab
+        self.leaders: dict[int, int] = {}
+        self.committed: list[Entry] = []
+        self.votes: dict[tuple[int, int], int] = {}
+        lab.after_step = self.check
+
+    def check(self, server: Server) -> None:
+        core, log = server.core, server.core.log
+        if core.is_leader:
+            assert self.leaders.setdefault(core.term, core.id) == core.id, "two leaders in one term"
+            if core.commit < len(self.committed):
+                assert log.last_index >= len(self.committed), "a leader lacks a committed entry"
+                prefix = entries(log, 1, len(self.committed))
+                assert prefix == self.committed, "a leader has another entry in place of a committed one"
+        if core.commit > len(self.committed):
+            first = len(self.committed) + 1
+            self.committed += entries(log, first, core.commit)
+            holders = [
+                s.id
+                for s in self.lab.servers.values()
+                if s.disk.entries[first - 1 : core.commit] == self.committed[first - 1 :]
+            ]
+            assert len(holders) > len(self.lab.servers) // 2, "committed without being durable on a majority"
+        applied = server.disk.entries[: core.applicable]
+        assert applied == self.committed[: core.applicable], "another entry is applied at an index"
+        vote = self.votes.setdefault((core.id, server.disk.hard_state.term), server.disk.hard_state.vote)
+        if vote != server.disk.hard_state.vote:
+            assert vote == 0xFFFFFFFF, "voted twice"
+            self.votes[core.id, server.disk.hard_state.term] = server.disk.hard_state.vote
+
+
+def first_of_its_connection(lab: Lab, message: Message) -> Message:
+    """Messages of one direction of a connection arrive in order."""
+    kind = isinstance(message.payload, Request)
+    same = (message.sender, message.receiver, kind)
+    return next(m for m in lab.network if (m.sender, m.receiver, isinstance(m.payload, Request)) == same)
+
+
+def disturb(lab: Lab, rng: random.Random, proposals: dict[str, list[str]]) -> None:
+    server = rng.choice(list(lab.servers.values()))
+    dice = rng.random()
+    if lab.network and dice < 0.75:
+        message = first_of_its_connection(lab, rng.choice(lab.network))
+        lab.network.remove(message)
+        if rng.random() < 0.03:  # the connection breaks
+            pair = {message.sender, message.receiver}
+            broken = [message, *(m for m in lab.network if {m.sender, m.receiver} == pair)]
+            for lost in broken:
+                if lost is not message:
+                    lab.network.remove(lost)
+            for lost in broken:
+                lab.deliver(Message(lost.sender, lost.receiver, lost.tag, lost.payload, lost=True))
+        else:
+            lab.deliver(message)
+    elif dice < 0.85 and server.up:
+        lab.now += rng.uniform(0, 0.1)
+        lab.step(server.id, inputs.Tick())
+    elif dice < 0.88 and server.up and server.unwritten:
+        lab.sync(server.id, rng.randint(1, len(server.unwritten)))
+    elif dice < 0.94 and server.up:
+        token = f"t{len(proposals)}"
+        proposals[token] = [f"{token}-{i}" for i in range(rng.randint(1, 3))]
+        leaders = [s.id for s in lab.servers.values() if s.up and s.core.is_leader] or [server.id]
+        lab.propose(rng.choice(leaders), token, *proposals[token])
+    elif dice < 0.95 and server.up:
+        lab.step(server.id, inputs.Read(f"r{len(lab.reads)}-{rng.random()}"))
+    elif dice < 0.96:
+        if server.up:
+            lab.crash(server.id)
+        else:
+            lab.restart(server.id)
+            lab.servers[server.id].slow_disk = rng.random() < 0.5
+    elif dice < 0.97:
+        other = rng.choice(list(lab.servers))
+        lab.cuts ^= {(server.id, other)}
+    elif dice < 0.975:
+        lab.heal()
+    else:
+        lab.now += rng.uniform(0, LAN.election_max)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_nothing_acknowledged_is_lost_and_the_farm_recovers(seed: int) -> None:
+    rng = random.Random(seed)
+    lab = Lab(rng.choice([3, 3, 4, 5]), uniform=rng.uniform, cache_bytes=rng.choice([200, 1 << 20]))
+    checked = Checked(lab)
+    for server in lab.servers.values():
+        server.slow_disk = rng.random() < 0.5
+    proposals: dict[str, list[str]] = {}
+    for _ in range(STEPS):
+        disturb(lab, rng, proposals)
+
+    lab.heal()
+    for server in list(lab.servers.values()):
+        if not server.up:
+            lab.restart(server.id)
+        lab.servers[server.id].slow_disk = False
+        lab.sync(server.id)
+    lab.advance(20 * LAN.election_max)
+
+    leaders = [server.id for server in lab.servers.values() if server.core.is_leader]
+    assert len(leaders) == 1, f"seed {seed}: one leader when the faults have stopped"
+    assert len({tuple(server.disk.entries) for server in lab.servers.values()}) == 1, f"seed {seed}: equal logs"
+    assert {server.core.commit for server in lab.servers.values()} == {len(checked.committed)}
+    values = lab.values(1)
+    for token, texts in proposals.items():
+        found = [value for value in values if value.rsplit("-", 1)[0] == token]
+        reply = lab.replies.get(token)
+        if reply is not None and reply.accepted:
+            assert found == texts, f"seed {seed}: {token} was acknowledged"
+        elif reply is not None:
+            assert found == [], f"seed {seed}: {token} was refused"
+        else:
+            assert found == texts[: len(found)], f"seed {seed}: of {token} nobody knows, but a prefix, once"
+    assert not lab.violations, f"seed {seed}: {lab.violations}"
