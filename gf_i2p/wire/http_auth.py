@@ -16,7 +16,7 @@ from gf_i2p.wire.limits import MAX_AUTH_PARAMETERS, MAX_AUTH_VALUE_BYTES
 _TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]++"  # noqa: S105 -- RFC 7230, 3.2.6; no secret
 _END = r"[ \t]*+(?:,|\Z)"
 _SEPARATORS = re.compile(r"[ \t,]*+")
-_PARAMETER = re.compile(rf'({_TOKEN})[ \t]*+=[ \t]*+(?:"((?:[^"\\]++|\\.)*+)"|([^\s",]++)){_END}')
+_PARAMETER = re.compile(rf'({_TOKEN})[ \t]*+=[ \t]*+(?:"((?:[^"\\]++|\\.)*+)"|([^\s",=][^\s",]*+)){_END}')
 _SCHEME = re.compile(rf"({_TOKEN})(?:[ \t]++|(?=,)|\Z)")
 _TOKEN68 = re.compile(rf"[A-Za-z0-9._~+/-]++=*+{_END}")
 _ESCAPED = re.compile(r"\\(.)")

@@ -1,0 +1,85 @@
+"""A farm node's server half in memory, and a client that dials it as a link would."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from gf_i2p.wire.digest import Authenticator, Credentials, Secret
+from gf_i2p.wire.upgrade import Answer, ClientHandshake, Retry, ServerHandshake, Session, Upgraded
+
+HOUR = 3600.0
+USER = "server-1"
+PASSWORD = "correct horse – Batterie"
+PATH = "/GarlicFarm/farm/1/websocket"
+KEY = bytes(range(32))
+
+
+class Entropy:
+    """Reproducible random bytes, different at every call."""
+
+    def __init__(self, seed: str = "") -> None:
+        self._seed = seed
+        self._calls = 0
+
+    def __call__(self, count: int) -> bytes:
+        self._calls += 1
+        return hashlib.shake_128(f"{self._seed}/{self._calls}".encode()).digest(count)
+
+
+def authenticator(key: bytes = KEY, nonce_seconds: float = 2 * HOUR) -> Authenticator:
+    users = {user: Secret.derive(user, "farm", PASSWORD) for user in (USER, "client-a")}
+    return Authenticator("farm", users, key=key, nonce_seconds=nonce_seconds)
+
+
+def unchanged(data: bytes) -> bytes:
+    return data
+
+
+@dataclass
+class Node:
+    """A server; `requests` are the heads that reached it, `sessions` who got in."""
+
+    authenticator: Authenticator = field(default_factory=authenticator)
+    entropy: Entropy = field(default_factory=Entropy)
+    requests: list[bytes] = field(default_factory=list)
+    sessions: list[Session] = field(default_factory=list)
+
+    def answer(self, request: bytes, now: float) -> Answer:
+        self.requests.append(request)
+        handshake = ServerHandshake({"farm": self.authenticator}, entropy=self.entropy)
+        answer = handshake.receive(request, now)
+        assert answer is not None
+        if answer.session is not None:
+            self.sessions.append(answer.session)
+        return answer
+
+    def dial(
+        self,
+        credentials: Credentials,
+        now: float,
+        *,
+        proxied: bool = False,
+        there: Callable[[bytes], bytes] = unchanged,
+        back: Callable[[bytes], bytes] = unchanged,
+    ) -> int:
+        """Connect until upgraded, through a proxy that changes what passes; return the number of requests."""
+        for requests in (1, 2):
+            client = handshake(credentials, now, proxied=proxied)
+            answer = self.answer(there(client.request()), now)
+            outcome = client.receive(back(answer.data), now)
+            if isinstance(outcome, Upgraded):
+                assert outcome.rest == b""
+                return requests
+            assert outcome == Retry()
+        raise AssertionError("a third request would be needed")
+
+
+def handshake(credentials: Credentials, now: float, *, proxied: bool = False) -> ClientHandshake:
+    return ClientHandshake(
+        host="abcd.b32.i2p:9001" if proxied else "127.0.0.1:9001",
+        cluster="farm",
+        credentials=credentials,
+        now=now,
+        entropy=Entropy("client"),
+        proxied=proxied,
+    )
