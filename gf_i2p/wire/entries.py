@@ -103,7 +103,8 @@ def decode_entries(data: bytes, start: int = 0, end: int | None = None) -> tuple
                     raise RemoteProtocolError(fault)
             append(new(Entry, (term, types[number], data[value_start:position])))
     except struct.error:
-        raise RemoteProtocolError("the log entries end inside an entry's header") from None
+        # In the midst of a stream the header would have been read from the next message, with the same outcome.
+        raise RemoteProtocolError("the log entries end inside an entry") from None
     if position != end:
         raise RemoteProtocolError(f"more than {MAX_ENTRIES} log entries in one request")
     return tuple(entries)

@@ -88,6 +88,10 @@ HANDSHAKE_SECONDS: Final = 10.0
 # (about 100 KiB), and a reconnecting farm of MAX_SERVERS with its clients fits.
 MAX_UNAUTHENTICATED: Final = 128
 
-# Requests of one connection that we have read and not answered; then we stop reading. One entry of 1 KiB each
-# keeps a disk busy at a few hundred; the memory bound is MAX_ENTRIES_BYTES for each connection's unread rest.
+# Requests of one connection that we have read and not answered; then we stop reading. A few hundred of one
+# entry each keep a disk busy.
 MAX_REQUESTS_IN_FLIGHT: Final = 1024
+
+# Bytes of the entries in those requests, with the same effect: without it a thousand of the largest requests
+# would be legal. Two of them: one is handled while the next is read.
+MAX_BYTES_IN_FLIGHT: Final = 2 * MAX_ENTRIES_BYTES

@@ -106,6 +106,13 @@ def test_any_bytes_in_any_pieces_give_the_same_responses_or_the_same_error(data:
     assert error is not None or len(taken) + buffered == len(data)
 
 
+def test_entries_that_end_early_give_the_same_error_with_and_without_a_message_behind_them() -> None:
+    short = encode_request(APPEND)[:-4] + (5).to_bytes(4, "big") + bytes(5)
+    for data in (short, short + encode_request(APPEND), short + bytes(100)):
+        found = assert_pieces_do_not_matter(RequestDecoder, data, range(len(data)))
+        assert found == ([], "the log entries end inside an entry", 0)
+
+
 def test_many_messages_in_one_piece_and_the_begin_of_the_next() -> None:
     data = encode_request(APPEND)
     decoder = RequestDecoder()

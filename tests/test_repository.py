@@ -1,0 +1,112 @@
+"""The repository itself keeps its habits: what a reviewer would otherwise have to notice."""
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+MAX_LINES = 600
+# None of these matches its own text.
+FORBIDDEN = {
+    "a path of a developer's machine": r"(?<![\w.])/(?:home|Users|root|work)/",
+    "a registry's host name": r"\b(?:pypi|pythonhosted|npmjs|golang|maven\.apache|crates|docker|ghcr)\.(?:org|io)\b",
+    "an option that names a registry": r"--(?:extra-)?index-url|--find[-]links",
+    "an unfinished thought": r"\b(?:TO[D]O|FIX[M]E|XX[X])\b",
+}
+
+
+@cache
+def texts() -> dict[str, str]:
+    """Every text file under version control, by path. Vectors are not ours and not meant to be read."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    found = {}
+    for path in listed.stdout.split("\0"):
+        file = ROOT / path
+        if path and file.is_file() and b"\0" not in (data := file.read_bytes()) and "/vectors/" not in path:
+            found[path] = data.decode()
+    assert "tests/test_repository.py" in found
+    return found
+
+
+def trees(under: str) -> Iterator[tuple[str, ast.Module]]:
+    for path, text in texts().items():
+        if path.startswith(under) and path.endswith(".py"):
+            yield path, ast.parse(text)
+
+
+@pytest.mark.parametrize("what", FORBIDDEN)
+def test_no_file_contains(what: str) -> None:
+    pattern = re.compile(FORBIDDEN[what])
+    found = [
+        f"{path}:{number}: {line.strip()}"
+        for path, text in texts().items()
+        for number, line in enumerate(text.splitlines(), 1)
+        if pattern.search(line)
+    ]
+    assert not found, f"{what}:\n" + "\n".join(found)
+
+
+def test_no_file_is_longer_than_one_subject() -> None:
+    assert not {path: lines for path, text in texts().items() if (lines := text.count("\n")) > MAX_LINES}
+
+
+def test_every_package_says_what_it_is_for() -> None:
+    packages = {path: tree for path, tree in trees("") if path.endswith("/__init__.py")}
+    assert not [path for path, tree in packages.items() if not ast.get_docstring(tree)]
+    directories = {str(Path(path).parent) for path, _ in trees("gf_i2p/")}
+    assert not [directory for directory in directories if f"{directory}/__init__.py" not in packages]
+
+
+def fixed_waits(tree: ast.Module) -> Iterator[int]:
+    """Lines that wait for a fixed time; `asyncio.sleep` in a `while` polls a condition and is no such line."""
+    polling = {node for loop in ast.walk(tree) if isinstance(loop, ast.While) for node in ast.walk(loop)}
+    for node in ast.walk(tree):
+        match node:
+            case ast.ImportFrom(module="time" | "asyncio", names=names) if "sleep" in {name.name for name in names}:
+                yield node.lineno
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="time"), attr="sleep")):
+                yield node.lineno
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="asyncio"), attr="sleep"), args=[ast.Constant(0)]):
+                pass
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="asyncio"), attr="sleep")) if node not in polling:
+                yield node.lineno
+
+
+def test_no_test_waits_for_a_fixed_time() -> None:
+    assert not [f"{path}:{line}" for path, tree in trees("tests/") for line in fixed_waits(tree)]
+
+
+@pytest.mark.parametrize(
+    ("code", "waits"),
+    [
+        ("time.sleep(0)", True),
+        ("from time import sleep", True),
+        ("from asyncio import sleep", True),
+        ("asyncio.sleep(0.1)", True),
+        ("asyncio.sleep(delay)", True),
+        ("asyncio.sleep(0)", False),
+        ("while not done():\n  asyncio.sleep(0.01)", False),
+        ("while not done():\n  time.sleep(0.01)", True),
+        ("import time, asyncio", False),
+    ],
+)
+def test_fixed_waits_are_found(code: str, waits: bool) -> None:
+    assert bool(list(fixed_waits(ast.parse(code)))) is waits
+
+
+def test_every_limit_has_a_comment_that_says_why() -> None:
+    lines = texts()["gf_i2p/wire/limits.py"].splitlines()
+    names = [number for number, line in enumerate(lines) if re.match(r"[A-Z]\w+: Final = ", line)]
+    assert len(names) > 10
+    assert not [lines[number] for number in names if not lines[number - 1].startswith("# ")]
