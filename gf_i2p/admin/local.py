@@ -1,0 +1,144 @@
+"""The local interface: HTTP on a Unix socket in the node's directory, which only the node's user can open.
+
+    GET  /v1/status                     what the node knows, leader or not
+    POST /v1/entries?timeout=SECONDS    {"values": [TEXT, ...]} -> {"index": INDEX OF THE LAST}, when committed
+    GET  /v1/entries?first=N&limit=N    committed entries; `stale=1` reads a server that does not lead
+
+Errors are {"error": SENTENCE, "outcome": "no" | "unknown"} with a 4xx or 5xx status.
+"""
+
+import contextlib
+import json
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Final
+
+from aiohttp import web
+
+from gf_i2p.node.driver import Driver, PostError, PostOutcomeUnknownError
+from gf_i2p.wire.limits import MAX_ENTRIES, MAX_ENTRIES_BYTES, MAX_VALUE_BYTES
+
+SOCKET_PATH_BYTES: Final = 107
+"""Linux takes no longer name for a Unix socket (unix(7))."""
+DEFAULT_TIMEOUT: Final = 30.0
+MAX_TIMEOUT: Final = 3600.0
+MAX_PAGE: Final = 1000
+MAX_PAGE_BYTES: Final = 4 << 20
+_BODY_BYTES: Final = 6 * MAX_ENTRIES_BYTES  # a JSON string may need six bytes for one
+
+
+class LocalInterface:
+    """Serves one node. `status` describes it."""
+
+    def __init__(self, path: Path, driver: Driver, status: Callable[[], dict[str, Any]]) -> None:
+        """Raise `OSError` when the path cannot be the name of a socket."""
+        if len(os.fsencode(path)) > SOCKET_PATH_BYTES:
+            raise OSError(
+                f"{path} is longer than {SOCKET_PATH_BYTES} bytes, too long for a socket: use a shorter directory"
+            )
+        self._path = path
+        self._driver = driver
+        self._status = status
+        app = web.Application(client_max_size=_BODY_BYTES, middlewares=[_errors_as_json])
+        app.add_routes(
+            [
+                web.get("/v1/status", self._get_status),
+                web.post("/v1/entries", self._post_entries),
+                web.get("/v1/entries", self._get_entries),
+            ]
+        )
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+
+    async def start(self) -> None:
+        """Listen. A socket that a killed node left behind gives way; the lock on the database says who runs."""
+        await self._runner.setup()
+        self._path.unlink(missing_ok=True)
+        old = os.umask(0o177)
+        try:
+            await web.UnixSite(self._runner, str(self._path)).start()
+        finally:
+            os.umask(old)
+
+    async def stop(self) -> None:
+        """Close, and remove the socket."""
+        await self._runner.cleanup()
+        with contextlib.suppress(OSError):
+            self._path.unlink()
+
+    async def _get_status(self, _request: web.Request) -> web.Response:
+        return web.json_response(self._status())
+
+    async def _post_entries(self, request: web.Request) -> web.Response:
+        timeout = _number(request, "timeout", DEFAULT_TIMEOUT, 0.001, MAX_TIMEOUT)
+        values = _values(await request.json())
+        try:
+            index = await self._driver.post(values, deadline=timeout)
+        except PostError as error:
+            return _error(503, str(error), outcome="no")
+        except PostOutcomeUnknownError as error:
+            return _error(504, str(error), outcome="unknown")
+        return web.json_response({"index": index})
+
+    async def _get_entries(self, request: web.Request) -> web.Response:
+        first = int(_number(request, "first", 1, 1, 2**63 - 1))
+        limit = int(_number(request, "limit", 100, 1, MAX_PAGE))
+        if request.query.get("stale") == "1":
+            last = self._driver.core.applicable
+        else:
+            try:
+                last = await self._driver.read_barrier()
+            except PostError as error:
+                return _error(503, str(error), outcome="no")
+        entries = self._driver.core.log.slice(first, last, max_entries=limit, max_bytes=MAX_PAGE_BYTES)
+        page = [
+            {"index": index, "term": entry.term, "type": entry.value_type.name.lower(), "value": _text(entry.value)}
+            for index, entry in enumerate(entries, first)
+        ]
+        return web.json_response({"entries": page, "commit": last})
+
+
+def _number(request: web.Request, name: str, default: float, low: float, high: float) -> float:
+    text = request.query.get(name)
+    try:
+        value = default if text is None else float(text)
+    except ValueError:
+        value = float("nan")
+    if not low <= value <= high:
+        raise _bad_request(f"{name} must be a number from {low:g} to {high:g}")
+    return value
+
+
+def _values(body: Any) -> list[bytes]:
+    if not isinstance(body, dict) or not isinstance(values := body.get("values"), list):
+        raise _bad_request('expected {"values": [TEXT, ...]}')
+    if not values or len(values) > MAX_ENTRIES or not all(isinstance(value, str) for value in values):
+        raise _bad_request(f"values must be 1 to {MAX_ENTRIES} texts")
+    encoded = [value.encode("utf-8", "surrogatepass") for value in values]
+    if max(map(len, encoded)) > MAX_VALUE_BYTES or sum(map(len, encoded)) > MAX_ENTRIES_BYTES // 2:
+        raise _bad_request(f"a value may have {MAX_VALUE_BYTES} bytes, and all together {MAX_ENTRIES_BYTES // 2}")
+    return encoded
+
+
+def _text(value: bytes) -> str:
+    return value.decode("utf-8", "backslashreplace")
+
+
+def _error(status: int, sentence: str, *, outcome: str) -> web.Response:
+    return web.json_response({"error": sentence, "outcome": outcome}, status=status)
+
+
+def _bad_request(sentence: str) -> web.HTTPBadRequest:
+    return web.HTTPBadRequest(text=sentence)
+
+
+@web.middleware
+async def _errors_as_json(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    try:
+        return await handler(request)
+    except json.JSONDecodeError as error:
+        return _error(400, f"the body is not JSON: {error}", outcome="no")
+    except web.HTTPException as error:
+        return _error(error.status, error.text or error.reason, outcome="no")

@@ -1,0 +1,43 @@
+"""Asks a running node over its local socket."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from gf_i2p.cli.errors import CommandError
+from gf_i2p.node.config import CONFIG_FILE, SOCKET_FILE
+
+
+async def request(directory: Path, method: str, path: str, *, seconds: float = 10.0, body: object = None) -> Any:
+    """Send one request and return the JSON answer; it may take so many seconds.
+
+    Raises `CommandError` with what to do next.
+    """
+    if not (directory / CONFIG_FILE).exists():
+        raise CommandError(f"{directory} is no node's directory: there is no {CONFIG_FILE} in it")
+    connector = aiohttp.UnixConnector(str(directory / SOCKET_FILE))
+    limit = aiohttp.ClientTimeout(total=seconds)
+    try:
+        async with (
+            aiohttp.ClientSession(connector=connector, timeout=limit) as session,
+            session.request(method, f"http://node{path}", json=body) as response,
+        ):
+            answer = await response.json()
+    except aiohttp.ClientConnectorError as error:
+        raise CommandError(
+            f"no node answers in {directory} ({error.strerror or error}). Start it: gf-i2p run {directory}"
+        ) from error
+    except TimeoutError as error:
+        raise CommandError(f"the node in {directory} did not answer within {seconds:g} s", outcome="unknown") from error
+    except aiohttp.ClientError as error:
+        raise CommandError(f"the node in {directory} broke off: {error}", outcome="unknown") from error
+    if response.status != 200:
+        raise CommandError(answer["error"], outcome=answer["outcome"])
+    return answer
+
+
+def ask(directory: Path, method: str, path: str, *, seconds: float = 10.0, body: object = None) -> Any:
+    """Do what `request` does, from a program without an event loop."""
+    return asyncio.run(request(directory, method, path, seconds=seconds, body=body))

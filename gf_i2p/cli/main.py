@@ -1,0 +1,190 @@
+"""`gf-i2p`: the command line. Every command has `--json`, also for failures."""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from gf_i2p import __version__
+from gf_i2p.cli import client
+from gf_i2p.cli.errors import CommandError, Exit
+from gf_i2p.cli.run import EXPECTED, run
+from gf_i2p.cli.show import show_entries, show_status
+from gf_i2p.node.setup import make_farm
+from gf_i2p.wire.endpoint import Endpoint
+from gf_i2p.wire.errors import EndpointError
+from gf_i2p.wire.limits import MAX_ID
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; return the exit code (`Exit`)."""
+    options = _parser().parse_args(arguments)
+    try:
+        return int(options.command(options))
+    except CommandError as error:
+        return _fail(options, str(error), error.code, error.outcome)
+    except EXPECTED as error:
+        return _fail(options, str(error), Exit.FAILED, "no")
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()
+        return Exit.FAILED
+
+
+def _fail(options: argparse.Namespace, text: str, code: Exit, outcome: str) -> int:
+    if options.json:
+        print(json.dumps({"ok": False, "error": text, "outcome": outcome}))
+    else:
+        print(f"gf-i2p: {text}", file=sys.stderr)
+    return int(code)
+
+
+def _print_json(value: Any) -> None:
+    print(json.dumps(value, indent=None if not sys.stdout.isatty() else 2))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="gf-i2p",
+        description="A Garlic Farm node: the routers of one I2P service agree on who is alive and who publishes.",
+        epilog="Exit codes: 0 ok, 1 failed, 2 usage, 3 the farm has no leader or no quorum.",
+    )
+    parser.add_argument("--version", action="version", version=f"gf-i2p {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    init = _command(commands, "init", "make the directories of a new farm", _init)
+    init.add_argument("directory", type=Path, metavar="DIR", help="where server-ID/ and client-NAME.toml are written")
+    init.add_argument(
+        "--server",
+        action="append",
+        required=True,
+        type=_server,
+        metavar="ID=tcp://HOST:PORT",
+        help="a server and how the others reach it; once for each, three make a farm that survives the loss of one",
+    )
+    init.add_argument("--cluster", default="farm", help="the farm's name (default: farm)")
+    init.add_argument("--profile", choices=["lan", "i2p"], default="lan", help="time-outs (default: lan)")
+    init.add_argument(
+        "--client", action="append", default=[], metavar="NAME", help="also make credentials for a client that posts"
+    )
+
+    command = _command(commands, "run", "run the node of a directory, in the foreground", _run)
+    command.add_argument("directory", type=Path, metavar="DIR")
+
+    command = _command(commands, "status", "show what a running node knows", _status)
+    command.add_argument("directory", type=Path, metavar="DIR")
+
+    post = _command(commands, "post", "append an entry; returns when it is committed", _post)
+    post.add_argument("directory", type=Path, metavar="DIR")
+    post.add_argument(
+        "value", nargs="?", metavar="TEXT", help="the entry, by convention JSON; - or none: each input line"
+    )
+    post.add_argument("--timeout", type=_seconds, default=30.0, metavar="SECONDS", help="give up after (default: 30)")
+
+    entries = _command(commands, "entries", "show committed entries", _entries)
+    entries.add_argument("directory", type=Path, metavar="DIR")
+    entries.add_argument("--first", type=int, default=1, metavar="INDEX", help="begin with this one (default: 1)")
+    entries.add_argument("--limit", type=int, default=100, metavar="N", help="show at most so many (default: 100)")
+    entries.add_argument(
+        "--stale", action="store_true", help="ask a server that does not lead; newer entries may be missing"
+    )
+    return parser
+
+
+def _command(
+    commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, text: str, function: object
+) -> argparse.ArgumentParser:
+    parser = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+    parser.add_argument("--json", action="store_true", help="print one JSON object, also when it fails")
+    parser.set_defaults(command=function)
+    return parser
+
+
+def _server(text: str) -> tuple[int, Endpoint]:
+    number, equals, endpoint = text.partition("=")
+    if not equals or not number.isascii() or not number.isdigit() or not 0 <= int(number) < MAX_ID:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected ID=tcp://HOST:PORT, the id a number below {MAX_ID}")
+    try:
+        return int(number), Endpoint.parse(endpoint)
+    except EndpointError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= 3600:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected seconds, up to 3600")
+    return seconds
+
+
+def _init(options: argparse.Namespace) -> Exit:
+    servers = dict(options.server)
+    if len(servers) != len(options.server) or len(set(servers.values())) != len(servers):
+        raise CommandError("two servers have the same id or the same endpoint", code=Exit.USAGE)
+    for endpoint in servers.values():
+        if endpoint.is_i2p:
+            raise CommandError(f"{endpoint}: servers inside I2P are not supported yet", code=Exit.USAGE)
+    written = make_farm(
+        options.directory, servers, cluster=options.cluster, profile=options.profile, clients=options.client
+    )
+    if options.json:
+        _print_json({"ok": True, "written": [str(path) for path in written]})
+        return Exit.OK
+    for path in written:
+        print(f"wrote {path}")
+    print(
+        "\nCopy each server directory, and only that one, to its machine by a safe way (it holds keys). Then run there:"
+    )
+    print(f"  gf-i2p run {written[0]}")
+    if len(servers) < 3:
+        print(f"\nA farm of {len(servers)} survives the loss of no server; three survive one, five survive two.")
+    return Exit.OK
+
+
+def _run(options: argparse.Namespace) -> Exit:
+    return run(options.directory)
+
+
+def _status(options: argparse.Namespace) -> Exit:
+    answer = client.ask(options.directory, "GET", "/v1/status")
+    if options.json:
+        _print_json({"ok": True, **answer})
+    else:
+        print(show_status(answer))
+    return Exit.OK if answer["healthy"] else Exit.DEGRADED
+
+
+def _post(options: argparse.Namespace) -> Exit:
+    if options.value in {None, "-"}:
+        values = [line.rstrip("\n") for line in sys.stdin if line.strip()]
+        if not values:
+            raise CommandError("nothing to post: give the entry as an argument, or lines on standard input")
+    else:
+        values = [options.value]
+    path = f"/v1/entries?timeout={options.timeout}"
+    answer = client.ask(options.directory, "POST", path, seconds=options.timeout + 5, body={"values": values})
+    if options.json:
+        _print_json({"ok": True, **answer})
+    else:
+        print(f"committed at index {answer['index']}")
+    return Exit.OK
+
+
+def _entries(options: argparse.Namespace) -> Exit:
+    path = f"/v1/entries?first={options.first}&limit={options.limit}&stale={int(options.stale)}"
+    answer = client.ask(options.directory, "GET", path)
+    if options.json:
+        _print_json({"ok": True, **answer})
+    else:
+        print(show_entries(answer))
+    return Exit.OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,86 @@
+"""`gf-i2p run`: one node in the foreground, until SIGTERM or Ctrl-C."""
+
+import asyncio
+import gc
+import signal
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import structlog
+
+from gf_i2p.admin.local import LocalInterface
+from gf_i2p.cli.errors import CommandError, Exit
+from gf_i2p.cli.logs import configure
+from gf_i2p.node.config import SOCKET_FILE, Config, ConfigError, Secrets
+from gf_i2p.node.node import Node
+from gf_i2p.node.status import status
+from gf_i2p.storage.errors import StorageError
+from gf_i2p.transport.errors import TransportError
+
+logger = structlog.get_logger()
+
+
+def run(directory: Path) -> Exit:
+    """Run the node of this directory; returns when it has stopped."""
+    config, secrets = Config.load(directory), Secrets.load(directory)
+    configure(config.logging.level, config.logging.format)
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(_serve(directory, config, secrets))
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Return uvloop's event loop where it is installed: it halves the cost of a message."""
+    try:
+        import uvloop  # noqa: PLC0415 -- optional extra
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
+
+
+async def _serve(directory: Path, config: Config, secrets: Secrets) -> Exit:
+    loop = asyncio.get_running_loop()
+    stopped: asyncio.Future[BaseException | None] = loop.create_future()
+
+    def stop(reason: BaseException | None) -> None:
+        if not stopped.done():
+            stopped.set_result(reason)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop, None)
+    node = Node(directory, config, secrets, on_halt=stop)
+    started = time.monotonic()
+    local = LocalInterface(directory / SOCKET_FILE, node.driver, lambda: status(node, started))
+    await node.start()
+    try:
+        await local.start()
+        loop.add_signal_handler(signal.SIGHUP, partial(_reload, node, directory))
+        # What lives from here to the end need not be looked at by every collection.
+        gc.collect()
+        gc.freeze()
+        sys.setswitchinterval(0.0005)
+        reason = await stopped
+    finally:
+        await local.stop()
+        await node.stop()
+    if reason is not None:
+        raise CommandError(f"the node stopped by itself: {reason}")
+    return Exit.OK
+
+
+def _reload(node: Node, directory: Path) -> None:
+    """SIGHUP: take over what can change; a mistake leaves everything as it was."""
+    try:
+        config, secrets = Config.load(directory), Secrets.load(directory)
+        pending = node.reload(config, secrets)
+    except (ConfigError, TransportError) as error:
+        logger.error("not reloaded", reason=str(error))
+        return
+    configure(config.logging.level, config.logging.format)
+    logger.info("reloaded", needs_restart=pending)
+
+
+EXPECTED = (ConfigError, StorageError, TransportError, OSError)
+"""What can go wrong for reasons that an operator can mend; the texts are for the operator."""

@@ -1,0 +1,60 @@
+"""Answers of a node as text for a terminal."""
+
+from datetime import timedelta
+from typing import Any
+
+
+def show_status(answer: dict[str, Any]) -> str:
+    """Describe a node's status in a few lines, the trouble first."""
+    quorum, log = answer["quorum"], answer["log"]
+    lines: list[str] = []
+    if answer["leader"] is None:
+        lines.append("No leader is known: nothing can be committed until a majority of the servers has elected one.")
+    if quorum["reachable"] < quorum["needed"]:
+        lines.append(
+            f"Only {quorum['reachable']} of {quorum['servers']} servers can be reached from here, and a majority is "
+            f"{quorum['needed']}: start the others, or mend what is shown below."
+        )
+    if lines:
+        lines.append("")
+    leader = "none" if answer["leader"] is None else f"{answer['leader']} ({answer['leader_endpoint']})"
+    uptime = timedelta(seconds=int(answer["uptime"]))
+    lines += [
+        f"farm     {answer['cluster']}, server {answer['id']}, {answer['role']} in term {answer['term']}, up {uptime}",
+        f"leader   {leader}",
+        f"log      {log['last_index']} entries, {log['commit']} committed, {log['stored']} durable here",
+        "servers",
+    ]
+    width = max(len(server["endpoint"]) for server in answer["servers"])
+    lines += [f"  {server['id']:>3}  {server['endpoint']:<{width}}  {_server(server)}" for server in answer["servers"]]
+    return "\n".join(lines)
+
+
+def _server(server: dict[str, Any]) -> str:
+    parts = ["this server"] if server["self"] else ["connected" if server["connected"] else "not connected"]
+    if server["leader"]:
+        parts.append("leader")
+    elif server["lag"]:
+        parts.append(f"{server['lag']} entries behind")
+    if server["error"]:
+        parts.append(server["error"])
+    return ", ".join(parts)
+
+
+def show_entries(answer: dict[str, Any]) -> str:
+    """One line an entry: index, term, type, value."""
+    lines = [
+        f"{entry['index']:>8}  term {entry['term']:<4} {entry['type']:<13} {_value(entry)}"
+        for entry in answer["entries"]
+    ]
+    last = answer["entries"][-1]["index"] if answer["entries"] else 0
+    if last < answer["commit"]:
+        lines.append(f"({answer['commit']} entries are committed; go on with --first {last + 1})")
+    return "\n".join(lines) if lines else "(no entries)"
+
+
+def _value(entry: dict[str, Any]) -> str:
+    """Values come from the log, whoever wrote them: nothing in them may control the terminal."""
+    if entry["type"] != "application":
+        return f"({len(entry['value'])} bytes)"
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in entry["value"])

@@ -1,0 +1,237 @@
+"""The configuration of a node: `gf-i2p.toml` and `secrets.toml` in its directory."""
+
+import os
+import stat
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+
+from gf_i2p.raft import settings
+from gf_i2p.transport.certificates import parse_fingerprint
+from gf_i2p.transport.errors import TransportError
+from gf_i2p.wire.digest import Secret
+from gf_i2p.wire.endpoint import Endpoint
+from gf_i2p.wire.errors import ProtocolError
+from gf_i2p.wire.limits import MAX_ID
+from gf_i2p.wire.messages import NOBODY
+from gf_i2p.wire.names import check_name
+from gf_i2p.wire.values import ClusterServer, Configuration
+
+CONFIG_FILE = "gf-i2p.toml"
+SECRETS_FILE = "secrets.toml"
+DATABASE_FILE = "log.sqlite"
+SOCKET_FILE = "node.sock"
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used; the message names file and key, and says what was expected."""
+
+
+def _cluster(text: str) -> str:
+    return check_name("cluster name", text)
+
+
+def _user(text: str) -> str:
+    return check_name("user name", text)
+
+
+def _endpoint(text: str) -> str:
+    try:
+        return str(Endpoint.parse(text))
+    except ProtocolError as error:
+        raise ValueError(str(error)) from error
+
+
+def _fingerprint(text: str) -> str:
+    try:
+        return parse_fingerprint(text)
+    except TransportError as error:
+        raise ValueError(str(error)) from error
+
+
+def _server_id(number: int) -> int:
+    if number == NOBODY:
+        raise ValueError(f"{NOBODY} means nobody: choose a smaller id")
+    return number
+
+
+ServerId = Annotated[int, Field(ge=0, le=MAX_ID), AfterValidator(_server_id)]
+Seconds = Annotated[float, Field(gt=0, le=3600)]
+
+
+class _Table(BaseModel):
+    """A TOML table: unknown keys are mistakes, types are exact."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, hide_input_in_errors=True)
+
+
+class NodeTable(_Table):
+    """Who this node is."""
+
+    id: ServerId
+    cluster: Annotated[str, AfterValidator(_cluster)] = "farm"
+    listen: Annotated[str, AfterValidator(_endpoint)]
+
+
+class TimingTable(_Table):
+    """Time-outs: a profile, single values of which may be replaced."""
+
+    profile: Literal["lan", "i2p"] = "lan"
+    heartbeat: Seconds | None = None
+    election_min: Seconds | None = None
+    election_max: Seconds | None = None
+
+    @model_validator(mode="after")
+    def _can_work(self) -> Self:
+        self.timing()
+        return self
+
+    def timing(self) -> settings.Timing:
+        """The time-outs for the core."""
+        base = settings.LAN if self.profile == "lan" else settings.I2P
+        return settings.Timing(
+            heartbeat=self.heartbeat or base.heartbeat,
+            election_min=self.election_min or base.election_min,
+            election_max=self.election_max or base.election_max,
+        )
+
+
+class TlsTable(_Table):
+    """Our certificate, and who vouches for others. Paths are relative to the node's directory."""
+
+    certificate: str = "certificate.pem"
+    key: str = "key.pem"
+    ca: str | None = None
+
+
+class LoggingTable(_Table):
+    """What is logged, and how."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["text", "json"] = "text"
+
+
+class ServerTable(_Table):
+    """One server of the farm."""
+
+    id: ServerId
+    endpoint: Annotated[str, AfterValidator(_endpoint)]
+    fingerprint: Annotated[str, AfterValidator(_fingerprint)] | None = None
+
+
+class Config(_Table):
+    """`gf-i2p.toml`."""
+
+    node: NodeTable
+    timing: TimingTable = TimingTable()
+    tls: TlsTable = TlsTable()
+    logging: LoggingTable = LoggingTable()
+    servers: Annotated[tuple[ServerTable, ...], Field(strict=False)]
+
+    @model_validator(mode="after")
+    def _servers_fit(self) -> Self:
+        ids = [server.id for server in self.servers]
+        if len(set(ids)) != len(ids):
+            raise ValueError("servers: two of them have the same id")
+        if len({server.endpoint for server in self.servers}) != len(ids):
+            raise ValueError("servers: two of them have the same endpoint")
+        if self.node.id not in ids:
+            raise ValueError(f"servers: this node's id, {self.node.id}, is not among them")
+        return self
+
+    @property
+    def bootstrap(self) -> Configuration:
+        """The Configuration with which a new farm begins."""
+        return Configuration(0, 0, tuple(ClusterServer(server.id, server.endpoint) for server in self.servers))
+
+    @classmethod
+    def load(cls, directory: Path) -> Self:
+        """Read and check the file; raises `ConfigError`."""
+        path = directory / CONFIG_FILE
+        if not path.exists():
+            raise ConfigError(f"{path} does not exist: is this a node's directory? `gf-i2p init` makes one.")
+        return _check(cls, path, _parse(path))
+
+
+class UserTable(_Table):
+    """What checks one user's password: its HA1 values (RFC 7616, 3.4.2). They are as secret as the password."""
+
+    md5: SecretStr
+    sha256: SecretStr
+
+
+class Secrets(_Table):
+    """`secrets.toml`: our password, and what checks those of others."""
+
+    password: SecretStr
+    users: dict[Annotated[str, AfterValidator(_user)], UserTable]
+
+    @property
+    def verifiers(self) -> dict[str, Secret]:
+        """By user name."""
+        return {
+            name: Secret(md5=user.md5.get_secret_value(), sha256=user.sha256.get_secret_value())
+            for name, user in self.users.items()
+        }
+
+    @classmethod
+    def load(cls, directory: Path) -> Self:
+        """Read and check the file; raises `ConfigError`, also when others could read it."""
+        path = directory / SECRETS_FILE
+        check_private(path)
+        secrets = _check(cls, path, _parse(path))
+        try:
+            _ = secrets.verifiers
+        except ValueError as error:
+            raise ConfigError(f"{path}: users: {error}") from error
+        return secrets
+
+
+def check_private(path: Path) -> None:
+    """Refuse a secret that others on this machine can read; raises `ConfigError`."""
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
+    if stat.S_IMODE(status.st_mode) & 0o077:
+        raise ConfigError(f"{path} can be read by others on this machine. Run: chmod 600 {path}")
+    if status.st_uid not in {os.geteuid(), 0}:
+        raise ConfigError(f"{path} belongs to another user, who could change it.")
+
+
+def _parse(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}.") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path} is not TOML: {error}.") from error
+
+
+Table = TypeVar("Table", bound=_Table)
+
+
+def _check(model: type[Table], path: Path, data: dict[str, Any]) -> Table:
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        problems = [f"{path}: {_sentence(problem)}" for problem in error.errors()]
+        raise ConfigError("\n".join(problems)) from error
+
+
+def _sentence(problem: Any) -> str:
+    """Say in one line which key is wrong and what was expected."""
+    key = ""
+    for part in problem["loc"]:
+        key += f"[{part + 1}]" if isinstance(part, int) else f"{'.' if key else ''}{part}"
+    if problem["type"] == "extra_forbidden":
+        return f"{key}: no such key; check the spelling"
+    if problem["type"] == "missing":
+        return f"{key}: is missing"
+    message: str = problem["msg"].removeprefix("Value error, ")
+    message = message[:1].lower() + message[1:] if message.startswith("Input") else message
+    return f"{key}: {message}" if key else message

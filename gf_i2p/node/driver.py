@@ -1,0 +1,316 @@
+"""Drives the core of one farm: its inputs come from connections, disk and timers, its effects go back to them.
+
+Everything here runs in the event loop's thread; only the storage writer has a thread of its own. Requests that arrive
+in one turn of the loop are proposed together, so they share one write and one message to each follower.
+"""
+
+import asyncio
+import contextlib
+import random
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final, Protocol, TypeVar, cast
+
+import structlog
+
+from gf_i2p.raft import inputs
+from gf_i2p.raft.configurations import Configurations
+from gf_i2p.raft.core import Core
+from gf_i2p.raft.effects import Effects, Reply, Send
+from gf_i2p.raft.log import Log
+from gf_i2p.raft.settings import Flow, Timing
+from gf_i2p.storage.database import Storage
+from gf_i2p.storage.writer import Writer
+from gf_i2p.wire.entries import Entry, ValueType
+from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
+from gf_i2p.wire.values import Configuration
+
+logger = structlog.get_logger()
+
+_T = TypeVar("_T")
+
+Done = Callable[[Response | None], None]
+"""Takes the answer to one request, or None: there will be none, and what became of the request nobody knows."""
+
+_RETRY_SECONDS: Final = 0.05
+"""Pause before a post that was refused, or had no leader to go to, is tried again."""
+
+
+class Peer(Protocol):
+    """The connection to another server, as far as the driver needs it."""
+
+    @property
+    def connected(self) -> bool:
+        """Whether requests have a chance now."""
+        ...
+
+    def send(self, request: Request, done: Done) -> None:
+        """Send a request; `done` is called later, exactly once."""
+        ...
+
+
+class PostError(Exception):
+    """An entry was surely not committed; the message says why and what to do."""
+
+
+class PostOutcomeUnknownError(Exception):
+    """An entry may be committed, now or later, or never."""
+
+
+class Driver:
+    """The consensus of one farm in one process.
+
+    `on_halt` is called once when the disk fails: nothing is answered any more, and the process should end.
+    """
+
+    def __init__(
+        self,
+        server_id: int,
+        storage: Storage,
+        *,
+        bootstrap: Configuration,
+        timing: Timing,
+        on_halt: Callable[[BaseException], None],
+        flow: Flow | None = None,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._log = logger.bind(server=server_id)
+        self._on_halt = on_halt
+        self._halted = False
+        self._peers: Mapping[int, Peer] = {}
+        self._writer = Writer(storage, on_durable=self._durable_in_thread, on_failure=self._failed_in_thread)
+        self._submitted = 0
+        self._durable = 0
+        self._gated: deque[tuple[int, Send | Reply]] = deque()
+        self._proposals: list[inputs.Proposal] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._applied_waiters: list[tuple[int, asyncio.Future[None]]] = []
+        loaded = storage.loaded
+        configurations = [(index, Configuration.decode(value)) for index, value in loaded.configurations]
+        self.core = Core(
+            server_id,
+            hard_state=loaded.hard_state,
+            log=Log(storage, last_index=loaded.last_index, terms=loaded.terms),
+            configurations=Configurations(bootstrap, configurations),
+            uniform=random.SystemRandom().uniform,
+            now=self._loop.time(),
+            timing=timing,
+            flow=flow,
+        )
+        self._seen = (self.core.term, self.core.role, self.core.leader)
+
+    # Life -----------------------------------------------------------------------------------------------------------
+
+    def start(self, peers: Mapping[int, Peer]) -> None:
+        """Take part in the farm. `peers` has every other server."""
+        self._peers = peers
+        self._writer.start()
+        self._arm()
+
+    async def stop(self, grace: float) -> None:
+        """Wait up to `grace` seconds for what this leader has accepted, then let go of the rest; all writes end."""
+        if self.core.is_leader and not self._halted:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(grace):
+                    await self._applied(self.core.log.last_index)
+        self._halted = True
+        if self._timer is not None:
+            self._timer.cancel()
+        await asyncio.to_thread(self._writer.stop)
+
+    # Inputs ---------------------------------------------------------------------------------------------------------
+
+    def incoming(self, request: Request, done: Done) -> None:
+        """Take the request of a server or a client whose right to send it has been checked."""
+        if self._halted:
+            done(None)
+        elif request.type is MessageType.CLIENT_REQUEST:
+            self._collect(inputs.Proposal(done, request.entries))
+        else:
+            self._step(inputs.Incoming(done, request))
+
+    def reachable(self, peer: int) -> None:
+        """A connection to this server has come up."""
+        if not self._halted:
+            self._step(inputs.Reachable(peer))
+
+    async def post(self, values: Sequence[bytes], *, deadline: float) -> int:
+        """Append Application entries and return the index of the last one when they are committed.
+
+        `deadline` is in seconds. Raises `PostError` or `PostOutcomeUnknownError`.
+        """
+        entries = tuple(Entry(0, ValueType.APPLICATION, value) for value in values)
+        refusal = "no server has led within the time given; see `gf-i2p status`"
+        end = self._loop.time() + deadline
+        while self._loop.time() < end and not self._halted:
+            leader = self.core.leader
+            answer: asyncio.Future[Response | None] = self._loop.create_future()
+            done = partial(_resolve, answer)
+            if leader == self.core.id:
+                self._collect(inputs.Proposal(done, entries))
+            elif leader != NOBODY and leader in self._peers and self._peers[leader].connected:
+                request = Request(MessageType.CLIENT_REQUEST, self.core.id, leader, 0, 0, 0, 0, entries)
+                self._peers[leader].send(request, done)
+            else:
+                await asyncio.sleep(_RETRY_SECONDS)
+                continue
+            try:
+                async with asyncio.timeout_at(end):
+                    response = await answer
+            except TimeoutError:
+                response = None
+            if response is None:
+                raise PostOutcomeUnknownError(
+                    "the connection to the leader broke, or it lost its office: the entry may be in the log, or get "
+                    "there. Look before you post it again, or post what is harmless twice."
+                )
+            if response.accepted:
+                return response.next_index - 1
+            if response.destination == response.source:
+                refusal = "the leader's queue is full: fewer posts at a time, or a longer time limit"
+            await asyncio.sleep(_RETRY_SECONDS)
+        raise PostError(f"not committed: {refusal}")
+
+    async def read_barrier(self) -> int:
+        """Return the index up to which this leader's log must be read to see everything acknowledged before the call.
+
+        Raises `PostError` when this server does not lead, or has not heard from a majority.
+        """
+        answer: asyncio.Future[int | None] = self._loop.create_future()
+        self._step(inputs.Read(answer))
+        index = await answer
+        if index is None:
+            raise PostError("only the leader can promise that nothing newer exists; see `gf-i2p status` for who leads")
+        await self._applied(index)
+        return index
+
+    def _applied(self, index: int) -> asyncio.Future[None]:
+        future: asyncio.Future[None] = self._loop.create_future()
+        if self.core.applicable >= index:
+            future.set_result(None)
+        else:
+            self._applied_waiters.append((index, future))
+        return future
+
+    def _collect(self, proposal: inputs.Proposal) -> None:
+        if not self._proposals:
+            self._loop.call_soon(self._propose)
+        self._proposals.append(proposal)
+
+    def _propose(self) -> None:
+        proposals, self._proposals = self._proposals, []
+        if self._halted:
+            for proposal in proposals:
+                cast(Done, proposal.token)(None)
+        else:
+            self._step(inputs.Propose(proposals))
+
+    def _answered(self, peer: int, tag: int, response: Response | None) -> None:
+        if self._halted:
+            return
+        if response is None:
+            self._step(inputs.Failed(peer, tag))
+        else:
+            self._step(inputs.Answered(peer, tag, response))
+
+    # Timer ----------------------------------------------------------------------------------------------------------
+
+    def _arm(self) -> None:
+        """Have a timer that fires no later than the core's deadline; most steps only push the deadline back."""
+        deadline = self.core.deadline
+        if self._timer is not None:
+            if self._timer.when() <= deadline:
+                return
+            self._timer.cancel()
+        self._timer = self._loop.call_at(deadline, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        if self._halted:
+            return
+        if self._loop.time() >= self.core.deadline:
+            self._step(inputs.Tick())
+        else:
+            self._arm()
+
+    # Disk -----------------------------------------------------------------------------------------------------------
+
+    def _durable_in_thread(self, ticket: int) -> None:
+        self._loop.call_soon_threadsafe(self._stored, ticket)
+
+    def _failed_in_thread(self, error: BaseException) -> None:
+        self._loop.call_soon_threadsafe(self._halt, error)
+
+    def _halt(self, error: BaseException) -> None:
+        """Never answer again: what is not on the disk must not be promised."""
+        self._halted = True
+        self._log.critical("the log cannot be written; this node stops", error=str(error))
+        self._on_halt(error)
+
+    def _stored(self, number: int) -> None:
+        self._durable = number
+        while self._gated and self._gated[0][0] <= number:
+            self._release(self._gated.popleft()[1])
+        if not self._halted:
+            self._step(inputs.Stored(number))
+
+    # Effects --------------------------------------------------------------------------------------------------------
+
+    def _step(self, event: inputs.Input) -> None:
+        self._perform(self.core.step(event, self._loop.time()))
+        self._arm()
+        if self._applied_waiters:
+            self._wake_readers()
+        seen = (self.core.term, self.core.role, self.core.leader)
+        if seen != self._seen:
+            self._seen = seen
+            leader = None if self.core.leader == NOBODY else self.core.leader
+            self._log.info("role", term=self.core.term, role=self.core.role, leader=leader)
+
+    def _perform(self, effects: Effects) -> None:
+        if effects.write is not None:
+            self._submitted = self._writer.submit(effects.write)
+        for send in effects.sends:
+            self._release(send)
+        for reply in effects.replies:
+            self._release(reply)
+        for item in (*effects.gated_sends, *effects.gated_replies):
+            if self._durable >= self._submitted:
+                self._release(item)
+            else:
+                self._gated.append((self._submitted, item))
+        for token in effects.dropped:
+            cast(Done, token)(None)
+        for ready in effects.reads_ready:
+            _resolve(cast(asyncio.Future[int | None], ready.token), ready.read_index)
+        for token in effects.reads_refused:
+            _resolve(cast(asyncio.Future[int | None], token), None)
+        if effects.violation is not None:
+            self._log.error("a server broke the protocol", what=effects.violation)
+
+    def _release(self, item: Send | Reply) -> None:
+        if isinstance(item, Reply):
+            cast(Done, item.token)(item.response)
+            return
+        done = partial(self._answered, item.peer, item.tag)
+        peer = self._peers.get(item.peer)
+        if peer is None:
+            self._loop.call_soon(done, None)
+        else:
+            peer.send(item.request, done)
+
+    def _wake_readers(self) -> None:
+        applicable = self.core.applicable
+        waiting, self._applied_waiters = self._applied_waiters, []
+        for index, future in waiting:
+            if index > applicable:
+                self._applied_waiters.append((index, future))
+            elif not future.done():
+                future.set_result(None)
+
+
+def _resolve(future: asyncio.Future[_T], result: _T) -> None:
+    """Hand over an answer for which nobody may be waiting any more."""
+    if not future.done():
+        future.set_result(result)

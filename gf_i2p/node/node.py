@@ -1,0 +1,171 @@
+"""One node: its files, its connections, and the driver of its farm."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from secrets import token_bytes
+from typing import Final
+
+import structlog
+
+from gf_i2p.node.config import DATABASE_FILE, Config, Secrets, ServerTable, check_private
+from gf_i2p.node.driver import Driver
+from gf_i2p.node.roles import User
+from gf_i2p.raft.settings import I2P
+from gf_i2p.storage.database import Storage
+from gf_i2p.transport.certificates import fingerprint_of_file
+from gf_i2p.transport.gate import Gate
+from gf_i2p.transport.link import Link
+from gf_i2p.transport.server import Reply, Server, Session
+from gf_i2p.transport.tls import TlsSettings, TlsTransport
+from gf_i2p.wire.digest import Authenticator, Credentials
+from gf_i2p.wire.endpoint import Endpoint
+from gf_i2p.wire.limits import HANDSHAKE_SECONDS
+from gf_i2p.wire.messages import Request
+
+logger = structlog.get_logger()
+
+STOP_SECONDS: Final = 5.0
+"""How long a stopping node goes on answering what it has accepted."""
+I2P_HANDSHAKE_SECONDS: Final = 120.0
+"""Streams through tunnels take their time, and the first one may have to build them."""
+
+
+class Node:
+    """A server of a farm in this process.
+
+    `on_halt` is called when the node cannot go on, with what happened; the caller then stops it.
+    """
+
+    def __init__(
+        self, directory: Path, config: Config, secrets: Secrets, *, on_halt: Callable[[BaseException], None]
+    ) -> None:
+        self._directory = directory
+        self._config = config
+        self._secrets = secrets
+        self._users: dict[str, User] = {}
+        self._log = logger.bind(server=config.node.id)
+        timing = config.timing.timing()
+        storage = Storage.open(directory / DATABASE_FILE, cluster=config.node.cluster, server_id=config.node.id)
+        try:
+            self.driver = Driver(config.node.id, storage, bootstrap=config.bootstrap, timing=timing, on_halt=on_halt)
+            listen = Endpoint.parse(config.node.listen)
+            transport = TlsTransport(self._tls_settings(config), host=listen.host, port=listen.port)
+            self._warn_of_own_fingerprint()
+        except BaseException:
+            storage.close()
+            raise
+        self.storage = storage
+        self._transport = transport
+        self._authenticator = Authenticator(config.node.cluster, secrets.verifiers, key=token_bytes(32))
+        handshake = I2P_HANDSHAKE_SECONDS if timing.election_min >= I2P.election_min else HANDSHAKE_SECONDS
+        self.server = Server(
+            transport,
+            {config.node.cluster: self._authenticator},
+            self._incoming,
+            gate=Gate(handshake_seconds=handshake),
+        )
+        # An answer that is later than this finds an election going on.
+        request_seconds = max(timing.election_max, 2 * timing.election_min)
+        self.links = {
+            server.id: Link(
+                transport,
+                Endpoint.parse(server.endpoint),
+                config.node.cluster,
+                Credentials(f"server-{config.node.id}", secrets.password.get_secret_value()),
+                on_up=lambda peer=server.id: self.driver.reachable(peer),  # type: ignore[misc]
+                request_seconds=request_seconds,
+                handshake_seconds=handshake,
+            )
+            for server in self._peers()
+        }
+
+    @property
+    def cluster(self) -> str:
+        """The farm's name."""
+        return self._config.node.cluster
+
+    def _peers(self) -> list[ServerTable]:
+        return [server for server in self._config.servers if server.id != self._config.node.id]
+
+    def _tls_settings(self, config: Config) -> TlsSettings:
+        check_private(self._directory / config.tls.key)
+        return TlsSettings(
+            certificate=self._directory / config.tls.certificate,
+            key=self._directory / config.tls.key,
+            fingerprints={
+                Endpoint.parse(server.endpoint): [server.fingerprint]
+                for server in config.servers
+                if server.fingerprint is not None
+            },
+            ca_file=None if config.tls.ca is None else self._directory / config.tls.ca,
+        )
+
+    def _warn_of_own_fingerprint(self) -> None:
+        """A certificate that others do not expect shows first in their logs; say it here, too."""
+        own = next(server for server in self._config.servers if server.id == self._config.node.id)
+        actual = fingerprint_of_file(self._directory / self._config.tls.certificate)
+        if own.fingerprint is not None and own.fingerprint != actual:
+            self._log.warning(
+                "our certificate is not the one in the list of servers", file=actual, listed=own.fingerprint
+            )
+
+    # Life -----------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Listen, dial, take part. Raises `TransportError` when it cannot listen."""
+        try:
+            listener = await self.server.start()
+        except BaseException:
+            self.storage.close()
+            raise
+        self.driver.start(self.links)
+        for link in self.links.values():
+            link.start()
+        self._log.info("started", cluster=self._config.node.cluster, listen=list(listener.addresses))
+
+    async def stop(self) -> None:
+        """Answer what was accepted, write what was promised, close everything."""
+        await self.server.close(STOP_SECONDS)
+        await self.driver.stop(STOP_SECONDS)
+        await asyncio.gather(*(link.stop() for link in self.links.values()))
+        self.storage.close()
+        self._log.info("stopped")
+
+    def reload(self, config: Config, secrets: Secrets) -> list[str]:
+        """Take over what can change while the node runs; return the keys that need a restart.
+
+        Raises `TransportError` when the new certificate or key cannot be used; then nothing has changed.
+        """
+        old = self._config
+        self._transport.reload(self._tls_settings(config))
+        self._authenticator.replace(secrets.verifiers)
+        self._users.clear()
+        self.driver.core.timing = config.timing.timing()
+        self._config = config
+        pending = [
+            f"node.{key}" for key in ("id", "cluster", "listen") if getattr(old.node, key) != getattr(config.node, key)
+        ]
+        if {(s.id, s.endpoint) for s in old.servers} != {(s.id, s.endpoint) for s in config.servers}:
+            pending.append("servers (id, endpoint)")
+        if self._secrets.password != secrets.password:
+            pending.append("password")
+        return pending
+
+    # Requests -------------------------------------------------------------------------------------------------------
+
+    def _incoming(self, session: Session, request: Request, reply: Reply) -> None:
+        user = self._users.get(session.user)
+        if user is None:
+            try:
+                user = self._users[session.user] = User(session.user)
+            except ValueError as error:
+                self._log.warning("refused", reason=str(error))
+                reply(None)
+                return
+        objection = user.objection(request)
+        if objection is None:
+            self.driver.incoming(request, reply)
+        else:
+            self._log.warning("refused", reason=objection)
+            reply(None)

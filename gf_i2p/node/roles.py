@@ -1,0 +1,66 @@
+"""Who may send what: the user name that a connection has authenticated bounds the requests it may carry.
+
+A server speaks only for itself. A client posts and nothing else. An administrator also changes the membership.
+"""
+
+from enum import StrEnum
+from typing import Final
+
+from gf_i2p.wire.limits import MAX_ID
+from gf_i2p.wire.messages import MessageType, Request
+
+
+class Role(StrEnum):
+    """The three kinds of users, as their names begin: `server-2`, `client-web`, `admin-alice`."""
+
+    SERVER = "server"
+    CLIENT = "client"
+    ADMIN = "admin"
+
+
+_MAY_SEND: Final = {
+    Role.SERVER: frozenset(
+        {
+            MessageType.REQUEST_VOTE_REQUEST,
+            MessageType.APPEND_ENTRIES_REQUEST,
+            MessageType.CLIENT_REQUEST,
+            MessageType.ADD_SERVER_REQUEST,
+            MessageType.REMOVE_SERVER_REQUEST,
+            MessageType.SYNC_LOG_REQUEST,
+            MessageType.JOIN_CLUSTER_REQUEST,
+            MessageType.LEAVE_CLUSTER_REQUEST,
+            MessageType.INSTALL_SNAPSHOT_REQUEST,
+        }
+    ),
+    Role.CLIENT: frozenset({MessageType.CLIENT_REQUEST}),
+    Role.ADMIN: frozenset(
+        {MessageType.CLIENT_REQUEST, MessageType.ADD_SERVER_REQUEST, MessageType.REMOVE_SERVER_REQUEST}
+    ),
+}
+
+
+class User:
+    """An authenticated user: a role, and for a server its id.
+
+    Raises `ValueError` when the name fits no role; such a user has no rights.
+    """
+
+    def __init__(self, name: str) -> None:
+        kind, _, rest = name.partition("-")
+        if kind not in set(Role) or not rest:
+            raise ValueError(f"user {name!r} has no role: names are server-ID, client-NAME or admin-NAME")
+        self.name = name
+        self.role = Role(kind)
+        self.server_id: int | None = None
+        if self.role is Role.SERVER:
+            if not rest.isascii() or not rest.isdigit() or int(rest) >= MAX_ID or str(int(rest)) != rest:
+                raise ValueError(f"user {name!r} names no server: expected server-ID with a decimal id")
+            self.server_id = int(rest)
+
+    def objection(self, request: Request) -> str | None:
+        """Return why this user may not send the request; None when it may."""
+        if request.type not in _MAY_SEND[self.role]:
+            return f"{self.name} sent {request.type.name}, which only other roles may"
+        if self.server_id is not None and request.source != self.server_id:
+            return f"{self.name} sent {request.type.name} in the name of server {request.source}"
+        return None

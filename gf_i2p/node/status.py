@@ -1,0 +1,58 @@
+"""What a node knows of itself and its farm, for people and programs."""
+
+import time
+from dataclasses import asdict
+from typing import Any
+
+from gf_i2p import __version__
+from gf_i2p.node.node import Node
+from gf_i2p.raft.quorum import majority
+from gf_i2p.wire.messages import NOBODY
+
+
+def status(node: Node, started: float) -> dict[str, Any]:
+    """Describe the node, as far as it knows; needs neither leader nor quorum.
+
+    Times are in seconds. `lag` is the number of entries that a follower is behind, null where only the leader knows.
+    `healthy` means: there is a leader, and from here a majority can be reached.
+    """
+    core = node.driver.core
+    endpoints = {server.id: server.endpoint for server in core.configuration.servers}
+    servers = []
+    for server_id, endpoint in endpoints.items():
+        link = node.links.get(server_id)
+        match = core.match.get(server_id)
+        servers.append(
+            {
+                "id": server_id,
+                "endpoint": endpoint,
+                "self": server_id == core.id,
+                "leader": server_id == core.leader,
+                "connected": server_id == core.id or (link is not None and link.connected),
+                "error": None if link is None or link.connected else link.last_error,
+                "lag": 0 if server_id == core.leader else (None if match is None else core.log.last_index - match),
+            }
+        )
+    reachable = sum(server["connected"] is True for server in servers)
+    needed = majority(len(servers))
+    leader = None if core.leader == NOBODY else core.leader
+    return {
+        "cluster": node.cluster,
+        "id": core.id,
+        "version": __version__,
+        "uptime": round(time.monotonic() - started, 3),
+        "healthy": leader is not None and reachable >= needed,
+        "role": core.role,
+        "term": core.term,
+        "leader": leader,
+        "leader_endpoint": endpoints.get(core.leader),
+        "quorum": {"reachable": reachable, "needed": needed, "servers": len(servers)},
+        "log": {
+            "last_index": core.log.last_index,
+            "stored": core.log.stored,
+            "commit": core.commit,
+            "applied": core.applicable,
+        },
+        "servers": servers,
+        "connections": asdict(node.server.counters),
+    }

@@ -1,0 +1,1 @@
+"""What needs more than the tests: whole farms, other programs beside ours, benchmarks."""

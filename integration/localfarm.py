@@ -1,0 +1,149 @@
+"""A farm of real node processes on loopback, over TLS, for tests, benchmarks and `make farm`."""
+
+import asyncio
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from gf_i2p.cli import client
+from gf_i2p.cli.errors import CommandError
+from gf_i2p.node.setup import make_farm
+from gf_i2p.wire.endpoint import Endpoint
+from integration.bench.processes import free_ports, tail
+
+POLL_SECONDS: Final = 0.02
+
+
+class NotSeenError(AssertionError):
+    """What was waited for did not happen in time."""
+
+
+async def until(what: str, seconds: float, condition: Callable[[], Awaitable[bool]]) -> None:
+    """Wait until the condition holds; raises `NotSeenError` that names it."""
+    try:
+        async with asyncio.timeout(seconds):
+            while not await condition():  # noqa: ASYNC110 -- another process makes it true
+                await asyncio.sleep(POLL_SECONDS)
+    except TimeoutError as error:
+        raise NotSeenError(f"not seen within {seconds:g} s: {what}") from error
+
+
+class LocalFarm:
+    """Servers 1 to n below `directory`, each a child process with its output in `node.log`.
+
+    Leaving the `with` block stops every process, whatever happened inside.
+    """
+
+    def __init__(self, directory: Path, *, servers: int = 3, client: str = "load") -> None:
+        self.directory = directory
+        self.ids = tuple(range(1, servers + 1))
+        self.client_file = directory / f"client-{client}.toml"
+        if not self.client_file.exists():
+            endpoints = {i: Endpoint("127.0.0.1", port) for i, port in zip(self.ids, free_ports(servers), strict=True)}
+            make_farm(directory, endpoints, cluster="farm", profile="lan", clients=[client])
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+
+    def node(self, server_id: int) -> Path:
+        """Directory of a server."""
+        return self.directory / f"server-{server_id}"
+
+    def log(self, server_id: int) -> Path:
+        """Where a server's output goes."""
+        return self.node(server_id) / "node.log"
+
+    def pid(self, server_id: int) -> int:
+        """Process id of a running server."""
+        return self._processes[server_id].pid
+
+    @property
+    def running(self) -> list[int]:
+        """Ids of the servers whose process runs."""
+        return [server_id for server_id, process in self._processes.items() if process.poll() is None]
+
+    def start(self, server_id: int, *python_arguments: str) -> None:
+        """Start a server's process; `python_arguments` stand before `-m gf_i2p.cli.main`."""
+        # The kernel ends the child should we be killed; a session of its own keeps Ctrl-C from reaching it first.
+        guard = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
+        command = [sys.executable, *python_arguments, "-m", "gf_i2p.cli.main", "run", str(self.node(server_id))]
+        with self.log(server_id).open("ab") as output:
+            self._processes[server_id] = subprocess.Popen(
+                [*guard, *command],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def start_all(self) -> None:
+        """Start every server."""
+        for server_id in self.ids:
+            self.start(server_id)
+
+    def kill(self, server_id: int, number: signal.Signals = signal.SIGKILL) -> int:
+        """Send a signal, wait for the end of the process and return its exit status."""
+        process = self._processes[server_id]
+        process.send_signal(number)
+        return process.wait(timeout=30)
+
+    async def status(self, server_id: int) -> dict[str, Any] | None:
+        """Return the status of a server, None while it does not answer."""
+        try:
+            answer: dict[str, Any] = await client.request(self.node(server_id), "GET", "/v1/status", seconds=5)
+        except CommandError:
+            return None
+        return answer
+
+    async def leader(self, seconds: float = 20.0) -> int:
+        """Wait until all running servers agree on a running leader; return its id."""
+        found: list[int] = []
+
+        async def agreed() -> bool:
+            for server_id in self.ids:
+                if server_id in self._processes and (code := self._processes[server_id].poll()) not in {None, -9}:
+                    raise NotSeenError(f"server {server_id} ended by itself ({code}):\n{tail(self.log(server_id))}")
+            answers = [await self.status(server_id) for server_id in self.running]
+            leaders = {None if answer is None else answer["leader"] for answer in answers}
+            found[:] = [leader for leader in leaders if leader is not None]
+            return len(leaders) == 1 and found[0:1] != [] and found[0] in self.running
+
+        await until("one leader that all running servers know", seconds, agreed)
+        return found[0]
+
+    async def converged(self, seconds: float = 60.0) -> int:
+        """Wait until all servers have the same, wholly committed and durable log; return its length."""
+        length: list[int] = []
+
+        async def equal() -> bool:
+            answers = [await self.status(server_id) for server_id in self.ids]
+            numbers = {n for answer in answers for n in ((-1,) if answer is None else answer["log"].values())}
+            length[:] = numbers
+            return len(numbers) == 1 and -1 not in numbers
+
+        await until("equal logs on all servers", seconds, equal)
+        return length[0]
+
+    def stop(self) -> None:
+        """Stop every process, kindly first."""
+        for server_id in self.running:
+            self._processes[server_id].send_signal(signal.SIGCONT)
+            self._processes[server_id].send_signal(signal.SIGTERM)
+        try:
+            for process in self._processes.values():
+                process.wait(timeout=20)
+        finally:
+            for process in self._processes.values():
+                process.kill()
+                process.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
