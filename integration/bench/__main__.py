@@ -1,0 +1,107 @@
+"""`python -m integration.bench`: our farm beside etcd.
+
+Exit codes: 0 measured (whether or not the goals are met), 1 failed, 2 wrong usage, 130 interrupted.
+"""
+
+import argparse
+import json
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from integration.bench.etcd import ETCD
+from integration.bench.farm import FARM
+from integration.bench.load import WORKLOADS
+from integration.bench.report import table
+from integration.bench.suite import Settings, Suite
+from integration.bench.system import BenchError
+
+BUILD = Path(__file__).parents[2] / "build"  # on the checkout's disk, not in a /tmp that may be memory
+SYSTEMS = (FARM, ETCD)
+DEFAULT_PROFILE = BUILD / "bench-profile.txt"
+
+
+def arguments(line: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read the command line."""
+    names = [system.name for system in SYSTEMS] + [workload.name for workload in WORKLOADS]
+    parser = argparse.ArgumentParser(
+        prog="python -m integration.bench",
+        description="Measure our farm (TLS, fsync) beside etcd: three nodes each on loopback, values of 1 KiB.",
+    )
+    add = parser.add_argument
+    add("--seconds", type=_positive, default=5.0, help="length of each run, without warm-up (default 5)")
+    add("--warmup", type=_positive, default=1.0, help="seconds before each run that do not count (default 1)")
+    add("--repeats", type=_count, default=3, help="repeats, interleaved between the systems (default 3)")
+    add("--only", action="append", choices=names, default=[], help="only this system or workload; repeatable")
+    add("--bulk-writers", type=_count, help="writers of requests of 100 entries (default: what suits each system)")
+    add("--json", action="store_true", help="print JSON, not the table")
+    add("--output", type=Path, metavar="FILE", help="write the JSON to this file too")
+    add(
+        "--profile",
+        type=Path,
+        nargs="?",
+        const=DEFAULT_PROFILE,
+        metavar="FILE",
+        help="profile the farm's leader under 64 writers afterwards, into this file (default build/bench-profile.txt)",
+    )
+    add("--directory", type=Path, default=BUILD, help="where the nodes' data goes meanwhile (default build)")
+    options = parser.parse_args(line)
+    if options.profile is not None and "etcd" in options.only and "farm" not in options.only:
+        parser.error("--profile looks at the farm's leader: leave out --only etcd")
+    return options
+
+
+def _positive(text: str) -> float:
+    value = float(text)
+    if not 0 < value <= 3600:
+        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 3600 seconds")
+    return value
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if not 1 <= value <= 1000:
+        raise argparse.ArgumentTypeError(f"{text} is not between 1 and 1000")
+    return value
+
+
+def settings(options: argparse.Namespace) -> Settings:
+    """Turn options into settings."""
+    return Settings(
+        systems=tuple(system for system in SYSTEMS if system.name in options.only) or SYSTEMS,
+        workloads=tuple(workload for workload in WORKLOADS if workload.name in options.only) or WORKLOADS,
+        directory=options.directory,
+        seconds=options.seconds,
+        warmup=options.warmup,
+        repeats=options.repeats,
+        bulk_writers=options.bulk_writers,
+        profile=options.profile,
+    )
+
+
+def main(line: Sequence[str] | None = None) -> int:
+    """Run the benchmark; return the exit code."""
+    options = arguments(line)
+    for name in ("SIGTERM", "SIGHUP"):  # the same clean end as by Ctrl-C
+        signal.signal(getattr(signal, name), lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        report = Suite(settings(options)).run()
+    except BenchError as error:
+        if options.json:
+            print(json.dumps({"error": str(error)}))
+        else:
+            print(f"bench: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nbench: interrupted; everything is stopped and removed.", file=sys.stderr)
+        return 130
+    text = json.dumps(report, indent=2)
+    if options.output is not None:
+        options.output.write_text(text + "\n")
+    print(text if options.json else "\n" + table(report))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

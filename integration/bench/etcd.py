@@ -1,0 +1,157 @@
+"""etcd: three nodes as Debian ships them, default durability, asked through grpcio's asyncio channels.
+
+Of the Python clients measured (grpcio synchronous and asyncio with messages encoded by hand, aetcd, etcd3, with
+one or many channels) this one had the lowest latency and the most entries per second in all three workloads.
+etcd talks plain TCP here, our farm TLS: etcd is given that advantage. Its data is what its client puts under one
+set of keys per writer; every put is one log entry and one revision.
+"""
+
+import asyncio
+import importlib
+import os
+import shutil
+import signal
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from types import ModuleType
+
+from integration.bench import etcd_messages
+from integration.bench.processes import Processes, free_ports
+from integration.bench.system import BenchError, Client, Cluster, Node, System
+
+NODES = 3
+INSTALL = "apt-get install -y etcd-server"
+START_SECONDS = 20.0
+REQUEST_SECONDS = 10.0
+
+
+def check() -> None:
+    """Raise BenchError with the command to run when etcd or grpcio is missing."""
+    if shutil.which("etcd") is None:
+        sudo = "" if os.geteuid() == 0 else "sudo "
+        raise BenchError(f"etcd is not installed. On Debian or Ubuntu run: {sudo}{INSTALL}")
+    _grpc()
+
+
+def _grpc() -> ModuleType:
+    """Import grpcio, which only the benchmark needs (extra `bench`); it has no type stubs either."""
+    try:
+        return importlib.import_module("grpc.aio")
+    except ImportError:
+        raise BenchError("grpcio is not installed. Run: .venv/bin/pip install '.[bench]'") from None
+
+
+class EtcdClient:
+    """One writer of etcd; all writers share the cluster's channel to a node, which was the fastest."""
+
+    def __init__(self, channel: object, writer: int) -> None:
+        self._put = channel.unary_unary(etcd_messages.PUT)  # type: ignore[attr-defined]  # grpcio has no types
+        self._txn = channel.unary_unary(etcd_messages.TXN)  # type: ignore[attr-defined]
+        self._writer = writer
+        self._keys: list[bytes] = []
+
+    async def post(self, values: Sequence[bytes]) -> int:
+        """Put one value, or several in one transaction, each under its own key; return the revision."""
+        while len(self._keys) < len(values):
+            self._keys.append(b"bench/%d/%d" % (self._writer, len(self._keys)))
+        if len(values) == 1:
+            request = etcd_messages.put_request(self._keys[0], values[0])
+            return etcd_messages.revision(await self._put(request, timeout=REQUEST_SECONDS))
+        request = etcd_messages.txn_request(self._keys[: len(values)], values)
+        return etcd_messages.revision(await self._txn(request, timeout=REQUEST_SECONDS))
+
+    async def close(self) -> None:
+        """Nothing to give up: the channel is the cluster's."""
+
+
+class EtcdCluster:
+    """Three running etcd nodes."""
+
+    def __init__(self, processes: Processes, nodes: dict[Node, int], channels: dict[Node, object]) -> None:
+        """`nodes`: each node's client port; `channels`: a channel to each."""
+        self._processes = processes
+        self._ports = nodes
+        self._channels = channels
+        self._writers = 0
+
+    @property
+    def nodes(self) -> Sequence[Node]:
+        """All three processes."""
+        return list(self._ports)
+
+    def address(self, node: Node) -> str:
+        """Return "host:port" where a node takes clients."""
+        return f"127.0.0.1:{self._ports[node]}"
+
+    async def leader(self) -> Node:
+        """Ask each node whether it leads until one says so."""
+        deadline = time.monotonic() + START_SECONDS
+        grpc = importlib.import_module("grpc")
+        while time.monotonic() < deadline:
+            self._processes.check()
+            for node, channel in self._channels.items():
+                status = channel.unary_unary(etcd_messages.STATUS)  # type: ignore[attr-defined]
+                try:
+                    answer = await status(b"", timeout=1.0, wait_for_ready=True)
+                except grpc.RpcError:
+                    continue
+                if etcd_messages.leads(answer):
+                    return node
+            await asyncio.sleep(0.05)
+        raise BenchError(f"etcd has had no leader for {START_SECONDS:.0f} s. Is the machine overloaded?")
+
+    async def connect(self, leader: Node) -> Client:
+        """Return a writer of its own keys on the channel to the leader."""
+        self._writers += 1
+        return EtcdClient(self._channels[leader], self._writers)
+
+
+@asynccontextmanager
+async def cluster(directory: Path, *, cprofile: bool = False) -> AsyncIterator[Cluster]:
+    """Run three etcd nodes with their data below `directory`; all settings that bear on durability are etcd's own.
+
+    `cprofile` is not for a Go program and has no effect.
+    """
+    del cprofile
+    grpc = _grpc()
+    names = [f"etcd-{number}" for number in range(1, NODES + 1)]
+    ports = free_ports(2 * NODES)
+    clients, peers = ports[:NODES], ports[NODES:]
+    members = ",".join(f"{name}=http://127.0.0.1:{port}" for name, port in zip(names, peers, strict=True))
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("ETCD")}
+    async with AsyncExitStack() as stack:
+        # The data is thrown away, so nothing is gained by an orderly end, which takes etcd seconds.
+        processes = stack.enter_context(Processes(stop_signal=signal.SIGKILL))
+        nodes: dict[Node, int] = {}
+        channels: dict[Node, object] = {}
+        for name, client, peer in zip(names, clients, peers, strict=True):
+            arguments = {
+                "name": name,
+                "data-dir": str(directory / name),
+                "listen-client-urls": f"http://127.0.0.1:{client}",
+                "advertise-client-urls": f"http://127.0.0.1:{client}",
+                "listen-peer-urls": f"http://127.0.0.1:{peer}",
+                "initial-advertise-peer-urls": f"http://127.0.0.1:{peer}",
+                "initial-cluster": members,
+                "initial-cluster-state": "new",
+                "logger": "zap",
+                "log-outputs": "stderr",
+                "log-level": "error",
+                "quota-backend-bytes": str(8 << 30),  # a long run must not meet the default of 2 GiB
+            }
+            command = ["etcd", *(f"--{key}={value}" for key, value in arguments.items())]
+            node = Node(name, processes.start(name, command, directory / f"{name}.log", environment))
+            channel = grpc.insecure_channel(
+                f"127.0.0.1:{client}",
+                options=[("grpc.enable_http_proxy", 0), ("grpc.initial_reconnect_backoff_ms", 100)],
+            )
+            stack.push_async_callback(channel.close)
+            nodes[node], channels[node] = client, channel
+        running = EtcdCluster(processes, nodes, channels)
+        await running.leader()
+        yield running
+
+
+ETCD = System(name="etcd", title="etcd", bulk_writers=4, check=check, cluster=cluster)

@@ -1,0 +1,65 @@
+"""etcd asked by a client in C: h2load, nghttp2's load generator, when it is installed (Debian: nghttp2-client).
+
+A gRPC call is an HTTP/2 POST, so h2load sends etcd's Put as it stands. It is the bound of what a client without
+Python's cost gets. It sends the same key and value each time, which changes nothing for etcd: each is a revision.
+"""
+
+import asyncio
+import os
+import shutil
+import time
+from pathlib import Path
+
+from integration.bench import etcd_messages
+from integration.bench.etcd import EtcdCluster
+from integration.bench.load import PATIENCE, VALUE_BYTES, Sample
+from integration.bench.system import BenchError
+
+
+def available() -> bool:
+    """Tell whether h2load is installed."""
+    return shutil.which("h2load") is not None
+
+
+def parse_log(text: str) -> list[float]:
+    """Return the latencies in seconds from h2load's log: lines of start time, HTTP status, microseconds."""
+    rows = [line.split("\t") for line in text.splitlines() if line.strip()]
+    return [int(micros) / 1e6 for _, status, micros in rows if status == "200"]
+
+
+async def run(cluster: EtcdCluster, directory: Path, writers: int, *, warmup: float, seconds: float) -> Sample:
+    """Put values of 1 KiB at the leader by so many writers, each on a connection of its own."""
+    leader = await cluster.leader()
+    witness = await cluster.connect(leader)
+    before = await witness.post([b"before"])
+    body, log = directory / "put.bin", directory / "h2load.log"
+    request = etcd_messages.put_request(b"bench/h2load", os.urandom(VALUE_BYTES))
+    body.write_bytes(etcd_messages.grpc_frame(request))
+    log.unlink(missing_ok=True)  # h2load appends
+    process = await asyncio.create_subprocess_exec(
+        *("h2load", f"--clients={writers}", "--max-concurrent-streams=1", f"--data={body}"),
+        *(f"--duration={seconds * 1000:.0f}ms", f"--warm-up-time={warmup * 1000:.0f}ms", f"--log-file={log}"),
+        *("--header=content-type: application/grpc", "--header=te: trailers"),
+        f"http://{cluster.address(leader)}{etcd_messages.PUT}",
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    started = time.monotonic()
+    try:
+        async with asyncio.timeout(warmup + seconds + PATIENCE):
+            _, errors = await process.communicate()
+    except TimeoutError:
+        raise BenchError(f"h2load did not end {time.monotonic() - started:.0f} s after its start.") from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    latencies = parse_log(log.read_text()) if log.exists() else []
+    if process.returncode or not latencies:
+        raise BenchError(f"h2load measured nothing: {errors.decode(errors='replace').strip() or 'no reason given'}")
+    # A call that gRPC refuses has HTTP status 200 too: only the store itself tells that all were puts.
+    if await witness.post([b"after"]) - before <= len(latencies):
+        raise BenchError("etcd stored fewer values than h2load counted: its requests were refused.")
+    moved = (await cluster.leader()).name != leader.name
+    return Sample(seconds, len(latencies), latencies, leader_moved=moved)

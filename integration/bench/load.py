@@ -1,0 +1,117 @@
+"""The load: writers that each post, wait for the answer and post again; what they saw as figures."""
+
+import asyncio
+import os
+import time
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+
+from integration.bench.processes import cpu_seconds
+from integration.bench.system import BenchError, Client, Cluster
+
+VALUE_BYTES = 1024
+PATIENCE = 20.0  # seconds without the end of a run, beyond its length, after which the run has failed
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """One shape of load. `writers` is None where each system gets the number that suits it."""
+
+    name: str  # what --only takes
+    title: str
+    batch: int  # entries of one request
+    writers: int | None
+
+
+SEQUENTIAL = Workload("sequential", "1 sequential writer", batch=1, writers=1)
+CONCURRENT = Workload("concurrent", "64 sequential writers", batch=1, writers=64)
+BULK = Workload("bulk", "requests of 100 entries", batch=100, writers=None)
+WORKLOADS = (SEQUENTIAL, CONCURRENT, BULK)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What one run measured, warm-up left out."""
+
+    seconds: float
+    entries: int
+    latencies: list[float]  # seconds, one per request, in order of completion
+    cpu: dict[str, float] = field(default_factory=dict)  # cores in use on average: client, leader, followers
+    leader_moved: bool = False
+
+
+class _Window:
+    """Counts the requests that are answered between `begin` and `end` (monotonic seconds)."""
+
+    def __init__(self, begin: float, end: float) -> None:
+        self.begin = begin
+        self.end = end
+        self.latencies: list[float] = []
+
+    async def write(self, client: Client, values: Sequence[bytes], batch: int, offset: int) -> None:
+        position = 0
+        start = time.perf_counter()
+        while start < self.end:
+            answer = await client.post(values[offset : offset + batch])
+            now = time.perf_counter()
+            if answer <= position:
+                raise BenchError(
+                    f"A writer was told position {answer} after {position}: entries are lost or out of order."
+                )
+            position = answer
+            if self.begin <= now < self.end:
+                self.latencies.append(now - start)
+            offset = (offset + batch) % (len(values) - batch)
+            start = time.perf_counter()
+
+
+async def run(cluster: Cluster, batch: int, writers: int, *, warmup: float, seconds: float) -> Sample:
+    """Load the leader of a cluster for `warmup` + `seconds` seconds; the first part is not counted."""
+    leader = await cluster.leader()
+    # Random bytes, so that nothing on the way gains by compressing; many, so that no value is always in a cache.
+    values = [os.urandom(VALUE_BYTES) for _ in range(1024)]
+    async with AsyncExitStack() as stack:
+        clients: list[Client] = []
+        for _ in range(writers):
+            client = await cluster.connect(leader)
+            stack.push_async_callback(client.close)
+            clients.append(client)
+        begin = time.perf_counter() + warmup
+        window = _Window(begin, begin + seconds)
+        try:
+            async with asyncio.timeout(warmup + seconds + PATIENCE), asyncio.TaskGroup() as group:
+                for number, client in enumerate(clients):
+                    group.create_task(window.write(client, values, batch, number * 7 % 512))
+                cpu = group.create_task(_cpu(cluster, leader.pid, begin, seconds))
+        except TimeoutError:
+            raise BenchError(
+                f"A request was not answered for {PATIENCE:.0f} s. Is the disk full, or the machine overloaded?"
+            ) from None
+        except ExceptionGroup as failures:
+            first = failures.exceptions[0]
+            if isinstance(first, BenchError):
+                raise first from None
+            raise BenchError(
+                f"{len(failures.exceptions)} of {writers} writers failed, the first with "
+                f"{type(first).__name__}: {first}"
+            ) from failures
+    moved = (await cluster.leader()).name != leader.name
+    return Sample(seconds, len(window.latencies) * batch, window.latencies, cpu.result(), moved)
+
+
+async def _cpu(cluster: Cluster, leader: int, begin: float, seconds: float) -> dict[str, float]:
+    """Return the cores that the client, the leader and the followers used in the window, on average."""
+
+    def used() -> dict[str, float]:
+        nodes = {node.pid: cpu_seconds(node.pid) for node in cluster.nodes}
+        return {
+            "client": time.process_time(),
+            "leader": nodes.pop(leader),
+            "followers": sum(nodes.values()),
+        }
+
+    await asyncio.sleep(begin - time.perf_counter())
+    before = used()
+    await asyncio.sleep(begin + seconds - time.perf_counter())
+    return {who: (now - before[who]) / seconds for who, now in used().items()}

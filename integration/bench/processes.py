@@ -1,0 +1,94 @@
+"""Child processes: started with their output in a file, stopped by their pid, never left behind."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from integration.bench.system import BenchError
+
+CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class Processes:
+    """A group of children that ends with the `with` block, by Ctrl-C and errors too.
+
+    The end blocks the event loop on purpose: a cancelled task must not leave a process running.
+    """
+
+    def __init__(self, stop_signal: signal.Signals = signal.SIGTERM, grace: float = 5.0) -> None:
+        """`grace`: seconds between `stop_signal` and SIGKILL."""
+        self._stop_signal = stop_signal
+        self._grace = grace
+        self._running: list[tuple[str, subprocess.Popen[bytes], Path]] = []
+
+    def start(
+        self, name: str, arguments: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
+    ) -> int:
+        """Start a program with its output in `log`; return its pid."""
+        # The kernel ends the child should we be killed; a session of its own keeps Ctrl-C from reaching it first.
+        guard = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [*guard, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                start_new_session=True,
+            )
+        self._running.append((name, process, log))
+        return process.pid
+
+    def check(self) -> None:
+        """Raise BenchError with the end of its log when a process has stopped by itself."""
+        for name, process, log in self._running:
+            if (status := process.poll()) is not None:
+                raise BenchError(f"{name} stopped by itself (status {status}). The end of its log:\n{tail(log)}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for _, process, _ in self._running:
+            process.send_signal(self._stop_signal)
+        deadline = time.monotonic() + self._grace
+        try:
+            for _, process, _ in self._running:
+                try:
+                    process.wait(max(0.0, deadline - time.monotonic()))
+                except subprocess.TimeoutExpired:
+                    process.kill()
+        finally:  # a second Ctrl-C ends the patience, not the duty
+            for _, process, _ in self._running:
+                process.kill()
+                process.wait()
+
+
+def tail(log: Path, size: int = 1000) -> str:
+    """Return at most the last `size` bytes of a file, as text."""
+    return log.read_bytes()[-size:].decode(errors="replace").strip() or "(nothing)"
+
+
+def free_ports(count: int) -> list[int]:
+    """Return loopback TCP ports that nobody listens on now."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    try:
+        return [one.getsockname()[1] for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the processor time that a live process has used so far, user and system (proc(5), stat)."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / CLOCK_TICKS

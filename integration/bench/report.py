@@ -1,0 +1,263 @@
+"""What the runs measured, as figures, medians, a document for JSON and a table for people. Pure."""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from integration.bench.load import BULK, CONCURRENT, SEQUENTIAL, Sample, Workload
+from integration.bench.profile import TOP, Row
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """One run's figures, or the medians of several runs."""
+
+    entries_per_second: float
+    p50_ms: float
+    p99_ms: float
+    requests: int
+    cpu: dict[str, float]  # cores in use on average, by client, leader and followers
+    leader_moved: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """All repeats of one workload on one column of the table."""
+
+    workload: Workload
+    column: str
+    writers: int
+    repeats: list[Figures]
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What the farm must reach, as a bound on the ratio of the farm's figure to etcd's (Python client)."""
+
+    workload: Workload
+    figure: str
+    limit: float
+    at_most: bool
+
+    @property
+    def text(self) -> str:
+        """The bound in words."""
+        return f"at {'most' if self.at_most else 'least'} {self.limit:.2f}"
+
+    def met_by(self, ratio: float) -> bool:
+        """Tell whether a ratio keeps the bound."""
+        return ratio <= self.limit if self.at_most else ratio >= self.limit
+
+
+GOALS = (
+    Goal(SEQUENTIAL, "p50_ms", 1.2, at_most=True),
+    Goal(CONCURRENT, "entries_per_second", 1.0, at_most=False),
+    Goal(BULK, "entries_per_second", 1.0, at_most=False),
+)
+FIGURES = {"p50_ms": "p50 ms", "p99_ms": "p99 ms", "entries_per_second": "entries/s"}
+
+
+def percentile(ordered: Sequence[float], share: float) -> float:
+    """Return the value below or at which `share` (0 to 1) of the ascending values lie: the nearest rank.
+
+    Raises ValueError when there are no values.
+    """
+    if not ordered:
+        raise ValueError("no values")
+    rank = -(-share * len(ordered) // 1)  # rounded up
+    return ordered[max(0, int(rank) - 1)]
+
+
+def figures(sample: Sample) -> Figures:
+    """Turn one run into its figures. Raises ValueError when no request was answered in its time."""
+    ordered = sorted(sample.latencies)
+    return Figures(
+        entries_per_second=sample.entries / sample.seconds,
+        p50_ms=percentile(ordered, 0.50) * 1000,
+        p99_ms=percentile(ordered, 0.99) * 1000,
+        requests=len(ordered),
+        cpu=sample.cpu,
+        leader_moved=sample.leader_moved,
+    )
+
+
+def median(repeats: Sequence[Figures]) -> Figures:
+    """Return the median of each figure by itself."""
+    return Figures(
+        entries_per_second=statistics.median(one.entries_per_second for one in repeats),
+        p50_ms=statistics.median(one.p50_ms for one in repeats),
+        p99_ms=statistics.median(one.p99_ms for one in repeats),
+        requests=round(statistics.median(one.requests for one in repeats)),
+        cpu={who: statistics.median(one.cpu[who] for one in repeats) for who in repeats[0].cpu},
+        leader_moved=any(one.leader_moved for one in repeats),
+    )
+
+
+def document(results: Sequence[Result], machine: Mapping[str, Any], settings: Mapping[str, Any]) -> Document:
+    """Return everything as JSON has it: results with medians and repeats, and the goals with what came of them."""
+    rows = [
+        {
+            "workload": result.workload.name,
+            "title": result.workload.title,
+            "system": result.column,
+            "writers": result.writers,
+            "entries_per_request": result.workload.batch,
+            "median": asdict(median(result.repeats)),
+            "repeats": [asdict(one) for one in result.repeats],
+        }
+        for result in results
+        if result.repeats
+    ]
+    goals = []
+    for goal in GOALS:
+        ours, theirs = (_median(rows, goal.workload.name, system, goal.figure) for system in ("farm", "etcd"))
+        if ours is not None and theirs:
+            goals.append(
+                {
+                    "workload": goal.workload.name,
+                    "figure": goal.figure,
+                    "ratio": ours / theirs,
+                    "goal": goal.text,
+                    "met": goal.met_by(ours / theirs),
+                }
+            )
+    return {"machine": dict(machine), "settings": dict(settings), "results": rows, "goals": goals}
+
+
+def add_profile(
+    report: Document, tool: str, file: str, summary: tuple[Sequence[Row], Mapping[str, float]], rate: float
+) -> None:
+    """Put a profile into a document: its functions and threads; `rate`: entries per second while it was taken."""
+    rows, threads = summary
+    report["profile"] = {
+        "tool": tool,
+        "file": file,
+        "entries_per_second": rate,
+        "threads": dict(threads),
+        "top": [asdict(row) for row in rows[:TOP]],
+    }
+
+
+def _median(rows: Sequence[Mapping[str, Any]], workload: str, system: str, figure: str) -> float | None:
+    for row in rows:
+        if row["workload"] == workload and row["system"] == system:
+            return float(row["median"][figure])
+    return None
+
+
+def table(report: Document) -> str:
+    """Return the report as aligned text: the figures, each repeat, where the processors' time went, the profile."""
+    rows = report["results"]
+    parts = [_facts(report), _figures(rows, report["goals"]), _repeats(rows), _processors(rows)]
+    if "profile" in report:
+        parts.append(_profile(report["profile"]))
+    return "\n\n".join(part for part in parts if part)
+
+
+def align(lines: Sequence[Sequence[str]], left: int) -> str:
+    """Return rows of cells as columns two spaces apart, the first `left` columns flush left, the others right."""
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if column < left else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    )
+
+
+def number(value: float | None) -> str:
+    """Return a figure with the digits that it deserves; a dash for one that was not measured."""
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def _ordered(values: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(values))
+
+
+def _facts(report: Document) -> str:
+    machine, settings = report["machine"], report["settings"]
+    return (
+        f"Three nodes each on loopback, one disk, values of {settings['value_bytes']:,} bytes, writers talk to the "
+        f"leader.\nMedians of {_count(settings['repeats'], 'repeat')} of {number(settings['seconds'])} s, after "
+        f"{number(settings['warmup'])} s of warm-up. Farm over TLS, etcd without.\n"
+        f"Machine: {machine['cores']} cores, load {number(machine['load'])} before the start, "
+        f"an fsync takes {number(machine['fsync_ms'])} ms."
+    )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _workload_title(row: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> str:
+    """Name the number of writers where the workload's own title leaves it open."""
+    if row["entries_per_request"] == 1:
+        return str(row["title"])
+    writers = {one["system"]: one["writers"] for one in rows if one["workload"] == row["workload"]}
+    if len(set(writers.values())) == 1:
+        return f"{row['title']}, {row['writers']} writers"
+    return f"{row['title']}, writers: " + ", ".join(f"{system} {count}" for system, count in writers.items())
+
+
+def _figures(rows: Sequence[Mapping[str, Any]], goals: Sequence[Mapping[str, Any]]) -> str:
+    systems = _ordered([row["system"] for row in rows])
+    both = {"farm", "etcd"} <= set(systems)
+    lines = [["", "", *systems, *(["farm : etcd", "goal", ""] if both else [])]]
+    for workload in _ordered([row["workload"] for row in rows]):
+        first = next(row for row in rows if row["workload"] == workload)
+        title = _workload_title(first, rows)
+        for figure, label in FIGURES.items():
+            values = {system: _median(rows, workload, system, figure) for system in systems}
+            line = [title, label, *(number(values[system]) for system in systems)]
+            if both:
+                ours, theirs = values["farm"], values["etcd"]
+                line.append(f"{ours / theirs:.2f}" if ours is not None and theirs else "-")
+                goal = [one for one in goals if (one["workload"], one["figure"]) == (workload, figure)]
+                line += [goal[0]["goal"], "met" if goal[0]["met"] else "MISSED"] if goal else ["", ""]
+            lines.append(line)
+            title = ""
+    return align(lines, left=2)
+
+
+def _repeats(rows: Sequence[Mapping[str, Any]]) -> str:
+    count = max((len(row["repeats"]) for row in rows), default=0)
+    if count < 2:
+        return ""
+    lines = [["Each repeat, entries/s", "", *(str(number) for number in range(1, count + 1)), "leader"]]
+    for row in rows:
+        cells = [number(one["entries_per_second"]) for one in row["repeats"]]
+        cells += ["-"] * (count - len(cells))
+        lines.append([row["title"], row["system"], *cells, "moved" if row["median"]["leader_moved"] else "stayed"])
+    return align(lines, left=2)
+
+
+def _processors(rows: Sequence[Mapping[str, Any]]) -> str:
+    measured = [row for row in rows if row["median"]["cpu"]]
+    if not measured:
+        return ""
+    who = list(measured[0]["median"]["cpu"])
+    lines = [["Cores in use", "", *who, "us of all for an entry"]]
+    for row in measured:
+        cpu = row["median"]["cpu"]
+        cost = sum(cpu.values()) / row["median"]["entries_per_second"] * 1e6
+        lines.append([row["title"], row["system"], *(f"{cpu[one]:.2f}" for one in who), number(cost)])
+    return align(lines, left=2)
+
+
+def _profile(profile: Mapping[str, Any]) -> str:
+    lines = [["own", "with callees", "function"]]
+    lines += [[f"{row['own']:.1%}", f"{row['total']:.1%}", row["function"]] for row in profile["top"]]
+    widths = [max(len(line[column]) for line in lines) for column in (0, 1)]
+    body = [f"{own.rjust(widths[0])}  {total.rjust(widths[1])}  {name}" for own, total, name in lines]
+    threads = [f"{share:.1%} {thread}" for thread, share in profile["threads"].items()]
+    title = (
+        f"The farm's leader under {CONCURRENT.title}, by {profile['tool']} "
+        f"({number(profile['entries_per_second'])} entries/s meanwhile; all of it in {profile['file']})"
+    )
+    return "\n".join([title, *([f"Threads: {', '.join(threads)}"] if threads else []), *body])
