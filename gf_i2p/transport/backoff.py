@@ -1,0 +1,39 @@
+"""How long to wait before trying again."""
+
+import random
+from collections.abc import Callable
+from typing import Final
+
+FLOOR_SECONDS: Final = 0.05
+CEILING_SECONDS: Final = 5.0
+
+
+class Backoff:
+    """Delays that double on average, with jitter, so that those who failed together do not come back together.
+
+    Each delay is uniform between the floor and a limit that starts at twice the floor and doubles up to the ceiling.
+    """
+
+    def __init__(
+        self,
+        *,
+        floor: float = FLOOR_SECONDS,
+        ceiling: float = CEILING_SECONDS,
+        random: Callable[[], float] = random.random,
+    ) -> None:
+        """`floor`, `ceiling`: seconds, floor above 0 and at most the ceiling. `random`: uniform in [0, 1)."""
+        if not 0 < floor <= ceiling:
+            raise ValueError(f"a back-off needs 0 < floor ({floor}) <= ceiling ({ceiling})")
+        self._floor = floor
+        self._ceiling = ceiling
+        self._random = random
+        self._limit = floor
+
+    def next(self) -> float:
+        """Return the seconds to wait now."""
+        self._limit = min(2 * self._limit, self._ceiling)
+        return self._floor + self._random() * (self._limit - self._floor)
+
+    def reset(self) -> None:
+        """Begin again: it worked."""
+        self._limit = self._floor

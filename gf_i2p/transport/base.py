@@ -1,0 +1,48 @@
+"""What carries connections: the face that TLS, and later I2P, show to servers and links.
+
+Whatever implements it encrypts and knows its peer's address, or refuses. There is no plain TCP among them, so
+no setting can make a node listen or dial without.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from gf_i2p.transport.gate import Admission, Gate
+from gf_i2p.wire.endpoint import Endpoint
+
+
+class Listener(Protocol):
+    """Something that accepts connections."""
+
+    @property
+    def addresses(self) -> Sequence[str]:
+        """Where it listens, each as "host:port", for people and logs."""
+        ...
+
+    def close(self) -> None:
+        """Accept nothing more. Connections that were accepted live on."""
+        ...
+
+
+class Transport(Protocol):
+    """A way to reach endpoints and to be reached."""
+
+    async def dial(
+        self, endpoint: Endpoint, factory: Callable[[], asyncio.Protocol], *, deadline: float
+    ) -> asyncio.Transport:
+        """Connect and make sure that it is the right peer; only then call `factory` and send what it writes.
+
+        `deadline`: seconds from now for everything that happens here. When this returns, the protocol's
+        `connection_made` has been called. Raises `DialError` with a sentence that says what to check.
+        """
+        ...
+
+    async def listen(self, factory: Callable[[Admission], asyncio.Protocol], gate: Gate) -> Listener:
+        """Accept connections through `gate` until the listener is closed.
+
+        `factory` is called when a connection is encrypted. Its protocol owns the admission from then on: it says
+        `authenticated`, `challenged` or `refuse`, and `closed` in `connection_lost`.
+        Raises `TransportError` when it cannot listen there.
+        """
+        ...

@@ -1,0 +1,113 @@
+"""Certificates: made by ourselves, known to each other by their fingerprint."""
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Final
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+
+from gf_i2p.transport.errors import TransportError
+
+# X.520 allows no longer common name (upper bound ub-common-name of RFC 5280, A.1).
+_MAX_COMMON_NAME: Final = 64
+_PREFIX: Final = "sha256:"
+_HEX: Final = re.compile(r"[0-9a-f]{64}")
+# Clocks of farm members may differ: a new certificate is already valid for those that are behind.
+_BACKDATED: Final = timedelta(days=1)
+
+
+def make_certificate(
+    common_name: str, *, hosts: Iterable[str] = (), now: datetime | None = None, days: int = 3650
+) -> tuple[bytes, bytes]:
+    """Make a key (ECDSA, P-256) and a certificate that it signs itself.
+
+    `common_name`: 1 to 64 characters, for people to read. `hosts`: names and addresses under which a peer that
+    uses a CA file (this certificate may be its own) may reach us; a peer that pins the fingerprint needs none.
+    `days`: how long it is valid from `now` (UTC, the present by default); a pin does not look at it.
+    Returns certificate and key, both PEM, the key unencrypted: store it with mode 0600.
+    Raises `TransportError` on a name that no certificate can carry.
+    """
+    if not 1 <= len(common_name) <= _MAX_COMMON_NAME:
+        raise TransportError(
+            f"A certificate's name has 1 to {_MAX_COMMON_NAME} characters; {common_name!r} has {len(common_name)}."
+        )
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+    start = now or datetime.now(UTC)
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(start - _BACKDATED)
+        .not_valid_after(start + timedelta(days=days))
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+    )
+    alternatives = [_alternative_name(host) for host in hosts]
+    if alternatives:
+        builder = builder.add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
+    certificate = builder.sign(key, SHA256())
+    return (
+        certificate.public_bytes(Encoding.PEM),
+        key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()),
+    )
+
+
+def _alternative_name(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(host))
+    except ValueError:
+        pass
+    try:
+        return x509.DNSName(host)
+    except ValueError as error:
+        raise TransportError(
+            f"{host!r} cannot be a certificate's host name: {error}. Use ASCII (the xn-- form)."
+        ) from error
+
+
+def fingerprint(certificate: bytes) -> str:
+    """Name a certificate (DER, or PEM of which the first counts) as "sha256:" and 64 hexadecimal digits.
+
+    The digest is over the DER form, as `openssl x509 -fingerprint -sha256` prints it.
+    Raises `TransportError` when the bytes are no certificate.
+    """
+    pem = certificate.lstrip().startswith(b"-----BEGIN")
+    try:
+        loaded = x509.load_pem_x509_certificates(certificate)[0] if pem else x509.load_der_x509_certificate(certificate)
+    except ValueError as error:
+        raise TransportError(f"This is no certificate in PEM or DER form: {error}") from error
+    return _PREFIX + loaded.fingerprint(SHA256()).hex()
+
+
+def fingerprint_of_file(path: Path) -> str:
+    """`fingerprint` of the first certificate in a PEM or DER file; raises `TransportError` naming the file."""
+    try:
+        return fingerprint(path.read_bytes())
+    except OSError as error:
+        raise TransportError(f"The certificate {path} cannot be read: {error.strerror}.") from error
+    except TransportError as error:
+        raise TransportError(f"{path}: {error}") from error
+
+
+def parse_fingerprint(text: str) -> str:
+    """Bring a fingerprint that a person wrote into the form that `fingerprint` gives.
+
+    "sha256:" may be missing, digits may be upper case and separated by colons, as OpenSSL prints them.
+    Raises `TransportError` on anything else.
+    """
+    digits = text.strip().lower().removeprefix(_PREFIX).replace(":", "")
+    if not _HEX.fullmatch(digits):
+        raise TransportError(
+            f"{text!r} is no certificate fingerprint: expected sha256: and 64 hexadecimal digits. "
+            "On the other server this prints it: openssl x509 -noout -fingerprint -sha256 -in CERTIFICATE"
+        )
+    return _PREFIX + digits

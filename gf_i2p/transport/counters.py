@@ -1,0 +1,79 @@
+"""What happens to incoming connections, counted for metrics and logged without letting a stranger flood the log."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+import structlog
+
+# A line per reason in this many seconds: a flood stays visible, with its size, and readable.
+_LOG_SECONDS: Final = 10.0
+
+
+class Refusal(StrEnum):
+    """Why an incoming connection was not served, or served no longer: the label of the metric."""
+
+    CROWDED = "crowded"
+    """Ended to make room: too many connections that had not authenticated, most of them from its source."""
+    SOURCE = "source"
+    """Not even begun: too many connections from its source that had not authenticated."""
+    USER = "user"
+    """Authenticated, but its user has too many connections already."""
+    DEADLINE = "deadline"
+    """Did not authenticate in time."""
+    TLS = "tls"
+    """Does not speak TLS 1.3, or does not accept our certificate."""
+    NOT_HTTP = "not_http"
+    """Speaks TLS, but what came is no HTTP/1.1 request head within the limits."""
+    NOT_FOUND = "not_found"
+    """Asked for a path, cluster or version that we do not serve."""
+    CREDENTIALS = "credentials"
+    """User or password wrong."""
+    UPGRADE = "upgrade"
+    """Authenticated, but without asking for the upgrade: a proxy on the way took it out."""
+    LEFT = "left"
+    """Closed the connection before it had authenticated."""
+    MESSAGE = "message"
+    """Authenticated, then sent an illegal message."""
+
+
+@dataclass(slots=True)
+class Counters:
+    """Totals since the start of the process, and two present numbers."""
+
+    accepted: int = 0
+    """Connections taken from the listening sockets."""
+    challenged: int = 0
+    """Answered with 401 because they brought no credentials, or stale ones: the ordinary first request."""
+    authenticated: int = 0
+    """Answered with 101."""
+    refused: Counter[Refusal] = field(default_factory=Counter)
+    unauthenticated: int = 0
+    """Open now, not authenticated yet."""
+    current: int = 0
+    """Open now, authenticated."""
+
+
+class RefusalLog:
+    """Counts refusals and logs the first of each reason in ten seconds, with the number not shown since."""
+
+    def __init__(self, counters: Counters, now: Callable[[], float]) -> None:
+        """`now`: monotonic seconds."""
+        self._counters = counters
+        self._now = now
+        self._shown: dict[Refusal, tuple[float, int]] = {}  # reason -> when the last line was, refusals at that time
+        self._log = structlog.get_logger(__name__)
+
+    def record(self, reason: Refusal, remote: str, detail: str) -> None:
+        """Count one refusal. `detail`: a clause for the operator; what comes from the peer is escaped by the logger."""
+        refused = self._counters.refused
+        refused[reason] += 1
+        now = self._now()
+        last, seen = self._shown.get(reason, (None, 0))
+        if last is not None and now - last < _LOG_SECONDS:
+            return
+        unseen = refused[reason] - seen - 1
+        self._shown[reason] = (now, refused[reason])
+        self._log.info("connection refused", reason=str(reason), remote=remote, detail=detail, not_shown=unseen)

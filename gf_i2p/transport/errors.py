@@ -1,0 +1,21 @@
+"""The errors of the transport: each `str()` is a sentence that says what to check."""
+
+
+class TransportError(Exception):
+    """Settings that cannot work: files that cannot be read, an endpoint that must not be dialled or listened on."""
+
+
+class DialError(TransportError):
+    """A peer could not be reached, or is not the one that the settings name."""
+
+
+class PeerRefusedError(DialError):
+    """The peer's certificate is not the one that the settings name. Nothing of ours was sent to it."""
+
+
+class NotCommittedError(Exception):
+    """The farm surely did not take the values; posting them again is safe."""
+
+
+class OutcomeUnknownError(Exception):
+    """The values may have been committed, or may be later: posting them again may store them twice."""

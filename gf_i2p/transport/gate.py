@@ -1,0 +1,158 @@
+"""The gate: how many strangers may be inside at once, and for how long.
+
+A connection is a stranger from accept() until it has authenticated. Strangers are few (in all, and per source)
+and have one deadline for everything: TLS, HTTP, Digest. When they are too many, the newcomer is let in and the
+oldest stranger of the most crowded source is shown out. An honest peer needs milliseconds, so it is through
+before its turn; whoever just holds connections open only pushes out their own.
+"""
+
+import asyncio
+from collections.abc import Callable
+from ipaddress import IPv6Address, ip_address
+from typing import Final
+
+from gf_i2p.transport.counters import Counters, Refusal, RefusalLog
+from gf_i2p.wire.limits import HANDSHAKE_SECONDS, MAX_UNAUTHENTICATED
+
+# Strangers from one source. A machine that runs many clients reconnects them all at once after a fail-over; those
+# that find no place come again after a moment.
+MAX_UNAUTHENTICATED_PER_SOURCE: Final = 32
+
+
+class Gate:
+    """Admits incoming connections; shared by everything that listens for one server."""
+
+    def __init__(
+        self,
+        *,
+        handshake_seconds: float = HANDSHAKE_SECONDS,
+        max_unauthenticated: int = MAX_UNAUTHENTICATED,
+        max_per_source: int = MAX_UNAUTHENTICATED_PER_SOURCE,
+    ) -> None:
+        """`handshake_seconds`: from accept() to the 101 answer. The others: strangers in all and from one source."""
+        self.handshake_seconds = handshake_seconds
+        self.counters = Counters()
+        self._max = max_unauthenticated
+        self._max_per_source = max_per_source
+        self._strangers: dict[str, dict[Admission, None]] = {}  # source -> its strangers, the oldest first
+        self._log: RefusalLog | None = None
+
+    def admit(self, source: str, remote: str) -> "Admission | None":
+        """Let a connection in that was just accepted, or return None: then close it.
+
+        Args:
+            source: who it counts for: an address (`source_of`), or whatever a peer cannot make up at will.
+            remote: its address for the log.
+        """
+        counters = self.counters
+        counters.accepted += 1
+        if len(self._strangers.get(source, ())) >= self._max_per_source:
+            self.record(
+                Refusal.SOURCE, remote, f"{self._max_per_source} connections from {source} have not authenticated yet"
+            )
+            return None
+        if counters.unauthenticated >= self._max:
+            crowded = max(self._strangers.values(), key=len)
+            next(iter(crowded)).show_out(Refusal.CROWDED, "made room for a newer connection")
+        admission = Admission(self, source, remote)
+        self._strangers.setdefault(source, {})[admission] = None
+        counters.unauthenticated += 1
+        return admission
+
+    def record(self, reason: Refusal, remote: str, detail: str) -> None:
+        """Count and log a refusal."""
+        if self._log is None:
+            self._log = RefusalLog(self.counters, asyncio.get_running_loop().time)
+        self._log.record(reason, remote, detail)
+
+    def forget(self, admission: "Admission") -> None:
+        """Take a connection off the strangers' list."""
+        strangers = self._strangers[admission.source]
+        del strangers[admission]
+        if not strangers:
+            del self._strangers[admission.source]
+        self.counters.unauthenticated -= 1
+
+    def close(self) -> None:
+        """Show every stranger out; they are not counted as refused."""
+        for strangers in list(self._strangers.values()):
+            for admission in list(strangers):
+                admission.dismiss()
+
+
+class Admission:
+    """One incoming connection on its way through the gate."""
+
+    __slots__ = ("_abort", "_deadline", "_gate", "_stranger", "_verdict", "remote", "source")
+
+    def __init__(self, gate: Gate, source: str, remote: str) -> None:
+        """Made by `Gate.admit`; the clock runs from here."""
+        self.source = source
+        self.remote = remote
+        self._gate = gate
+        self._abort: Callable[[], None] | None = None
+        self._stranger = True
+        self._verdict = False  # whether it is settled what becomes of the connection
+        seconds = gate.handshake_seconds
+        self._deadline: asyncio.TimerHandle | None = asyncio.get_running_loop().call_later(
+            seconds, self.show_out, Refusal.DEADLINE, f"not authenticated after {seconds:g} s"
+        )
+
+    def bind(self, abort: Callable[[], None]) -> None:
+        """Say how to close it at once: called when it is shown out. Due before the event loop goes on."""
+        self._abort = abort
+
+    def challenged(self) -> None:
+        """It was answered with 401 for want of (fresh) credentials: the ordinary way to begin, no refusal."""
+        self._gate.counters.challenged += 1
+        self._verdict = True
+
+    def authenticated(self) -> None:
+        """It is a stranger no more: the deadline is off, its slot is free."""
+        self._leave()
+        self._verdict = True
+        self._gate.counters.authenticated += 1
+
+    def refuse(self, reason: Refusal, detail: str) -> None:
+        """Say why it is not served; the first reason counts. The caller closes the connection."""
+        if not self._verdict:
+            self._verdict = True
+            self._gate.record(reason, self.remote, detail)
+
+    def show_out(self, reason: Refusal, detail: str) -> None:
+        """Refuse and close it at once."""
+        self.refuse(reason, detail)
+        self.dismiss()
+
+    def dismiss(self) -> None:
+        """Close it at once, without giving a reason."""
+        self._verdict = True
+        self._leave()
+        if self._abort is not None:
+            self._abort()
+
+    def closed(self) -> None:
+        """The connection is gone."""
+        self.refuse(Refusal.LEFT, "the peer closed before it had authenticated")
+        self._leave()
+
+    def _leave(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+        if self._stranger:
+            self._stranger = False
+            self._gate.forget(self)
+
+
+def source_of(address: str) -> str:
+    """What an IP address counts for: itself, or its /64, which one IPv6 host can fill at will."""
+    try:
+        parsed = ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if not isinstance(parsed, IPv6Address):
+        return str(parsed)
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return f"{IPv6Address(int(parsed) >> 64 << 64)}/64"

@@ -1,0 +1,371 @@
+"""One peer's outgoing connection: made, kept, made again; requests out, responses in, first in, first out."""
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Callable
+from typing import Final, cast
+
+import structlog
+
+from gf_i2p.transport.backoff import Backoff
+from gf_i2p.transport.base import Transport
+from gf_i2p.transport.errors import DialError, TransportError
+from gf_i2p.wire.digest import Credentials
+from gf_i2p.wire.endpoint import Endpoint
+from gf_i2p.wire.errors import ProtocolError, RemoteProtocolError
+from gf_i2p.wire.limits import HANDSHAKE_SECONDS, MAX_ENTRIES_BYTES, MAX_REQUESTS_IN_FLIGHT
+from gf_i2p.wire.messages import RESPONSE_TYPE, MessageType, Request, Response, encode_request
+from gf_i2p.wire.stream import ResponseDecoder
+from gf_i2p.wire.upgrade import ClientHandshake, Retry
+
+# Bytes that the peer has not taken, beyond which it counts as one that does not read. A peer on a slow line may be
+# in the middle of the largest request there is, with others behind it.
+MAX_BUFFERED_BYTES: Final = 2 * MAX_ENTRIES_BYTES
+# A connection that lasted this long was a good one: after its end, dialling starts with the shortest delay.
+_STABLE_SECONDS: Final = 5.0
+
+Done = Callable[[Response | None], None]
+
+
+class Link:
+    """Keeps one connection to one peer and sends requests over it."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        endpoint: Endpoint,
+        cluster: str,
+        credentials: Credentials,
+        *,
+        on_up: Callable[[], None] | None = None,
+        on_down: Callable[[], None] | None = None,
+        backoff: Backoff | None = None,
+        request_seconds: float,
+        handshake_seconds: float = HANDSHAKE_SECONDS,
+        max_buffered: int = MAX_BUFFERED_BYTES,
+        max_in_flight: int = MAX_REQUESTS_IN_FLIGHT,
+        proxied: bool = False,
+        entropy: Callable[[int], bytes] = os.urandom,
+    ) -> None:
+        """Prepare; `start` begins to dial.
+
+        Args:
+            transport: how the endpoint is reached.
+            endpoint: the peer.
+            cluster: the farm's name.
+            credentials: ours for this peer; keep them for its next link, they spare a request.
+            on_up: called when the connection has come up.
+            on_down: called when it has ended, and when an attempt to make it has failed; `last_error` says why.
+            backoff: the delays between attempts.
+            request_seconds: for one answer, from `send`.
+            handshake_seconds: for one attempt: name, TCP, TLS and HTTP.
+            max_buffered: bytes that the peer has not taken, beyond which the connection is given up.
+            max_in_flight: unanswered requests, beyond which the connection is given up.
+            proxied: whether an HTTP proxy stands between (see `ClientHandshake`).
+            entropy: returns that many random bytes.
+        """
+        self.endpoint = endpoint
+        self.last_error: str | None = None
+        """Why there is no connection: a sentence for the operator; None when there is one, or none was tried."""
+        self.request_seconds = request_seconds
+        self.max_buffered = max_buffered
+        self.max_in_flight = max_in_flight
+        self._transport = transport
+        self._cluster = cluster
+        self._credentials = credentials
+        self._on_up = on_up
+        self._on_down = on_down
+        self._backoff = backoff or Backoff()
+        self._handshake_seconds = handshake_seconds
+        self._proxied = proxied
+        self._entropy = entropy
+        self._connection: _Connection | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._logged: str | None = None
+        self._log = structlog.get_logger(__name__).bind(peer=str(endpoint), cluster=cluster)
+
+    @property
+    def connected(self) -> bool:
+        """Whether a request can be sent now."""
+        return self._connection is not None
+
+    def start(self) -> None:
+        """Begin to dial, and again whenever the connection ends, until `stop`."""
+        self._loop = asyncio.get_running_loop()
+        self._task = self._loop.create_task(self._run(), name=f"link to {self.endpoint}")
+
+    async def stop(self) -> None:
+        """End the connection now and dial no more; requests in flight fail."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+
+    def send(self, request: Request, done: Done) -> None:
+        """Send a request; `done` is called exactly once, never from within this call.
+
+        With the response, or with None: not connected, the connection ended, the answer is overdue or of the wrong
+        type, or the peer does not read (then the connection is closed, so everything in flight fails). After None
+        the outcome is unknown, unless `connected` was false when this was called: then nothing was sent.
+        Raises `LocalProtocolError` when the request is illegal; then `done` is not called.
+        """
+        connection = self._connection
+        if connection is not None:
+            connection.send(request, done)
+        else:
+            (self._loop or asyncio.get_running_loop()).call_soon(done, None)
+
+    # --- The connection's life ----------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            connection: _Connection | None = None
+            try:
+                connection = await self._connect()
+                began = loop.time()
+                self.last_error = self._logged = None
+                self._log.info("connected")
+                reason = await connection.ended
+                if loop.time() - began >= _STABLE_SECONDS:
+                    self._backoff.reset()
+            except (TransportError, ProtocolError) as error:
+                reason = str(error)
+            finally:
+                # Reached with a connection only by cancellation: stop().
+                if self._connection is not None:
+                    self._connection.give_up("the link was stopped")
+            self._down(reason)
+            await asyncio.sleep(self._backoff.next())
+
+    async def _connect(self) -> "_Connection":
+        """Dial until the handshake is through; a challenge is answered by a second attempt at once."""
+        for _ in range(2):
+            connection = _Connection(self, self._handshake())
+            try:
+                if await self._attempt(connection):
+                    return connection
+            finally:
+                if self._connection is not connection:
+                    connection.give_up("the attempt is over")
+        raise DialError(f"{self.endpoint} asks for credentials again and again: check that it is one farm node's.")
+
+    async def _attempt(self, connection: "_Connection") -> bool:
+        """Return whether the connection is up; False: it brought a challenge."""
+        end = asyncio.get_running_loop().time() + self._handshake_seconds
+        await self._transport.dial(self.endpoint, lambda: connection, deadline=self._handshake_seconds)
+        try:
+            async with asyncio.timeout_at(end):
+                outcome = await connection.outcome
+        except TimeoutError:
+            raise DialError(
+                f"{self.endpoint} did not answer the HTTP request within {self._handshake_seconds:g} s: check that the "
+                "port is a farm node's."
+            ) from None
+        if isinstance(outcome, DialError):
+            raise outcome
+        return outcome
+
+    def _handshake(self) -> ClientHandshake:
+        return ClientHandshake(
+            host=str(self.endpoint).removeprefix("tcp://"),
+            cluster=self._cluster,
+            credentials=self._credentials,
+            now=asyncio.get_running_loop().time(),
+            entropy=self._entropy,
+            proxied=self._proxied,
+        )
+
+    def _down(self, reason: str) -> None:
+        self.last_error = reason
+        if reason != self._logged:  # once per reason, not once per attempt
+            self._logged = reason
+            self._log.warning("no connection", reason=reason)
+        if self._on_down is not None:
+            self._on_down()
+
+    # --- For the connection -------------------------------------------------------------------------------
+
+    def up(self, connection: "_Connection") -> None:
+        """The handshake is through."""
+        self._connection = connection
+        self.last_error = None
+        if self._on_up is not None:
+            self._on_up()
+
+    def lost(self, connection: "_Connection") -> None:
+        """Nothing can be sent over this connection any more."""
+        if self._connection is connection:
+            self._connection = None
+
+
+class _Connection(asyncio.Protocol):
+    """One connection, from TLS to its end."""
+
+    __slots__ = (
+        "_batch",
+        "_decoder",
+        "_full",
+        "_handshake",
+        "_in_flight",
+        "_link",
+        "_loop",
+        "_overdue",
+        "_transport",
+        "_up",
+        "_written",
+        "ended",
+        "outcome",
+    )
+
+    def __init__(self, link: Link, handshake: ClientHandshake) -> None:
+        self._link = link
+        self._handshake = handshake
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._decoder = ResponseDecoder()
+        self._in_flight: deque[tuple[MessageType, Done, float]] = deque()  # the response's type, whom to tell, by when
+        self._overdue: asyncio.TimerHandle | None = None
+        self._up = False
+        self._full = False
+        self._written = False  # something was written in this turn of the loop
+        self._batch: list[bytes] = []  # what follows it when the turn is over
+        # True: the connection is up; False: dial again, with credentials. The error is no exception of the future's,
+        # since nobody asks for it when dialling itself has failed.
+        self.outcome: asyncio.Future[bool | DialError] = self._loop.create_future()
+        # Why the connection that was up has ended.
+        self.ended: asyncio.Future[str] = self._loop.create_future()
+
+    # --- Events -------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(self._link.max_buffered, self._link.max_buffered)
+        self._transport.write(self._handshake.request())
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._fail("the peer closed the connection" if exc is None else f"the connection broke: {exc}")
+
+    def data_received(self, data: bytes) -> None:
+        if not self._up:
+            self._introduce(data)
+        elif self._transport is not None:
+            self._take(data)
+
+    def pause_writing(self) -> None:
+        self._full = True
+
+    def resume_writing(self) -> None:
+        self._full = False
+
+    # --- Handshake ----------------------------------------------------------------------------------------
+
+    def _introduce(self, data: bytes) -> None:
+        try:
+            outcome = self._handshake.receive(data, self._loop.time())
+        except RemoteProtocolError as error:
+            self.give_up(str(error))
+            return
+        if outcome is None or self.outcome.done():
+            return
+        if isinstance(outcome, Retry):
+            self.outcome.set_result(False)
+            return
+        self._up = True
+        self.outcome.set_result(True)
+        self._link.up(self)
+        if outcome.rest:
+            self._take(outcome.rest)
+
+    # --- Requests -----------------------------------------------------------------------------------------
+
+    def send(self, request: Request, done: Done) -> None:
+        """See `Link.send`."""
+        data = encode_request(request)
+        transport, link = self._transport, self._link
+        assert transport is not None
+        if self._full or len(self._in_flight) >= link.max_in_flight:
+            unread = "takes no more bytes" if self._full else f"owes {len(self._in_flight)} answers"
+            self._abort(f"the peer {unread}; its requests are given up")
+            self._loop.call_soon(done, None)
+            return
+        due = self._loop.time() + link.request_seconds
+        self._in_flight.append((RESPONSE_TYPE[request.type], done, due))
+        if self._overdue is None:
+            self._overdue = self._loop.call_at(due, self._check_overdue)
+        if self._written:
+            self._batch.append(data)
+        else:
+            # The first request in a turn of the loop leaves at once, later ones together when the turn is over.
+            self._written = True
+            self._loop.call_soon(self._uncork)
+            transport.write(data)
+
+    def _uncork(self) -> None:
+        self._written = False
+        batch = self._batch
+        if batch:
+            self._batch = []
+            if self._transport is not None:
+                self._transport.write(batch[0] if len(batch) == 1 else b"".join(batch))
+
+    def _take(self, data: bytes) -> None:
+        in_flight = self._in_flight
+        fault: str | None = None
+        try:
+            responses = self._decoder.feed(data)
+        except RemoteProtocolError as error:
+            responses = self._decoder.before_error
+            fault = str(error)
+        for response in responses:
+            if not in_flight:
+                fault = "it answered more than it was asked"
+                break
+            if response.type is not in_flight[0][0]:
+                fault = f"it answered {response.type.name} where {in_flight[0][0].name} is due"
+                break
+            in_flight.popleft()[1](response)
+        if fault is not None:
+            self._abort(f"the peer broke the protocol: {fault}")
+
+    def _check_overdue(self) -> None:
+        self._overdue = None
+        if self._in_flight:
+            due = self._in_flight[0][2]
+            if due <= self._loop.time():
+                self._abort(f"the peer did not answer within {self._link.request_seconds:g} s")
+            else:
+                self._overdue = self._loop.call_at(due, self._check_overdue)
+
+    # --- End ----------------------------------------------------------------------------------------------
+
+    def give_up(self, reason: str) -> None:
+        """End the connection now and fail what is in flight."""
+        transport = self._transport
+        self._fail(reason)
+        if transport is not None:
+            transport.abort()
+
+    def _abort(self, reason: str) -> None:
+        """End the connection now; what is in flight fails when the loop comes round."""
+        transport, self._transport = self._transport, None
+        self._link.lost(self)
+        self._loop.call_soon(self._fail, reason)
+        if transport is not None:
+            transport.abort()
+
+    def _fail(self, reason: str) -> None:
+        self._transport = None
+        self._link.lost(self)
+        if self._overdue is not None:
+            self._overdue.cancel()
+            self._overdue = None
+        if not self.outcome.done():
+            self.outcome.set_result(DialError(f"{self._link.endpoint}: {reason}"))
+        if not self.ended.done():
+            self.ended.set_result(reason)
+        in_flight, self._in_flight = self._in_flight, deque()
+        for _, done, _ in in_flight:
+            self._loop.call_soon(done, None)  # each on its own: one that raises does not silence the others

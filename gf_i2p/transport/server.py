@@ -1,0 +1,426 @@
+"""The server's side of upgraded connections: requests in, responses out, in the order of the requests.
+
+JRaft's rule (jraft-facts 1): on one connection, responses follow the order of the requests. Whoever handles the
+requests may complete them in any order; a response waits here for those before it.
+
+Memory per connection is bounded: a connection with `max_in_flight` unanswered requests, or whose peer does not take
+its responses, is not read. What was read in one piece beyond that waits decoded.
+"""
+
+import asyncio
+import os
+import re
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Final, cast
+
+import structlog
+
+from gf_i2p.transport.base import Listener, Transport
+from gf_i2p.transport.counters import Counters, Refusal
+from gf_i2p.transport.gate import Admission, Gate
+from gf_i2p.wire.digest import Authenticator
+from gf_i2p.wire.errors import LocalProtocolError, RemoteProtocolError
+from gf_i2p.wire.limits import MAX_REQUESTS_IN_FLIGHT
+from gf_i2p.wire.messages import RESPONSE_TYPE, Request, Response, encode_response
+from gf_i2p.wire.stream import RequestDecoder
+from gf_i2p.wire.upgrade import Answer, ServerHandshake
+
+# Connections of one user at a time. A server needs one or two, a busy client program some dozens; without a
+# bound one client gone wrong takes all file descriptors.
+MAX_CONNECTIONS_PER_USER: Final = 256
+# Responses (26 bytes each) that the peer has not taken, before we stop reading its requests.
+_OUTPUT_BYTES: Final = 64 * 1024
+
+_AUTHORIZATION: Final = re.compile(rb"^authorization[ \t]*:", re.IGNORECASE | re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """An authenticated connection: the farm, the user ("server-1", "client-NAME"), the address for logs."""
+
+    cluster: str
+    user: str
+    remote: str
+
+
+class Reply:
+    """Answers one request: call it exactly once, at any time, with a response or with None.
+
+    None closes the connection when the request's turn comes: the outcome is unknown, and the requests before it still
+    get their responses. After the connection has gone, a call does nothing.
+    Raises `LocalProtocolError` when the response's type is not the one of the request, or a number is out of range.
+    """
+
+    __slots__ = ("_connection", "_due", "data")
+
+    def __init__(self, connection: "_Connection", request: Request) -> None:
+        self._connection: _Connection | None = connection
+        self._due = RESPONSE_TYPE[request.type]
+        self.data: bytes | None = None  # encoded; b"" stands for None
+
+    def __call__(self, response: Response | None) -> None:
+        """Answer; see the class."""
+        connection = self._connection
+        if connection is None:
+            raise LocalProtocolError("a request was answered twice")
+        if response is None:
+            self.data = b""
+        elif response.type is not self._due:
+            raise LocalProtocolError(f"a response of type {response.type.name} where {self._due.name} is due")
+        else:
+            self.data = encode_response(response)
+        self._connection = None
+        connection.answered(self)
+
+
+OnRequest = Callable[[Session, Request, Reply], None]
+
+
+class Server:
+    """Serves farms on one transport."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        authenticators: Mapping[str, Authenticator],
+        on_request: OnRequest,
+        *,
+        gate: Gate | None = None,
+        max_in_flight: int = MAX_REQUESTS_IN_FLIGHT,
+        max_per_user: int = MAX_CONNECTIONS_PER_USER,
+        entropy: Callable[[int], bytes] = os.urandom,
+    ) -> None:
+        """Prepare; `start` listens.
+
+        Args:
+            transport: how connections come.
+            authenticators: by cluster; a cluster that is not among them does not exist for anybody.
+            on_request: called for every request of an authenticated connection, straight from the event loop: it
+                must not block. It calls the reply now or later.
+            gate: deadline and caps for connections that have not authenticated.
+            max_in_flight: unanswered requests of one connection.
+            max_per_user: connections of one user of one cluster.
+            entropy: returns that many random bytes.
+        """
+        self.authenticators: Mapping[str, Authenticator] = dict(authenticators)
+        self.on_request = on_request
+        self.max_in_flight = max_in_flight
+        self.entropy = entropy
+        self._transport = transport
+        self._gate = gate or Gate()
+        self._max_per_user = max_per_user
+        self._listener: Listener | None = None
+        self._connections: set[_Connection] = set()
+        self._per_user: Counter[tuple[str, str]] = Counter()
+        self._empty = asyncio.Event()
+        self._empty.set()
+        self.log = structlog.get_logger(__name__)
+
+    @property
+    def counters(self) -> Counters:
+        """What happened to incoming connections so far."""
+        return self._gate.counters
+
+    @property
+    def sessions(self) -> list[Session]:
+        """Who is connected now."""
+        return [connection.session for connection in self._connections if connection.session is not None]
+
+    async def start(self) -> Listener:
+        """Listen. Raises `TransportError` when that is not possible."""
+        self._listener = await self._transport.listen(lambda admission: _Connection(self, admission), self._gate)
+        return self._listener
+
+    def reload(self, authenticators: Mapping[str, Authenticator]) -> None:
+        """Serve these clusters from now on; connections to one that is gone are closed."""
+        self.authenticators = dict(authenticators)
+        for connection in list(self._connections):
+            if connection.session is not None and connection.session.cluster not in self.authenticators:
+                connection.drop("its farm is served here no longer")
+
+    def disconnect(self, cluster: str, users: Collection[str]) -> None:
+        """Close the connections of these users: their credentials were withdrawn or changed."""
+        for connection in list(self._connections):
+            session = connection.session
+            if session is not None and session.cluster == cluster and session.user in users:
+                connection.drop("its credentials were withdrawn")
+
+    async def close(self, grace: float) -> None:
+        """Accept nothing more, let requests that are being handled be answered, then close everything.
+
+        `grace`: seconds for that; what is unanswered then never will be. Returns when all connections are closed.
+        """
+        if self._listener is not None:
+            self._listener.close()
+        self._gate.close()
+        for connection in list(self._connections):
+            connection.finish()
+        try:
+            async with asyncio.timeout(grace):
+                await self._empty.wait()
+        except TimeoutError:
+            for connection in list(self._connections):
+                connection.drop("the node stops")
+            await self._empty.wait()
+
+    # --- For connections ----------------------------------------------------------------------------------
+
+    def opened(self, connection: "_Connection") -> None:
+        """A connection has come up, unauthenticated."""
+        self._connections.add(connection)
+        self._empty.clear()
+
+    def admit(self, session: Session) -> bool:
+        """Whether this user may have one connection more; it is counted then."""
+        key = (session.cluster, session.user)
+        if self._per_user[key] >= self._max_per_user:
+            return False
+        self._per_user[key] += 1
+        self.counters.current += 1
+        return True
+
+    def lost(self, connection: "_Connection") -> None:
+        """A connection is gone."""
+        self._connections.discard(connection)
+        if not self._connections:
+            self._empty.set()
+        session = connection.session
+        if session is not None:
+            self.counters.current -= 1
+            key = (session.cluster, session.user)
+            self._per_user[key] -= 1
+            if not self._per_user[key]:
+                del self._per_user[key]
+
+    def illegal(self, session: Session, error: Exception) -> None:
+        """An authenticated peer sent something illegal."""
+        self._gate.record(Refusal.MESSAGE, session.remote, f"{session.user} of {session.cluster}: {error}")
+
+
+class _Connection(asyncio.Protocol):
+    """One connection, from TLS to its end."""
+
+    __slots__ = (
+        "_admission",
+        "_corked",
+        "_decoder",
+        "_finishing",
+        "_handshake",
+        "_head",
+        "_loop",
+        "_output_full",
+        "_reading",
+        "_replies",
+        "_server",
+        "_transport",
+        "_waiting",
+        "_written",
+        "session",
+    )
+
+    def __init__(self, server: Server, admission: Admission) -> None:
+        self._server = server
+        self._admission = admission
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._handshake = ServerHandshake(server.authenticators, entropy=server.entropy)
+        self._head = bytearray()
+        self._decoder = RequestDecoder()
+        self._replies: deque[Reply] = deque()  # one per request being handled, in order
+        self._waiting: deque[Request] = deque()  # read, not handled yet
+        self._reading = True
+        self._output_full = False
+        self._finishing = False  # nothing more is handled; closed when all is answered
+        self._corked = False  # answers are gathered, written together a little later
+        self._written = False  # something was written in this turn of the loop
+        self.session: Session | None = None
+
+    # --- Events -------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(_OUTPUT_BYTES)
+        self._server.opened(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        session = self.session
+        if session is not None:
+            self._server.log.debug("disconnected", user=session.user, remote=session.remote, error=exc and str(exc))
+        self._transport = None
+        self._replies.clear()
+        self._waiting.clear()
+        self._admission.closed()
+        self._server.lost(self)
+
+    def data_received(self, data: bytes) -> None:
+        if self.session is None:
+            self._introduce(data)
+        else:
+            self._take(data)
+
+    def pause_writing(self) -> None:
+        self._output_full = True
+        self._set_reading()
+
+    def resume_writing(self) -> None:
+        self._output_full = False
+        self._go_on()
+
+    # --- Handshake ----------------------------------------------------------------------------------------
+
+    def _introduce(self, data: bytes) -> None:
+        transport, admission = self._transport, self._admission
+        assert transport is not None
+        self._head += data  # bounded by the handshake, which takes no more than a head of legal size
+        try:
+            answer = self._handshake.receive(data, self._loop.time())
+        except RemoteProtocolError as error:
+            admission.refuse(Refusal.NOT_HTTP, str(error))
+            transport.abort()
+            return
+        if answer is None:
+            return
+        head, self._head = self._head, bytearray()
+        if answer.session is None:
+            self._turn_away(answer, head)
+            return
+        session = Session(answer.session.cluster, answer.session.user, admission.remote)
+        if not self._server.admit(session):
+            admission.refuse(Refusal.USER, f"{session.user} of {session.cluster} has too many connections already")
+            transport.abort()
+            return
+        self.session = session
+        admission.authenticated()
+        transport.write(answer.data)
+        if answer.rest:
+            self._take(answer.rest)
+
+    def _turn_away(self, answer: Answer, head: bytearray) -> None:
+        transport, admission = self._transport, self._admission
+        assert transport is not None
+        status = answer.data[9:12]
+        if status == b"401":
+            if _AUTHORIZATION.search(head) and b"stale=true" not in answer.data:
+                admission.refuse(Refusal.CREDENTIALS, "unknown user or wrong password")
+            else:
+                admission.challenged()
+        elif status == b"426":
+            admission.refuse(Refusal.UPGRADE, "right credentials, but no upgrade: a proxy took it out")
+        else:
+            admission.refuse(Refusal.NOT_FOUND, "not the path of a farm that is served here")
+        transport.write(answer.data)
+        transport.close()
+
+    # --- Requests -----------------------------------------------------------------------------------------
+
+    def _take(self, data: bytes) -> None:
+        if self._finishing:
+            return
+        decoder = self._decoder
+        try:
+            self._waiting.extend(decoder.feed(data))
+        except RemoteProtocolError as error:
+            assert self.session is not None
+            self._server.illegal(self.session, error)
+            # What stands before it is handled as if it had come alone; the peer sees the end in its place.
+            self._waiting.extend(decoder.before_error)
+            self._go_on()
+            self.finish()
+        else:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Handle requests that wait, as many as may be in flight. Only ever called by the event loop."""
+        server, waiting, replies, session = self._server, self._waiting, self._replies, self.session
+        limit = server.max_in_flight
+        try:
+            while waiting and session is not None and not self._output_full and len(replies) < limit:
+                self._corked = True
+                while waiting and len(replies) < limit:
+                    request = waiting.popleft()
+                    reply = Reply(self, request)
+                    replies.append(reply)
+                    server.on_request(session, request, reply)
+                self._corked = False
+                self._write()
+        except BaseException:
+            # A defect of ours. The loop reports it; the peer learns that the outcome is unknown.
+            if self._transport is not None:
+                self._transport.abort()
+            raise
+        self._set_reading()
+
+    def answered(self, reply: Reply) -> None:
+        """A reply was called."""
+        if not reply.data:
+            self._waiting.clear()  # nobody will hear of them: better not to begin
+            self._finishing = True
+        if self._corked or not self._replies or self._replies[0] is not reply:
+            return
+        if not self._written:
+            # The first answer in a turn of the loop leaves at once, later ones together when the turn is over. What
+            # waits is not begun here but there: whoever answers is in the middle of something.
+            self._written = True
+            self._loop.call_soon(self._uncork)
+            self._write()
+
+    def _uncork(self) -> None:
+        self._written = False
+        self._write()
+        if self._waiting or not self._reading:
+            self._go_on()
+
+    def _write(self) -> None:
+        """Write the responses whose turn has come, and close when that was all."""
+        replies, transport = self._replies, self._transport
+        if transport is None:
+            return
+        ready: list[bytes] = []
+        while replies:
+            data = replies[0].data
+            if data is None:
+                break
+            replies.popleft()
+            if not data:
+                replies.clear()
+                break
+            ready.append(data)
+        if ready:
+            transport.write(ready[0] if len(ready) == 1 else b"".join(ready))
+        if self._finishing and not replies:
+            transport.close()
+
+    def _set_reading(self) -> None:
+        transport = self._transport
+        if transport is None:
+            return
+        reading = not (
+            self._finishing or self._output_full or self._waiting or len(self._replies) >= self._server.max_in_flight
+        )
+        if reading != self._reading:
+            self._reading = reading
+            if reading:
+                transport.resume_reading()
+            else:
+                transport.pause_reading()
+
+    # --- End ----------------------------------------------------------------------------------------------
+
+    def finish(self) -> None:
+        """Handle nothing more; close when everything that is being handled is answered."""
+        self._finishing = True
+        self._waiting.clear()
+        if self._transport is not None and not self._corked:
+            self._write()
+            self._set_reading()
+
+    def drop(self, reason: str) -> None:
+        """Close now; what is unanswered stays so."""
+        if self._transport is not None:
+            if self.session is not None:
+                self._server.log.info(
+                    "connection closed", remote=self.session.remote, user=self.session.user, why=reason
+                )
+            self._transport.abort()

@@ -1,0 +1,167 @@
+"""TCP sockets: names to addresses, options, listening and accepting."""
+
+import asyncio
+import errno
+import socket
+from collections.abc import Callable
+from ipaddress import IPv4Address, ip_address
+from typing import Any, Final
+
+import structlog
+
+from gf_i2p.transport.errors import DialError, TransportError
+from gf_i2p.wire.endpoint import Endpoint
+
+# As the socket module has them: host, port, and for IPv6 two more numbers.
+Address = tuple[Any, ...]
+
+# Connections that the kernel completes and keeps for us while the loop is busy.
+_BACKLOG: Final = 256
+# Accepted in one callback, so that a flood of connections leaves time for the others.
+_ACCEPTS_PER_TURN: Final = 16
+# Out of file descriptors or memory: the time after which accepting is tried again.
+_EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_EXHAUSTED_SECONDS: Final = 0.2
+_EXHAUSTED_LOG_SECONDS: Final = 10.0
+
+# A peer that has lost power is noticed after half a minute, whether we wait for it (keepalive) or it owes us
+# acknowledgements (user timeout, in ms).
+_TCP_OPTIONS: Final = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 30_000))
+
+
+def tune(sock: socket.socket) -> None:
+    """Set the options of a connection: no delay for small messages, and peers that have vanished are noticed."""
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _TCP_OPTIONS:
+        option = getattr(socket, name, None)  # not every system has them all
+        if option is not None:
+            sock.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+async def resolve(endpoint: Endpoint) -> list[tuple[int, Address]]:
+    """Return families and addresses; asks a resolver only for names. Raises `DialError`."""
+    try:
+        known = ip_address(endpoint.host)
+    except ValueError:
+        pass
+    else:
+        family = socket.AF_INET if isinstance(known, IPv4Address) else socket.AF_INET6
+        return [(family, (endpoint.host, endpoint.port))]
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise DialError(f"The name of {endpoint} cannot be resolved ({error.strerror or error}): check it.") from error
+    return list(dict.fromkeys((family, address) for family, _, _, _, address in found))
+
+
+async def bind(host: str, port: int) -> list[socket.socket]:
+    """Return listening sockets on every address that `host` has, all on one port. Raises `TransportError`."""
+    loop = asyncio.get_running_loop()
+    try:
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        raise TransportError(f"{host} is no address of this machine ({error.strerror or error}).") from error
+    sockets: list[socket.socket] = []
+    failure: OSError | None = None
+    for family, address in dict.fromkeys((family, address) for family, _, _, _, address in found):
+        sock: socket.socket | None = None
+        try:
+            sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            sock.bind((address[0], port, *address[2:]))
+            sock.listen(_BACKLOG)
+        except OSError as error:
+            if sock is not None:
+                sock.close()
+            # A name may have an IPv6 address on a machine without IPv6; a port that is taken is another matter.
+            if error.errno not in {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}:
+                for other in sockets:
+                    other.close()
+                raise TransportError(
+                    f"Cannot listen on {host}:{port} ({error.strerror}): stop what listens there, or configure another "
+                    "address."
+                ) from error
+            failure = error
+        else:
+            sockets.append(sock)
+            port = sock.getsockname()[1]
+    if not sockets:
+        assert failure is not None
+        raise TransportError(f"{host} is no address of this machine ({failure.strerror}).") from failure
+    return sockets
+
+
+def host_port(address: Address) -> str:
+    """Write an address as "host:port", an IPv6 host in brackets."""
+    host, port = address[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+class TcpListener:
+    """Accepts on one or more sockets until it is closed."""
+
+    def __init__(self, sockets: list[socket.socket], accept: Callable[[socket.socket, Address], None]) -> None:
+        """`sockets`: from `bind`. `accept` takes over each connection, non-blocking and tuned, with its address."""
+        self._loop = asyncio.get_running_loop()
+        self._sockets = sockets
+        self._accept = accept
+        self._pause: asyncio.TimerHandle | None = None
+        self._complained = float("-inf")
+        self._log = structlog.get_logger(__name__)
+        self.addresses = [host_port(sock.getsockname()) for sock in sockets]
+        self.port: int = sockets[0].getsockname()[1]
+        self._watch()
+
+    def close(self) -> None:
+        """See `Listener.close`."""
+        self._unwatch()
+        if self._pause is not None:
+            self._pause.cancel()
+            self._pause = None
+        for sock in self._sockets:
+            sock.close()
+        self._sockets = []
+
+    def _watch(self) -> None:
+        self._pause = None
+        for sock in self._sockets:
+            self._loop.add_reader(sock.fileno(), self._acceptable, sock)
+
+    def _unwatch(self) -> None:
+        for sock in self._sockets:
+            self._loop.remove_reader(sock.fileno())
+
+    def _acceptable(self, listening: socket.socket) -> None:
+        for _ in range(_ACCEPTS_PER_TURN):
+            try:
+                sock, address = listening.accept()
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as error:
+                if error.errno in _EXHAUSTED:
+                    self._rest(error)
+                    return
+                continue  # that connection broke before we took it (accept(2))
+            try:
+                sock.setblocking(False)
+                tune(sock)
+            except OSError:
+                sock.close()  # the peer has gone already
+                continue
+            self._accept(sock, address)
+
+    def _rest(self, error: OSError) -> None:
+        """Stop accepting for a moment: the waiting connection would wake us again at once, and for nothing."""
+        if self._pause is None:
+            self._unwatch()
+            self._pause = self._loop.call_later(_EXHAUSTED_SECONDS, self._watch)
+        now = self._loop.time()
+        if now - self._complained >= _EXHAUSTED_LOG_SECONDS:
+            self._complained = now
+            self._log.warning(
+                "cannot accept connections for now; raise the limit of open files (ulimit -n) if this lasts",
+                error=error.strerror,
+            )
