@@ -1,0 +1,59 @@
+"""What goes wrong with a log file, in sentences that tell the operator what to do."""
+
+import sqlite3
+from pathlib import Path
+from typing import Final
+
+# SQLite's primary result codes (the low byte of `sqlite_errorcode`).
+_BUSY: Final = frozenset((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL))
+_DAMAGED: Final = frozenset((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB))
+_DENIED: Final = frozenset((sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM))
+
+
+class StorageError(Exception):
+    """The log file cannot be used; `str()` says why and what to do next."""
+
+
+class DamagedError(StorageError):
+    """The log file does not hold what was written to it, or is no log file at all."""
+
+
+def damaged(path: Path, what: str) -> DamagedError:
+    """The file is ours but not what we wrote; `what` says in which way."""
+    # An old copy has forgotten votes and acknowledged entries: with it, the farm could commit two histories.
+    return DamagedError(
+        f"{path} is damaged: {what}. Nothing was changed. Keep the file for examination and check the disk. Do not put "
+        "an older copy in its place: it would have forgotten votes and acknowledged entries. This server's log is "
+        "lost; remove the server from the farm and let it join again under a new id with a new, empty directory."
+    )
+
+
+def defect(what: str) -> StorageError:
+    """Say that we ourselves were about to store what no correct server stores."""
+    return StorageError(
+        f"{what}: this is a defect of gf-i2p. Nothing of it was stored; report it, and start this node again."
+    )
+
+
+def explained(path: Path, error: sqlite3.Error) -> StorageError:
+    """Say what an error of SQLite means for the log at `path`."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in _DAMAGED:
+        return damaged(path, f"SQLite says: {error}")
+    if code == sqlite3.SQLITE_FULL:
+        return StorageError(f"the disk under {path} is full: free some space, then start this node again")
+    if code == sqlite3.SQLITE_IOERR:
+        return StorageError(
+            f"the disk under {path} failed ({error}): look into the system log and check disk and free space, "
+            "then start this node again"
+        )
+    if code in _DENIED:
+        return StorageError(
+            f"{path} cannot be opened for reading and writing ({error}): the file, those beside it (-wal, -shm, -lock) "
+            "and its directory must belong to the user that runs this node"
+        )
+    if code in _BUSY:
+        return StorageError(
+            f"{path} is held by another program ({error}): end it (a sqlite3 shell, a backup), then start this node"
+        )
+    return StorageError(f"{path} cannot be used: SQLite says: {error}")

@@ -1,0 +1,87 @@
+"""The files around a database: private, locked, and in the directory for good."""
+
+import fcntl
+import os
+from pathlib import Path
+from typing import Final
+
+from gf_i2p.storage.errors import StorageError
+
+_ZEROS: Final = bytes(1 << 20)
+
+
+def sync_directory(directory: Path) -> None:
+    """Make the names in `directory` durable: a new or renamed file is not until this returns."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_file(path: Path) -> None:
+    """Make the content of `path` durable."""
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def create_private(path: Path, size: int = 0) -> None:
+    """Create `path` with mode 0600 and `size` zero bytes that are on the disk. Raises `FileExistsError`."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        for start in range(0, size, len(_ZEROS)):
+            rest = memoryview(_ZEROS)[: size - start]
+            while rest:
+                rest = rest[os.write(descriptor, rest) :]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read_start(path: Path, size: int) -> bytes:
+    """Return the first `size` bytes of `path`, fewer when it is shorter."""
+    with path.open("rb") as file:
+        return file.read(size)
+
+
+class Lock:
+    """Exclusive use of a database: held from construction to `close()`, and gone when the process dies.
+
+    The lock is on a file of its own, `<name>-lock`: SQLite's locks on the database are of the kind that a process loses
+    when it closes *any* descriptor of the file, so nobody else may open it while SQLite has it open.
+
+    Raises `StorageError` when someone else has the lock, or no lock can be had.
+    """
+
+    def __init__(self, database: Path) -> None:
+        path = database.with_name(database.name + "-lock")
+        try:
+            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise StorageError(
+                f"{path} cannot be created or opened ({error.strerror}): its directory must exist and belong to the "
+                "user that runs this node"
+            ) from error
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(self._descriptor, 0)
+            os.pwrite(self._descriptor, b"%d\n" % os.getpid(), 0)
+        except BlockingIOError:
+            holder = os.pread(self._descriptor, 32, 0).decode("ascii", "replace").strip()
+            os.close(self._descriptor)
+            raise StorageError(
+                f"{database} is in use by process {holder or '(unknown)'}: two nodes must never share one log. "
+                "Stop that process, or give this node a directory of its own."
+            ) from None
+        except OSError as error:
+            os.close(self._descriptor)
+            raise StorageError(
+                f"{path} cannot be locked ({error.strerror}): keep the log on a local disk with free space"
+            ) from error
+
+    def close(self) -> None:
+        """Let go."""
+        os.close(self._descriptor)

@@ -1,0 +1,85 @@
+"""The thread that writes: everything that waits goes into one transaction with one fsync."""
+
+import queue
+import threading
+from collections.abc import Callable
+
+from gf_i2p.raft.effects import Write
+from gf_i2p.storage.database import Storage
+from gf_i2p.storage.group import Group
+
+
+class Writer:
+    """Makes writes durable, in their order, in a thread of its own.
+
+    `on_durable(ticket)`: this write and all before it are on the disk. `on_failure(error)`: the disk or a write is bad;
+    called once, and nothing is written from then on, because what is on the disk is no longer known for certain. Both
+    are called in the writer's thread.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        *,
+        on_durable: Callable[[int], None],
+        on_failure: Callable[[BaseException], None],
+    ) -> None:
+        self._storage = storage
+        self._on_durable = on_durable
+        self._on_failure = on_failure
+        self._queue: queue.SimpleQueue[Write | None] = queue.SimpleQueue()
+        self._submitted = 0
+        self._stopping = False
+        # A daemon, so that an interpreter that ends by an error is not kept alive; its end is no worse than a kill.
+        self._thread = threading.Thread(target=self._run, name="log-writer", daemon=True)
+
+    def start(self) -> None:
+        """Begin to write, also what was submitted before."""
+        self._thread.start()
+
+    def submit(self, write: Write) -> int:
+        """Queue a write; return its ticket: 1, 2, 3, ... Never blocks. Always called from the same thread."""
+        assert not self._stopping, "submit after stop"
+        self._submitted += 1
+        self._queue.put(write)
+        return self._submitted
+
+    def stop(self) -> None:
+        """Write what was submitted, then end; blocks until then. Nothing to do when never started."""
+        if not self._stopping:
+            self._stopping = True
+            self._queue.put(None)
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            self._write()
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the node must learn of it
+            self._on_failure(error)
+
+    def _write(self) -> None:
+        durable = 0
+        goes_on = True
+        while goes_on:
+            group = self._storage.group()
+            goes_on = self._fill(group)
+            if group.count:
+                self._storage.store(group)
+                durable += group.count
+                self._on_durable(durable)
+                if self._storage.checkpoint_due(idle=self._queue.empty()):
+                    self._storage.checkpoint()
+
+    def _fill(self, group: Group) -> bool:
+        """Wait for a write, take it and what waits behind it; False when the last one is among them."""
+        write = self._queue.get()
+        while write is not None:
+            group.add(write)
+            if group.full:
+                return True
+            try:
+                write = self._queue.get_nowait()
+            except queue.Empty:
+                return True
+        return False
