@@ -42,7 +42,7 @@ class HeadReader:
         self._buffer += data
         # A blank line may have begun in the last bytes of the previous piece.
         overlap = max(0, seen - MAX_LINE_END_CRS - 1)
-        blank = _BLANK_LINE.search(self._buffer, overlap, MAX_HTTP_HEAD_BYTES)
+        blank = _BLANK_LINE.search(self._buffer, overlap)
         length = blank.end() if blank else len(self._buffer)
         if length > MAX_HTTP_HEAD_BYTES:
             raise RemoteProtocolError(f"an HTTP head of more than {MAX_HTTP_HEAD_BYTES} bytes")

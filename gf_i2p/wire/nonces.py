@@ -56,12 +56,12 @@ class Nonces:
         body = salt + _xor(_TIME.pack(now), self._mac(b"time", salt))
         return base64.urlsafe_b64encode(body + self._tag(body)).decode("ascii")
 
-    def is_fresh(self, nonce: str, now: float) -> bool:
-        """Tell whether we issued `nonce` in this process, not too long ago, and still know its counts."""
-        return self._issued(nonce, now) is not None
-
     def spend(self, nonce: str, count: int, now: float) -> bool:
-        """Use up one count of a nonce, after its digest was found right; False if it cannot be used any more."""
+        """Use up one count of a nonce, after its digest was found right.
+
+        False if it cannot be used: the count was used before or fell out of the window, or the nonce is not one
+        that we issued in this process, not too long ago, and whose counts we still know.
+        """
         issued = self._issued(nonce, now)
         if issued is None:
             return False

@@ -252,8 +252,8 @@ class ClientHandshake:
             found = self._final(data)
         except (h11.RemoteProtocolError, RemoteProtocolError) as error:
             raise HandshakeRefused(
-                f"the peer's answer is not the HTTP/1.1 of a farm node ({str(error)[:100]}): check that the endpoint's port "
-                "is a farm node's"
+                f"the peer's answer is not the HTTP/1.1 of a farm node ({str(error)[:100]}): check that the "
+                "endpoint's port is a farm node's"
             ) from error
         if found is None:
             return None

@@ -190,6 +190,8 @@ def test_what_clients_write_differently_is_the_same() -> None:
         {"nc": "0000000g"},
         {"nc": "٠٠٠٠٠٠٠١"},
         {"cnonce": None},
+        {"cnonce": "€"},
+        {"nonce": "€"},
         {"username": None},
         {"realm": None},
         {"nonce": None},

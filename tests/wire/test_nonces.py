@@ -15,16 +15,16 @@ def book(realm: str = "farm", key: bytes = KEY) -> Nonces:
 def test_a_nonce_is_fresh_for_its_whole_life_and_not_longer() -> None:
     nonces = book()
     nonce = nonces.issue(100.0, Entropy())
-    assert nonces.is_fresh(nonce, 100.0)
-    assert nonces.is_fresh(nonce, 100.0 + HOUR)
-    assert not nonces.is_fresh(nonce, 100.5 + HOUR)
-    assert not nonces.spend(nonce, 1, 100.5 + HOUR)
+    assert nonces.spend(nonce, 1, 100.0)
+    assert nonces.spend(nonce, 2, 100.0 + HOUR)
+    assert not nonces.spend(nonce, 3, 100.5 + HOUR)
 
 
 def test_a_nonce_of_another_process_or_realm_is_none_of_ours() -> None:
     nonce = book().issue(0.0, Entropy())
-    assert not book(key=bytes(32)).is_fresh(nonce, 0.0)
-    assert not book(realm="other").is_fresh(nonce, 0.0)
+    assert not book(key=bytes(32)).spend(nonce, 1, 0.0)
+    assert not book(realm="other").spend(nonce, 1, 0.0)
+    assert book().spend(nonce, 1, 0.0)
 
 
 def test_no_character_of_a_nonce_can_be_changed() -> None:
@@ -33,12 +33,11 @@ def test_no_character_of_a_nonce_can_be_changed() -> None:
     assert len(nonce) == 56
     for place in range(56):
         other = "A" if nonce[place] != "A" else "B"
-        assert not nonces.is_fresh(nonce[:place] + other + nonce[place + 1 :], 0.0)
+        assert not nonces.spend(nonce[:place] + other + nonce[place + 1 :], 1, 0.0)
 
 
 @given(st.one_of(st.text(max_size=80), st.text("+/-_=aZ \n", min_size=56, max_size=56)))
-def test_any_other_text_is_not_fresh(text: str) -> None:
-    assert not book().is_fresh(text, 0.0)
+def test_any_other_text_is_no_nonce(text: str) -> None:
     assert not book().spend(text, 1, 0.0)
 
 
@@ -47,7 +46,7 @@ def test_a_nonce_has_one_spelling() -> None:
     entropy = Entropy()
     nonce = next(n for n in (nonces.issue(0.0, entropy) for _ in range(99)) if "-" in n and "_" in n)
     for other in (nonce.replace("-", "+").replace("_", "/"), nonce + "=", nonce + "\n", " " + nonce, nonce + "AAAA"):
-        assert not nonces.is_fresh(other, 0.0)
+        assert not nonces.spend(other, 1, 0.0)
 
 
 def test_the_time_of_issue_cannot_be_read_from_nonces() -> None:
@@ -82,6 +81,14 @@ def test_a_jump_of_billions_costs_nothing_and_forgets_nothing() -> None:
     assert nonces.spend(nonce, 0xFFFFFFFE, 0.0)
 
 
+def test_a_window_does_not_grow() -> None:
+    nonces = book()
+    nonce = nonces.issue(0.0, Entropy())
+    for count in range(1, 100_000, 99):
+        assert nonces.spend(nonce, count, 0.0)
+    assert nonces._used[nonce][1].bit_length() <= NONCE_COUNT_WINDOW
+
+
 @given(st.lists(st.integers(1, 3 * NONCE_COUNT_WINDOW), max_size=60))
 def test_the_window_is_the_set_that_it_stands_for(counts: list[int]) -> None:
     nonces = book()
@@ -112,7 +119,7 @@ def test_memory_is_bounded_and_what_is_forgotten_cannot_be_used_again(monkeypatc
         assert len(nonces._used) == len(nonces._by_age) <= 10
     assert [nonces.spend(nonce, 1, 25.0) for nonce in issued] == [False] * 25
     assert [nonces.spend(nonce, 2, 25.0) for nonce in issued] == [False] * 15 + [True] * 10
-    assert not nonces.is_fresh(unused, 25.0)  # as old as the forgotten ones
+    assert not nonces.spend(unused, 1, 25.0)  # as old as the forgotten ones
 
 
 def test_a_late_first_use_of_the_oldest_nonce_does_not_displace_a_younger_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,6 +129,14 @@ def test_a_late_first_use_of_the_oldest_nonce_does_not_displace_a_younger_one(mo
     assert all(nonces.spend(nonce, 1, 9.0) for nonce in [*others, oldest])
     assert not nonces.spend(oldest, 2, 9.0)
     assert all(nonces.spend(nonce, 2, 9.0) for nonce in others)
+
+
+def test_of_nonces_of_one_moment_only_the_forgotten_one_goes_stale(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_NONCES", 2)
+    nonces, entropy = book(), Entropy()
+    issued = [nonces.issue(0.0, entropy) for _ in range(3)]
+    assert [nonces.spend(nonce, 1, 0.0) for nonce in issued] == [True] * 3
+    assert sorted(nonces.spend(nonce, 2, 0.0) for nonce in issued) == [False, True, True]
 
 
 def test_expired_nonces_are_forgotten_without_making_younger_ones_stale() -> None:
