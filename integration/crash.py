@@ -17,13 +17,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gf_i2p.cli.logs import configure
+from gf_i2p.node.clientfile import ClientFile
+from gf_i2p.node.config import DATABASE_FILE
 from gf_i2p.storage.database import Storage
 from gf_i2p.transport.client import FarmClient
-
-from gf_i2p.node.config import DATABASE_FILE
 from gf_i2p.transport.errors import NotCommittedError, OutcomeUnknownError
 from gf_i2p.wire.entries import Entry, ValueType
-from integration.clients import open_client
 from integration.localfarm import LocalFarm
 
 VALUE_BYTES = 1024
@@ -38,6 +38,8 @@ class Record:
     refused: int = 0
     last: float = field(default_factory=time.monotonic)
     longest_pause: float = 0.0
+    begun: int = 0
+    allowed: int = 0  # posts that may have begun: the clients wait for the killer, or they would be done before it
     progress: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     async def acknowledge(self, key: str) -> None:
@@ -53,6 +55,9 @@ class Record:
 async def post_all(client: FarmClient, number: int, count: int, record: Record) -> None:
     """Post `count` entries one after the other, each until it is acknowledged."""
     for position in range(count):
+        async with record.progress:
+            await record.progress.wait_for(lambda: record.begun < record.allowed)
+            record.begun += 1
         key = f"{number}:{position}"
         value = f'{{"key":"{key}","pad":"'.encode()
         value += b"x" * (VALUE_BYTES - len(value) - 2) + b'"}'
@@ -69,17 +74,23 @@ async def post_all(client: FarmClient, number: int, count: int, record: Record) 
 
 
 async def kill_all(farm: LocalFarm, rng: random.Random, kills: int, entries: int, record: Record) -> None:
-    """Kill a random server and start it again, `kills` times, spread over the posting."""
+    """Kill a random server and start it again, `kills` times, each in the midst of its share of the posts."""
     for number in range(kills):
-        due = (number + rng.random()) * entries / kills
+        due = int((number + rng.random()) * entries / kills)
         async with record.progress:
-            await record.progress.wait_for(lambda due=due: len(record.acknowledged) >= due)
+            record.allowed = (number + 1) * entries // kills
+            record.progress.notify_all()
+            while len(record.acknowledged) < due:
+                await record.progress.wait()
         server = rng.choice(farm.ids)
         await asyncio.to_thread(farm.kill, server)
         print(f"  {len(record.acknowledged):>6} acknowledged, server {server} killed", file=sys.stderr)
         # How long it is away is chance, too: from nothing to two elections.
         await asyncio.sleep(rng.uniform(0, 2.0))
         farm.start(server)
+    async with record.progress:
+        record.allowed = entries
+        record.progress.notify_all()
 
 
 def stored_keys(farm: LocalFarm, server: int) -> tuple[list[Entry], list[str]]:
@@ -127,7 +138,7 @@ async def run(directory: Path, *, entries: int, kills: int, clients: int, seed: 
         farm.start_all()
         await farm.leader()
         begun = time.monotonic()
-        writers = [open_client(farm.client_file) for _ in range(clients)]
+        writers = [ClientFile.load(farm.client_file).open() for _ in range(clients)]
         try:
             async with asyncio.TaskGroup() as group:
                 for number, client in enumerate(writers):
@@ -168,6 +179,7 @@ def main() -> int:
     options = parser.parse_args()
     seed = random.SystemRandom().randrange(1 << 32) if options.seed is None else options.seed
     print(f"seed {seed}", file=sys.stderr)
+    configure("error", "text")
     with tempfile.TemporaryDirectory(prefix="gf-i2p-crash-") as directory:
         figures = asyncio.run(
             run(Path(directory), entries=options.entries, kills=options.kills, clients=options.clients, seed=seed)

@@ -29,11 +29,13 @@ class ConfigError(Exception):
     """The configuration cannot be used; the message names file and key, and says what was expected."""
 
 
-def _cluster(text: str) -> str:
+def check_name_of_cluster(text: str) -> str:
+    """Return the text if it can name a cluster; raises `ValueError`."""
     return check_name("cluster name", text)
 
 
-def _user(text: str) -> str:
+def check_name_of_user(text: str) -> str:
+    """Return the text if it can name a user; raises `ValueError`."""
     return check_name("user name", text)
 
 
@@ -61,21 +63,21 @@ ServerId = Annotated[int, Field(ge=0, le=MAX_ID), AfterValidator(_server_id)]
 Seconds = Annotated[float, Field(gt=0, le=3600)]
 
 
-class _Table(BaseModel):
+class Table(BaseModel):
     """A TOML table: unknown keys are mistakes, types are exact."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, hide_input_in_errors=True)
 
 
-class NodeTable(_Table):
+class NodeTable(Table):
     """Who this node is."""
 
     id: ServerId
-    cluster: Annotated[str, AfterValidator(_cluster)] = "farm"
+    cluster: Annotated[str, AfterValidator(check_name_of_cluster)] = "farm"
     listen: Annotated[str, AfterValidator(_endpoint)]
 
 
-class TimingTable(_Table):
+class TimingTable(Table):
     """Time-outs: a profile, single values of which may be replaced."""
 
     profile: Literal["lan", "i2p"] = "lan"
@@ -98,7 +100,7 @@ class TimingTable(_Table):
         )
 
 
-class TlsTable(_Table):
+class TlsTable(Table):
     """Our certificate, and who vouches for others. Paths are relative to the node's directory."""
 
     certificate: str = "certificate.pem"
@@ -106,14 +108,14 @@ class TlsTable(_Table):
     ca: str | None = None
 
 
-class LoggingTable(_Table):
+class LoggingTable(Table):
     """What is logged, and how."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["text", "json"] = "text"
 
 
-class ServerTable(_Table):
+class ServerTable(Table):
     """One server of the farm."""
 
     id: ServerId
@@ -121,7 +123,7 @@ class ServerTable(_Table):
     fingerprint: Annotated[str, AfterValidator(_fingerprint)] | None = None
 
 
-class Config(_Table):
+class Config(Table):
     """`gf-i2p.toml`."""
 
     node: NodeTable
@@ -152,21 +154,21 @@ class Config(_Table):
         path = directory / CONFIG_FILE
         if not path.exists():
             raise ConfigError(f"{path} does not exist: is this a node's directory? `gf-i2p init` makes one.")
-        return _check(cls, path, _parse(path))
+        return load_table(cls, path)
 
 
-class UserTable(_Table):
+class UserTable(Table):
     """What checks one user's password: its HA1 values (RFC 7616, 3.4.2). They are as secret as the password."""
 
     md5: SecretStr
     sha256: SecretStr
 
 
-class Secrets(_Table):
+class Secrets(Table):
     """`secrets.toml`: our password, and what checks those of others."""
 
     password: SecretStr
-    users: dict[Annotated[str, AfterValidator(_user)], UserTable]
+    users: dict[Annotated[str, AfterValidator(check_name_of_user)], UserTable]
 
     @property
     def verifiers(self) -> dict[str, Secret]:
@@ -181,7 +183,7 @@ class Secrets(_Table):
         """Read and check the file; raises `ConfigError`, also when others could read it."""
         path = directory / SECRETS_FILE
         check_private(path)
-        secrets = _check(cls, path, _parse(path))
+        secrets = load_table(cls, path)
         try:
             _ = secrets.verifiers
         except ValueError as error:
@@ -212,12 +214,13 @@ def _parse(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} is not TOML: {error}.") from error
 
 
-Table = TypeVar("Table", bound=_Table)
+T = TypeVar("T", bound=Table)
 
 
-def _check(model: type[Table], path: Path, data: dict[str, Any]) -> Table:
+def load_table(model: type[T], path: Path) -> T:
+    """Read a TOML file as a model; raises `ConfigError` naming every key that is wrong."""
     try:
-        return model.model_validate(data)
+        return model.model_validate(_parse(path))
     except ValidationError as error:
         problems = [f"{path}: {_sentence(problem)}" for problem in error.errors()]
         raise ConfigError("\n".join(problems)) from error

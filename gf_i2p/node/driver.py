@@ -275,7 +275,8 @@ class Driver:
             self._release(send)
         for reply in effects.replies:
             self._release(reply)
-        for item in (*effects.gated_sends, *effects.gated_replies):
+        gated: list[Send | Reply] = [*effects.gated_sends, *effects.gated_replies]
+        for item in gated:
             if self._durable >= self._submitted:
                 self._release(item)
             else:

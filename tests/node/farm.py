@@ -1,0 +1,87 @@
+"""A farm of real nodes in the test's own process: real disks, real TLS on loopback."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Self
+
+from gf_i2p.node.clientfile import ClientFile
+from gf_i2p.node.config import Config, Secrets
+from gf_i2p.node.node import Node
+from gf_i2p.node.setup import make_farm
+from gf_i2p.transport.client import FarmClient
+from gf_i2p.wire.endpoint import Endpoint
+from gf_i2p.wire.entries import Entry
+from integration.bench.processes import free_ports
+from integration.localfarm import until
+
+
+class NodeFarm:
+    """Servers 1 to n; use it as an asynchronous context manager."""
+
+    def __init__(self, directory: Path, servers: int = 3) -> None:
+        self.directory = directory
+        endpoints = {i: Endpoint("127.0.0.1", port) for i, port in enumerate(free_ports(servers), 1)}
+        self.endpoints = endpoints
+        make_farm(directory, endpoints, cluster="farm", profile="lan", clients=["test"])
+        self.nodes: dict[int, Node] = {}
+        self.halted: list[BaseException] = []
+
+    def path(self, server: int) -> Path:
+        return self.directory / f"server-{server}"
+
+    async def start(self, server: int) -> Node:
+        config, secrets = Config.load(self.path(server)), Secrets.load(self.path(server))
+        node = Node(self.path(server), config, secrets, on_halt=self.halted.append)
+        await node.start()
+        self.nodes[server] = node
+        return node
+
+    async def stop(self, server: int) -> None:
+        await self.nodes.pop(server).stop()
+
+    async def leader(self) -> Node:
+        def leaders() -> list[int]:
+            return [node.driver.core.leader for node in self.nodes.values()]
+
+        async def agreed() -> bool:
+            return len(set(leaders())) == 1 and leaders()[0] in self.nodes
+
+        await until("one leader that all know", 20, agreed)
+        return self.nodes[leaders()[0]]
+
+    async def follower(self) -> Node:
+        leader = await self.leader()
+        return next(node for node in self.nodes.values() if node is not leader)
+
+    async def equal(self) -> None:
+        async def same() -> bool:
+            cores = [node.driver.core for node in self.nodes.values()]
+            return len({(c.log.last_index, c.log.stored, c.commit) for c in cores}) == 1 and cores[0].commit > 0
+
+        await until("equal logs", 20, same)
+
+    def values(self, server: int) -> list[bytes]:
+        log = self.nodes[server].driver.core.log
+        entries: list[Entry] = []
+        while len(entries) < log.last_index:  # a slice ends where memory begins
+            entries += log.slice(len(entries) + 1, log.last_index, max_entries=1 << 20, max_bytes=1 << 30)
+        return [entry.value for entry in entries if entry.value_type.name == "APPLICATION"]
+
+    def client(self) -> FarmClient:
+        return ClientFile.load(self.directory / "client-test.toml").open()
+
+    async def __aenter__(self) -> Self:
+        for server in self.endpoints:
+            await self.start(server)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for server in list(self.nodes):
+            await self.stop(server)
+
+
+async def becomes(what: str, condition: Callable[[], bool], seconds: float = 20) -> None:
+    async def holds() -> bool:
+        return condition()
+
+    await until(what, seconds, holds)

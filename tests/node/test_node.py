@@ -1,0 +1,222 @@
+"""Whole nodes: real disks, real TLS, one process."""
+
+import asyncio
+import ssl
+from pathlib import Path
+
+import pytest
+
+from gf_i2p.node import node as node_module
+from gf_i2p.node.config import CONFIG_FILE, SECRETS_FILE, Config, Secrets
+from gf_i2p.node.driver import PostError
+from gf_i2p.node.status import status
+from gf_i2p.storage.writer import Writer
+from gf_i2p.transport.errors import NotCommittedError
+from gf_i2p.transport.link import Link
+from gf_i2p.transport.tls import TlsSettings, TlsTransport
+from gf_i2p.wire.digest import Credentials, Secret
+from gf_i2p.wire.messages import MessageType, Request, Response
+from tests.node.farm import NodeFarm, becomes
+
+
+async def test_entries_posted_anywhere_are_on_every_server_and_survive_a_restart_of_all(tmp_path: Path) -> None:
+    async with NodeFarm(tmp_path) as farm:
+        leader, follower = await farm.leader(), await farm.follower()
+        first = await leader.driver.post([b"one"], deadline=10)
+        assert await follower.driver.post([b"two", b"three"], deadline=10) == first + 2
+        async with farm.client() as client:
+            assert await client.post([b"four"]) == first + 3
+        await farm.equal()
+        assert {tuple(farm.values(server)) for server in farm.nodes} == {(b"one", b"two", b"three", b"four")}
+        term = leader.driver.core.term
+        for server in list(farm.nodes):
+            await farm.stop(server)
+        for server in farm.endpoints:
+            await farm.start(server)
+        await (await farm.leader()).driver.post([b"five"], deadline=10)
+        await farm.equal()
+        assert farm.values(2) == [b"one", b"two", b"three", b"four", b"five"]
+        assert farm.nodes[1].driver.core.term > term
+
+
+async def test_two_of_three_go_on_and_the_third_catches_up(tmp_path: Path) -> None:
+    async with NodeFarm(tmp_path) as farm:
+        lost = (await farm.leader()).driver.core.id
+        await farm.stop(lost)
+        leader = await farm.leader()
+        for number in range(20):
+            await leader.driver.post([b"%d" % number], deadline=10)
+        await farm.start(lost)
+        await farm.equal()
+        assert farm.values(lost) == [b"%d" % number for number in range(20)]
+
+
+async def test_without_a_majority_a_post_is_refused_and_says_so(tmp_path: Path) -> None:
+    async with NodeFarm(tmp_path) as farm:
+        await farm.leader()
+        await farm.stop(1)
+        await farm.stop(2)
+        await becomes("no leader", lambda: status(farm.nodes[3], 0.0)["leader"] is None)
+        with pytest.raises(PostError, match="no server has led"):
+            await farm.nodes[3].driver.post([b"x"], deadline=0.3)
+        answer = status(farm.nodes[3], 0.0)
+        assert (answer["healthy"], answer["quorum"]) == (False, {"reachable": 1, "needed": 2, "servers": 3})
+        await becomes(
+            "a reason for each lost server",
+            lambda: sum("cannot be reached" in (s["error"] or "") for s in status(farm.nodes[3], 0.0)["servers"]) == 2,
+        )
+
+
+async def test_a_read_barrier_sees_all_that_was_acknowledged_and_only_a_leader_gives_one(tmp_path: Path) -> None:
+    async with NodeFarm(tmp_path) as farm:
+        leader, follower = await farm.leader(), await farm.follower()
+        index = await follower.driver.post([b"x"], deadline=10)
+        assert await leader.driver.read_barrier() >= index
+        with pytest.raises(PostError, match="only the leader"):
+            await follower.driver.read_barrier()
+
+
+async def ask(farm: NodeFarm, server: int, user: str, password: str, request: Request) -> Response | None:
+    """Send one request over a connection of this user."""
+    config = Config.load(farm.path(1))
+    fingerprints = {farm.endpoints[s.id]: [s.fingerprint] for s in config.servers if s.fingerprint}
+    transport = TlsTransport(TlsSettings(fingerprints=fingerprints))
+    up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    answer: asyncio.Future[Response | None] = asyncio.get_running_loop().create_future()
+    link = Link(
+        transport,
+        farm.endpoints[server],
+        "farm",
+        Credentials(user, password),
+        on_up=lambda: None if up.done() else up.set_result(None),
+        request_seconds=10,
+    )
+    link.start()
+    try:
+        async with asyncio.timeout(10):
+            await up
+            link.send(request, answer.set_result)
+            return await answer
+    finally:
+        await link.stop()
+
+
+async def test_users_may_send_only_what_their_role_allows(tmp_path: Path) -> None:
+    async with NodeFarm(tmp_path) as farm:
+        leader = (await farm.leader()).driver.core
+        term = leader.term
+        other = next(server for server in farm.endpoints if server != leader.id)
+        vote = Request(MessageType.REQUEST_VOTE_REQUEST, other, leader.id, term + 5, 99, 99, 0)
+        password = Secrets.load(farm.path(other)).password.get_secret_value()
+        third = next(server for server in farm.endpoints if server not in {leader.id, other})
+        forged = Request(MessageType.REQUEST_VOTE_REQUEST, third, leader.id, term + 5, 99, 99, 0)
+        assert await ask(farm, leader.id, f"server-{other}", password, forged) is None, "in another's name"
+        client = (farm.directory / "client-test.toml").read_text().split('password = "')[1].split('"')[0]
+        assert await ask(farm, leader.id, "client-test", client, vote) is None, "no server"
+        honest = await ask(farm, leader.id, f"server-{other}", password, vote)
+        assert honest is not None
+        assert not honest.accepted, "refused by the core, for there is a leader"
+        assert leader.term == term
+
+
+async def turned_away(farm: NodeFarm, data: bytes, *, slowly: bool = False) -> bytes:
+    """Send bytes over TLS; return all that comes back until the server closes."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    endpoint = farm.endpoints[1]
+    reader, writer = await asyncio.open_connection(endpoint.host, endpoint.port, ssl=context)
+    try:
+        async with asyncio.timeout(10):
+            if slowly:
+                answer = asyncio.create_task(reader.read())
+                for byte in data:
+                    writer.write(bytes([byte]))
+                    await asyncio.wait([answer], timeout=0.05)
+                    if answer.done():
+                        break
+                return await answer
+            writer.write(data)
+            return await reader.read()
+    except (ConnectionError, ssl.SSLError):
+        return b""
+    finally:
+        writer.transport.abort()
+
+
+def get(path: str, version: str = "1.1", *lines: str) -> bytes:
+    head = [f"GET {path} HTTP/{version}", "Host: x", "Connection: keep-alive, Upgrade", "Upgrade: websocket", *lines]
+    return "\r\n".join([*head, "", ""]).encode()
+
+
+async def test_strangers_are_turned_away_and_the_farm_does_not_notice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node_module, "HANDSHAKE_SECONDS", 1.0)
+    async with NodeFarm(tmp_path) as farm:
+        leader = (await farm.leader()).driver.core
+        term = leader.term
+        path = "/GarlicFarm/farm/1/websocket"
+        wrong = (
+            'Authorization: Digest username="server-2", realm="farm", nonce="x", uri="{}", response="{}", qop=auth, '
+            'nc=00000001, cnonce="y"'
+        )
+        answers = await asyncio.gather(
+            turned_away(farm, get(path)),
+            turned_away(farm, get(path, "1.1", wrong.format(path, "0" * 32))),
+            turned_away(farm, get("/GarlicFarm/other/1/websocket")),
+            turned_away(farm, get("/GarlicFarm/farm/2/websocket")),
+            turned_away(farm, get(path, "1.0")),
+            turned_away(farm, b"\x00\xff" * 500),
+            turned_away(farm, get(path), slowly=True),
+            turned_away(farm, b""),
+        )
+        assert [answer.split(b"\r\n")[0][9:12] for answer in answers] == [
+            b"401", b"401", b"404", b"404", b"404", b"", b"", b"",
+        ]  # fmt: skip
+        assert answers[2] == answers[3] == answers[4], "nobody learns what was wrong"
+        assert await farm.nodes[2].driver.post([b"x"], deadline=10) > 0
+        assert (leader.term, leader.is_leader) == (term, True)
+        await becomes("no stranger is left", lambda: farm.nodes[1].server.counters.unauthenticated == 0)
+
+
+async def test_reload_takes_over_secrets_and_time_outs_and_names_the_rest(tmp_path: Path) -> None:
+    async with NodeFarm(tmp_path) as farm:
+        await farm.leader()
+        path = farm.path(1)
+        text = (path / CONFIG_FILE).read_text().replace('profile = "lan"', 'profile = "i2p"')
+        (path / CONFIG_FILE).write_text(text.replace("[node]\nid = 1 ", "[node]\nid = 2 "))
+        secret = Secret.derive("client-new", "farm", "secret")
+        with (path / SECRETS_FILE).open("a") as file:
+            file.write(f'[users.client-new]\nmd5 = "{secret.md5}"\nsha256 = "{secret.sha256}"\n')
+        pending = farm.nodes[1].reload(Config.load(path), Secrets.load(path))
+        assert pending == ["node.id"]
+        assert farm.nodes[1].driver.core.timing.heartbeat == 5
+        request = Request(MessageType.CLIENT_REQUEST, 0, 0, 0, 0, 0, 0)
+        assert await ask(farm, 1, "client-new", "secret", request) is not None
+
+
+async def test_a_node_whose_disk_fails_answers_nothing_more_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with NodeFarm(tmp_path, servers=1) as farm:
+        node = await farm.leader()
+        await node.driver.post([b"x"], deadline=10)
+
+        def fail(*_: object) -> None:
+            raise OSError("the disk is gone")
+
+        monkeypatch.setattr(node.storage, "store", fail)
+        async with farm.client() as client:
+            with pytest.raises(Exception, match=r"may be committed|Not committed"):
+                await client.post([b"y"], timeout=1)
+        assert [str(error) for error in farm.halted] == ["the disk is gone"]
+        monkeypatch.undo()
+        assert isinstance(node.driver._writer, Writer)
+
+
+async def test_a_client_of_a_dead_farm_hears_that_nothing_was_committed(tmp_path: Path) -> None:
+    farm = NodeFarm(tmp_path)
+    async with farm.client() as client:
+        with pytest.raises(NotCommittedError, match="no server was reached"):
+            await client.post([b"x"], timeout=0.3)
