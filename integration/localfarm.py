@@ -88,7 +88,13 @@ class LocalFarm:
         """Send a signal, wait for the end of the process and return its exit status."""
         process = self._processes[server_id]
         process.send_signal(number)
-        return process.wait(timeout=30)
+        status = process.wait(timeout=30)
+        del self._processes[server_id]  # from now on its absence is no surprise
+        return status
+
+    def send_signal(self, server_id: int, number: signal.Signals) -> None:
+        """Send a signal that does not end the process."""
+        self._processes[server_id].send_signal(number)
 
     async def status(self, server_id: int) -> dict[str, Any] | None:
         """Return the status of a server, None while it does not answer."""
@@ -104,7 +110,7 @@ class LocalFarm:
 
         async def agreed() -> bool:
             for server_id in self.ids:
-                if server_id in self._processes and (code := self._processes[server_id].poll()) not in {None, -9}:
+                if server_id in self._processes and (code := self._processes[server_id].poll()) is not None:
                     raise NotSeenError(f"server {server_id} ended by itself ({code}):\n{tail(self.log(server_id))}")
             answers = [await self.status(server_id) for server_id in self.running]
             leaders = {None if answer is None else answer["leader"] for answer in answers}

@@ -5,7 +5,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from gf_i2p import __version__
 from gf_i2p.cli import client
@@ -18,9 +18,23 @@ from gf_i2p.wire.errors import EndpointError
 from gf_i2p.wire.limits import MAX_ID
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong with the arguments as JSON, too, when they ask for it."""
+
+    json = False
+
+    def error(self, message: str) -> NoReturn:
+        if _Parser.json:
+            print(json.dumps({"ok": False, "error": message, "outcome": "no"}))
+            self.exit(Exit.USAGE)
+        super().error(message)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return the exit code (`Exit`)."""
-    options = _parser().parse_args(arguments)
+    words = sys.argv[1:] if arguments is None else arguments
+    _Parser.json = "--json" in words
+    options = _parser().parse_args(words)
     try:
         return int(options.command(options))
     except CommandError as error:
@@ -47,7 +61,7 @@ def _print_json(value: Any) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="gf-i2p",
         description="A Garlic Farm node: the routers of one I2P service agree on who is alive and who publishes.",
         epilog="Exit codes: 0 ok, 1 failed, 2 usage, 3 the farm has no leader or no quorum.",

@@ -1,0 +1,97 @@
+"""Commands that need no running node: `init`, and how all of them fail."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gf_i2p.cli.main import main
+from gf_i2p.node.config import CONFIG_FILE
+
+SERVERS = ["--server", "1=tcp://127.0.0.1:9001", "--server", "2=tcp://127.0.0.1:9002"]
+
+
+def test_init_makes_directories_and_says_what_to_do_next(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["init", str(tmp_path / "f"), *SERVERS, "--client", "web"]) == 0
+    output = capsys.readouterr().out
+    assert f"gf-i2p run {tmp_path / 'f' / 'server-1'}" in output
+    assert "survives the loss of no server" in output
+    assert sorted(path.name for path in (tmp_path / "f").iterdir()) == ["client-web.toml", "server-1", "server-2"]
+
+
+def test_init_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["init", str(tmp_path), *SERVERS, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer == {"ok": True, "written": [str(tmp_path / "server-1"), str(tmp_path / "server-2")]}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--server", "1=http://x"], "is no endpoint"),
+        (["--server", "x=tcp://a:1"], "expected ID=tcp://HOST:PORT"),
+        (["--server", "4294967295=tcp://a:1"], "expected ID=tcp://HOST:PORT"),
+        (["--server", "1=tcp://a:99999"], "99999 is no port"),
+        ([], "--server"),
+    ],
+)
+def test_init_with_bad_arguments(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], expected: str
+) -> None:
+    with pytest.raises(SystemExit) as raised:
+        main(["init", str(tmp_path), *arguments])
+    assert raised.value.code == 2
+    assert expected in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_usage_errors_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as raised:
+        main(["status", "--json"])
+    assert raised.value.code == 2
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["ok"], "DIR" in answer["error"]) == (False, True)
+
+
+def test_init_with_servers_that_cannot_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for pair in (["1=tcp://a:1", "1=tcp://b:1"], ["1=tcp://a:1", "2=tcp://a:1"], ["1=tcp://abc.i2p:1"]):
+        assert main(["init", str(tmp_path), *(word for one in pair for word in ("--server", one))]) == 2
+        assert capsys.readouterr().err.startswith("gf-i2p: ")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", [["status"], ["post", "x"], ["entries"], ["run"]])
+def test_a_directory_that_is_no_nodes(tmp_path: Path, capsys: pytest.CaptureFixture[str], command: list[str]) -> None:
+    name, *rest = command
+    assert main([name, str(tmp_path), *rest]) == 1
+    assert CONFIG_FILE in capsys.readouterr().err
+    assert main([name, str(tmp_path), *rest, "--json"]) == 1
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["ok"], answer["outcome"]) == (False, "no")
+
+
+@pytest.mark.parametrize("command", [["status"], ["post", "x"], ["entries"]])
+def test_a_node_that_does_not_run(tmp_path: Path, capsys: pytest.CaptureFixture[str], command: list[str]) -> None:
+    main(["init", str(tmp_path), *SERVERS])
+    node = tmp_path / "server-1"
+    assert main([command[0], str(node), *command[1:]]) == 1
+    assert f"Start it: gf-i2p run {node}" in capsys.readouterr().err
+
+
+def test_run_with_a_bad_configuration_names_file_key_and_expectation(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["init", str(tmp_path), *SERVERS])
+    path = tmp_path / "server-1" / CONFIG_FILE
+    path.write_text(path.read_text().replace('profile = "lan"', 'profile = "fast"'))
+    assert main(["run", str(tmp_path / "server-1")]) == 1
+    assert f"{path}: timing.profile: input should be 'lan' or 'i2p'" in capsys.readouterr().err
+
+
+def test_run_never_begins_with_an_empty_log_where_one_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["init", str(tmp_path), *SERVERS])
+    (tmp_path / "server-1" / "log.sqlite").unlink()
+    capsys.readouterr()
+    assert main(["run", str(tmp_path / "server-1")]) == 1
+    assert "log.sqlite" in capsys.readouterr().err
+    assert not (tmp_path / "server-1" / "log.sqlite").exists()

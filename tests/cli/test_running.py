@@ -1,0 +1,97 @@
+"""Commands against real node processes."""
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from gf_i2p.node.config import CONFIG_FILE
+from integration.localfarm import LocalFarm, until
+
+
+async def gf(*arguments: str | Path, stdin: str | None = None) -> tuple[int, str, str]:
+    """Run a command; return exit code, standard output and standard error."""
+    result = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-m", "gf_i2p.cli.main", *map(str, arguments)],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return result.returncode, result.stdout, result.stderr
+
+
+async def gf_json(*arguments: str | Path) -> tuple[int, Any]:
+    code, output, _ = await gf(*arguments, "--json")
+    return code, json.loads(output)
+
+
+async def test_a_farm_from_the_command_line(tmp_path: Path) -> None:
+    with LocalFarm(tmp_path) as farm:
+        farm.start_all()
+        leader = await farm.leader()
+        follower = next(server for server in farm.ids if server != leader)
+
+        code, status = await gf_json("status", farm.node(follower))
+        assert (code, status["ok"], status["leader"], status["role"]) == (0, True, leader, "follower")
+        code, text, _ = await gf("status", farm.node(leader))
+        assert code == 0
+        assert f"server {leader}, leader in term" in text
+
+        code, answer = await gf_json("post", farm.node(follower), '{"hello": "farm"}')
+        assert code == 0
+        code, text, _ = await gf("post", farm.node(leader), stdin="one\n\ntwo\n")
+        assert (code, text) == (0, f"committed at index {answer['index'] + 2}\n")
+
+        code, page = await gf_json("entries", farm.node(leader), "--first", str(answer["index"]))
+        assert code == 0
+        assert [entry["value"] for entry in page["entries"]] == ['{"hello": "farm"}', "one", "two"]
+        code, failure = await gf_json("entries", farm.node(follower))
+        assert (code, failure["ok"]) == (1, False)
+        assert "only the leader" in failure["error"]
+
+        # Log lines are one JSON object each after a reload that says so; the level is changed with it.
+        path = farm.node(leader) / CONFIG_FILE
+        text = path.read_text()
+        path.write_text(text.replace('format = "text"', 'format = "json"').replace('"lan"', '"fast"'))
+        farm.send_signal(leader, signal.SIGHUP)
+        await until("the mistake is named", 10, lambda: logged(farm, leader, "timing.profile"))
+        path.write_text(text.replace('format = "text"', 'format = "json"'))
+        farm.send_signal(leader, signal.SIGHUP)
+        await until("reloaded", 10, lambda: logged(farm, leader, '"event": "reloaded"'))
+
+        assert farm.kill(leader, signal.SIGTERM) == 0
+        assert not (farm.node(leader) / "node.sock").exists()
+        await farm.leader()
+        others = [server for server in farm.ids if server != leader]
+        assert farm.kill(others[0]) == -signal.SIGKILL
+        await until("no leader", 20, lambda: degraded(farm, others[1]))
+        code, text, _ = await gf("status", farm.node(others[1]))
+        assert code == 3
+        assert "Only 1 of 3 servers can be reached from here, and a majority is 2" in text
+        code, failure = await gf_json("post", farm.node(others[1]), "x", "--timeout", "0.3")
+        assert (code, failure["outcome"]) == (1, "no")
+
+
+async def logged(farm: LocalFarm, server: int, text: str) -> bool:
+    return text in farm.log(server).read_text()
+
+
+async def degraded(farm: LocalFarm, server: int) -> bool:
+    answer = await farm.status(server)
+    return answer is not None and answer["leader"] is None
+
+
+async def test_two_processes_never_run_one_node(tmp_path: Path) -> None:
+    with LocalFarm(tmp_path, servers=1) as farm:
+        farm.start_all()
+        await farm.leader()
+        code, output, error = await gf("run", farm.node(1))
+        assert (code, output) == (1, "")
+        assert "log.sqlite" in error
+        assert await farm.leader() == 1
