@@ -419,8 +419,8 @@ class _Connection(asyncio.Protocol):
     def drop(self, reason: str) -> None:
         """Close now; what is unanswered stays so."""
         if self._transport is not None:
-            if self.session is not None:
-                self._server.log.info(
-                    "connection closed", remote=self.session.remote, user=self.session.user, why=reason
-                )
+            session = self.session
+            if session is not None:
+                log = self._server.log
+                log.info("connection closed", user=session.user, remote=session.remote, reason=reason)
             self._transport.abort()

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import os
 import socket
 from collections.abc import Callable
 from ipaddress import IPv4Address, ip_address
@@ -92,6 +93,11 @@ async def bind(host: str, port: int) -> list[socket.socket]:
         assert failure is not None
         raise TransportError(f"{host} is no address of this machine ({failure.strerror}).") from failure
     return sockets
+
+
+def why(error: OSError) -> str:
+    """Say what went wrong in the system's words; event loops put their own into `strerror`."""
+    return os.strerror(error.errno) if error.errno else str(error)
 
 
 def host_port(address: Address) -> str:

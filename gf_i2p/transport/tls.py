@@ -18,7 +18,7 @@ from gf_i2p.transport.channel import SCRATCH_BYTES, TlsChannel
 from gf_i2p.transport.counters import Refusal
 from gf_i2p.transport.errors import DialError, PeerRefusedError, TransportError
 from gf_i2p.transport.gate import Admission, Gate, source_of
-from gf_i2p.transport.tcp import Address, TcpListener, bind, host_port, resolve, tune
+from gf_i2p.transport.tcp import Address, TcpListener, bind, host_port, resolve, tune, why
 from gf_i2p.wire.endpoint import Endpoint
 
 
@@ -132,7 +132,7 @@ class TlsTransport:
         except OSError as error:
             sock.close()
             raise DialError(
-                f"{endpoint} at {address[0]} cannot be reached ({error.strerror or error}): check that it runs."
+                f"{endpoint} at {address[0]} cannot be reached ({why(error)}): check that it runs."
             ) from error
         except BaseException:
             sock.close()
@@ -198,7 +198,7 @@ class TlsTransport:
             return
 
         def failed(error: Exception | None) -> None:
-            if error is not None:
+            if isinstance(error, ssl.SSLError):
                 admission.refuse(Refusal.TLS, _tls_reason(error))
             admission.closed()
 
@@ -291,11 +291,12 @@ def _dial_error(endpoint: Endpoint, error: Exception | None) -> DialError:
         )
     if isinstance(error, ssl.SSLError):
         return DialError(f"{endpoint} does not speak TLS 1.3 ({_tls_reason(error)}): check the port.")
-    reason = "closed" if error is None else getattr(error, "strerror", None) or str(error)
-    return DialError(f"{endpoint} broke the connection during the TLS handshake ({reason}): check the port.")
+    reason = why(error) if isinstance(error, OSError) else "closed"
+    return DialError(
+        f"{endpoint} broke the connection during the TLS handshake ({reason}): check the port, and that it speaks "
+        "TLS 1.3."
+    )
 
 
-def _tls_reason(error: Exception) -> str:
-    if isinstance(error, ssl.SSLError) and error.reason:
-        return error.reason.replace("_", " ").lower()
-    return str(error)
+def _tls_reason(error: ssl.SSLError) -> str:
+    return error.reason.replace("_", " ").lower() if error.reason else str(error)

@@ -1,0 +1,209 @@
+"""What the tests of the transport share: identities, a served farm, a foreign peer, waiting on conditions."""
+
+import asyncio
+import contextlib
+import os
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+
+from gf_i2p.transport.backoff import Backoff
+from gf_i2p.transport.certificates import fingerprint, make_certificate
+from gf_i2p.transport.gate import Gate
+from gf_i2p.transport.link import Link
+from gf_i2p.transport.server import Reply, Server, Session
+from gf_i2p.transport.tcp import TcpListener
+from gf_i2p.transport.tls import TlsSettings, TlsTransport
+from gf_i2p.wire.digest import Authenticator, Credentials, Secret
+from gf_i2p.wire.endpoint import Endpoint
+from gf_i2p.wire.messages import RESPONSE_TYPE, MessageType, Request, Response
+from gf_i2p.wire.upgrade import ClientHandshake, Upgraded
+
+T = TypeVar("T")
+
+CLUSTER = "farm"
+USER = "server-1"
+PASSWORD = "correct horse"
+# No condition of these tests takes more than milliseconds; this only ends a test that has failed.
+PATIENCE = 20.0
+
+
+@dataclass(frozen=True)
+class Identity:
+    certificate: Path
+    key: Path
+    fingerprint: str
+
+    @classmethod
+    def make(cls, directory: Path, name: str, *, hosts: tuple[str, ...] = (), days: int = 30) -> "Identity":
+        start = datetime.now(UTC) - timedelta(days=2 if days < 0 else 0)
+        certificate, key = make_certificate(name, hosts=hosts, now=start, days=1 if days < 0 else days)
+        paths = directory / f"{name}.crt", directory / f"{name}.key"
+        paths[0].write_bytes(certificate)
+        paths[1].write_bytes(key)
+        return cls(*paths, fingerprint(certificate))
+
+
+async def until(condition: Callable[[], Any]) -> None:
+    """Return when the condition holds; fail when it does not come to hold."""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            while not condition():  # noqa: ASYNC110 - what is waited for has no event
+                await asyncio.sleep(0.001)
+    except TimeoutError:
+        raise AssertionError(f"this never came to hold: {condition}") from None
+
+
+async def soon(what: Awaitable[T]) -> T:
+    """Await with the tests' patience."""
+    async with asyncio.timeout(PATIENCE):
+        return await what
+
+
+def authenticator(users: Mapping[str, str] | None = None, cluster: str = CLUSTER) -> Authenticator:
+    users = {USER: PASSWORD} if users is None else users
+    secrets = {user: Secret.derive(user, cluster, password) for user, password in users.items()}
+    return Authenticator(cluster, secrets, key=os.urandom(32))
+
+
+def request(
+    *, index: int = 0, kind: MessageType = MessageType.APPEND_ENTRIES_REQUEST, entries: tuple[Any, ...] = ()
+) -> Request:
+    return Request(kind, 1, 2, 7, 6, index, 0, entries)
+
+
+def response(to: Request, *, accepted: bool = True, destination: int = 1) -> Response:
+    """Answer a request; the next index is that of the request, so that answers can be told apart."""
+    return Response(RESPONSE_TYPE[to.type], 2, destination, 7, to.last_log_index, accepted)
+
+
+@dataclass
+class Farm:
+    """One server and what it was asked."""
+
+    server: Server
+    endpoint: Endpoint
+    identity: Identity
+    asked: list[tuple[Session, Request, Reply]] = field(default_factory=list)
+
+    def client_transport(self) -> TlsTransport:
+        return TlsTransport(TlsSettings(fingerprints={self.endpoint: [self.identity.fingerprint]}))
+
+    def link(self, *, user: str = USER, password: str = PASSWORD, cluster: str = CLUSTER, **options: Any) -> Link:
+        options.setdefault("request_seconds", PATIENCE)
+        options.setdefault("backoff", Backoff(floor=0.001, ceiling=0.002))
+        credentials = options.pop("credentials", None) or Credentials(user, password)
+        transport = options.pop("transport", None) or self.client_transport()
+        return Link(transport, self.endpoint, cluster, credentials, **options)
+
+
+def echo(_: Session, request: Request, reply: Reply) -> None:
+    reply(response(request))
+
+
+@contextlib.asynccontextmanager
+async def serving(
+    identity: Identity,
+    on_request: Callable[[Session, Request, Reply], None] | None = None,
+    *,
+    gate: Gate | None = None,
+    authenticators: Mapping[str, Authenticator] | None = None,
+    port: int = 0,
+    **options: Any,
+) -> AsyncIterator[Farm]:
+    """A server; without `on_request` it collects what it is asked in `Farm.asked`."""
+    asked: list[tuple[Session, Request, Reply]] = []
+    transport = TlsTransport(TlsSettings(identity.certificate, identity.key), port=port)
+    server = Server(
+        transport,
+        authenticators or {CLUSTER: authenticator()},
+        on_request or (lambda *each: asked.append(each)),
+        gate=gate,
+        **options,
+    )
+    listener = await server.start()
+    assert isinstance(listener, TcpListener)
+    try:
+        yield Farm(server, Endpoint("127.0.0.1", listener.port), identity, asked)
+    finally:
+        await server.close(0)
+
+
+@contextlib.asynccontextmanager
+async def connected(farm: Farm, **options: Any) -> AsyncIterator[Link]:
+    """A link that is up."""
+    up = asyncio.Event()
+    link = farm.link(on_up=up.set, **options)
+    link.start()
+    try:
+        await soon(up.wait())
+        yield link
+    finally:
+        await link.stop()
+
+
+def ask(link: Link, message: Request) -> asyncio.Future[Response | None]:
+    future: asyncio.Future[Response | None] = asyncio.get_running_loop().create_future()
+
+    def done(answer: Response | None) -> None:
+        assert not future.done(), "done was called twice"
+        future.set_result(answer)
+
+    link.send(message, done)
+    assert not future.done(), "done was called within send"
+    return future
+
+
+# --- A peer that is not ours: the event loop's own TLS ----------------------------------------------------
+
+
+def foreign_client_context() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+async def foreign_client(farm: Farm) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    return await soon(asyncio.open_connection(farm.endpoint.host, farm.endpoint.port, ssl=foreign_client_context()))
+
+
+async def foreign_session(farm: Farm, *, user: str = USER) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A foreign client that has authenticated."""
+    credentials = Credentials(user, PASSWORD)
+    for _ in range(2):
+        reader, writer = await foreign_client(farm)
+        handshake = ClientHandshake(
+            host="farm.example:1", cluster=CLUSTER, credentials=credentials, now=0.0, entropy=os.urandom
+        )
+        writer.write(handshake.request())
+        try:
+            head = await soon(reader.readuntil(b"\r\n\r\n"))
+            if isinstance(handshake.receive(head, 0.0), Upgraded):
+                return reader, writer
+            assert await soon(reader.read()) == b""
+        except BaseException:
+            await hang_up(writer)
+            raise
+        await hang_up(writer)
+    raise AssertionError("challenged again and again")
+
+
+async def hang_up(writer: asyncio.StreamWriter) -> None:
+    writer.transport.abort()
+    with contextlib.suppress(OSError, ssl.SSLError):
+        await soon(writer.wait_closed())
+
+
+async def ends(reader: asyncio.StreamReader) -> bytes:
+    """Read to the end of the stream, however it ends."""
+    received = b""
+    try:
+        while piece := await soon(reader.read(65_536)):
+            received += piece
+    except (ConnectionError, ssl.SSLError):
+        pass
+    return received

@@ -1,0 +1,150 @@
+import asyncio
+
+import pytest
+
+from gf_i2p.transport.counters import Refusal
+from gf_i2p.transport.gate import Admission, Gate, source_of
+from tests.transport.harness import until
+
+pytestmark = pytest.mark.usefixtures("unhandled")
+
+
+class Visitors:
+    """Admits connections that end as soon as they are told to."""
+
+    def __init__(self, gate: Gate) -> None:
+        self.gate = gate
+        self.ended: list[str] = []
+
+    def come(self, source: str, name: str = "") -> Admission | None:
+        admission = self.gate.admit(source, name)
+        if admission is not None:
+
+            def abort() -> None:
+                self.ended.append(name)
+                admission.closed()
+
+            admission.bind(abort)
+        return admission
+
+
+async def test_a_connection_passes() -> None:
+    gate = Gate()
+    visitor = Visitors(gate).come("192.0.2.1")
+    assert visitor is not None
+    assert (gate.counters.accepted, gate.counters.unauthenticated) == (1, 1)
+    visitor.authenticated()
+    assert (gate.counters.authenticated, gate.counters.unauthenticated) == (1, 0)
+    visitor.closed()
+    assert gate.counters.refused == {}
+
+
+async def test_who_does_not_authenticate_in_time_is_shown_out() -> None:
+    gate = Gate(handshake_seconds=0.005)
+    visitors = Visitors(gate)
+    slow = visitors.come("192.0.2.1", "slow")
+    good = visitors.come("192.0.2.1", "good")
+    assert slow is not None
+    assert good is not None
+    good.authenticated()
+    await until(lambda: visitors.ended)
+    assert visitors.ended == ["slow"]
+    assert gate.counters.refused == {Refusal.DEADLINE: 1}
+    assert gate.counters.unauthenticated == 0
+
+
+async def test_one_source_cannot_take_more_than_its_share() -> None:
+    gate = Gate(max_per_source=2)
+    visitors = Visitors(gate)
+    first, second = visitors.come("192.0.2.1"), visitors.come("192.0.2.1")
+    assert first is not None
+    assert second is not None
+    assert visitors.come("192.0.2.1") is None
+    assert visitors.come("192.0.2.2") is not None
+    assert gate.counters.refused == {Refusal.SOURCE: 1}
+    first.authenticated()
+    assert visitors.come("192.0.2.1") is not None
+    assert visitors.come("192.0.2.1") is None
+    second.closed()
+    assert visitors.come("192.0.2.1") is not None
+    gate.close()
+
+
+async def test_when_it_is_full_the_oldest_of_the_most_crowded_source_makes_room() -> None:
+    gate = Gate(max_unauthenticated=4, max_per_source=10)
+    visitors = Visitors(gate)
+    for source, name in [("a", "a1"), ("b", "b1"), ("b", "b2"), ("b", "b3")]:
+        visitors.come(source, name)
+    assert visitors.come("c", "c1") is not None
+    assert visitors.ended == ["b1"]
+    assert gate.counters.unauthenticated == 4
+    visitors.come("d", "d1")
+    assert visitors.ended == ["b1", "b2"]
+    assert gate.counters.refused == {Refusal.CROWDED: 2}
+    gate.close()
+    assert gate.counters.unauthenticated == 0
+    assert gate.counters.refused == {Refusal.CROWDED: 2}
+
+
+async def test_a_flood_from_one_source_does_not_push_out_another() -> None:
+    gate = Gate(max_unauthenticated=4, max_per_source=10)
+    visitors = Visitors(gate)
+    visitors.come("honest", "honest")
+    for number in range(100):
+        visitors.come("flood", f"flood {number}")
+    assert "honest" not in visitors.ended
+    assert len(visitors.ended) == 97
+    gate.close()
+
+
+async def test_the_first_reason_counts() -> None:
+    gate = Gate()
+    visitor = Visitors(gate).come("a")
+    assert visitor is not None
+    visitor.refuse(Refusal.CREDENTIALS, "wrong")
+    visitor.refuse(Refusal.TLS, "also")
+    visitor.closed()
+    assert gate.counters.refused == {Refusal.CREDENTIALS: 1}
+
+
+async def test_who_leaves_before_authenticating_is_counted_unless_it_was_asked_to_come_again() -> None:
+    gate = Gate()
+    visitors = Visitors(gate)
+    left, asked = visitors.come("a"), visitors.come("a")
+    assert left is not None
+    assert asked is not None
+    left.closed()
+    asked.challenged()
+    asked.closed()
+    assert gate.counters.refused == {Refusal.LEFT: 1}
+    assert gate.counters.challenged == 1
+    assert gate.counters.unauthenticated == 0
+
+
+async def test_no_deadline_is_left_behind() -> None:
+    gate = Gate(handshake_seconds=0.002)
+    visitors = Visitors(gate)
+    for action in (Admission.authenticated, Admission.closed, Admission.dismiss):
+        visitor = visitors.come("a", action.__name__)
+        assert visitor is not None
+        action(visitor)
+    later = asyncio.Event()
+    asyncio.get_running_loop().call_later(0.01, later.set)
+    await later.wait()
+    assert visitors.ended == ["dismiss"]
+    assert gate.counters.refused == {Refusal.LEFT: 1}
+
+
+@pytest.mark.parametrize(
+    ("address", "source"),
+    [
+        ("192.0.2.7", "192.0.2.7"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2:ffff::", "2001:db8:1:2::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("abc.b32.i2p", "abc.b32.i2p"),
+    ],
+)
+def test_a_source_is_what_a_stranger_cannot_multiply(address: str, source: str) -> None:
+    assert source_of(address) == source

@@ -1,0 +1,510 @@
+import asyncio
+import contextlib
+import random
+import socket
+import ssl
+from collections import Counter
+from typing import Any, cast
+
+import pytest
+from structlog.testing import capture_logs
+
+from gf_i2p.transport import tcp
+from gf_i2p.transport.counters import Refusal
+from gf_i2p.transport.gate import Gate
+from gf_i2p.transport.server import Reply, Server, Session
+from gf_i2p.transport.tls import TlsSettings, TlsTransport
+from gf_i2p.wire.errors import LocalProtocolError
+from gf_i2p.wire.messages import (
+    RESPONSE_BYTES,
+    MessageType,
+    Request,
+    decode_response,
+    encode_request,
+    encode_response,
+)
+from tests.transport.harness import (
+    CLUSTER,
+    PASSWORD,
+    PATIENCE,
+    USER,
+    Farm,
+    Identity,
+    authenticator,
+    echo,
+    ends,
+    foreign_client,
+    foreign_client_context,
+    foreign_session,
+    hang_up,
+    request,
+    response,
+    serving,
+    soon,
+    until,
+)
+
+pytestmark = pytest.mark.usefixtures("unhandled")
+
+GET = b"GET /GarlicFarm/farm/1/websocket HTTP/1.1\r\nHost: farm.example:1\r\n"
+
+
+async def read_responses(reader: asyncio.StreamReader, count: int) -> list[int]:
+    """Return the next indexes of the next responses."""
+    data = await soon(reader.readexactly(count * RESPONSE_BYTES))
+    return [
+        decode_response(data[start : start + RESPONSE_BYTES]).next_index
+        for start in range(0, len(data), RESPONSE_BYTES)
+    ]
+
+
+# --- Requests and responses -------------------------------------------------------------------------------
+
+
+async def test_a_request_is_answered(node: Identity) -> None:
+    async with serving(node) as farm:
+        reader, writer = await foreign_session(farm)
+        sent = request(index=5)
+        writer.write(encode_request(sent))
+        await until(lambda: farm.asked)
+        session, received, reply = farm.asked[0]
+        assert received == sent
+        assert (session.cluster, session.user) == (CLUSTER, USER)
+        assert session.remote == "{}:{}".format(*writer.get_extra_info("sockname"))
+        assert farm.server.sessions == [session]
+        reply(response(sent))
+        assert await soon(reader.readexactly(RESPONSE_BYTES)) == encode_response(response(sent))
+        assert (farm.server.counters.challenged, farm.server.counters.authenticated) == (1, 1)
+        assert (farm.server.counters.current, farm.server.counters.unauthenticated) == (1, 0)
+        await hang_up(writer)
+        await until(lambda: farm.server.counters.current == 0)
+        assert farm.server.sessions == []
+        assert farm.server.counters.refused == {}
+
+
+async def test_responses_leave_in_the_order_of_the_requests(node: Identity) -> None:
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")
+    choice = random.Random(seed)
+    async with serving(node) as farm:
+        reader, writer = await foreign_session(farm)
+        writer.write(b"".join(encode_request(request(index=index)) for index in range(100)))
+        await until(lambda: len(farm.asked) == 100)
+        order = list(farm.asked)
+        choice.shuffle(order)
+        for _, received, reply in order:
+            reply(response(received))
+            if choice.random() < 0.3:
+                await asyncio.sleep(0)
+        assert await read_responses(reader, 100) == list(range(100))
+        await hang_up(writer)
+
+
+async def test_a_late_answer_holds_back_only_its_own_connection(node: Identity) -> None:
+    async with serving(node) as farm:
+        slow_reader, slow = await foreign_session(farm)
+        reader, writer = await foreign_session(farm)
+        slow.write(encode_request(request(index=1)))
+        await until(lambda: len(farm.asked) == 1)
+        writer.write(encode_request(request(index=2)))
+        await until(lambda: len(farm.asked) == 2)
+        farm.asked[1][2](response(farm.asked[1][1]))
+        assert await read_responses(reader, 1) == [2]
+        farm.asked[0][2](response(farm.asked[0][1]))
+        assert await read_responses(slow_reader, 1) == [1]
+        await hang_up(slow)
+        await hang_up(writer)
+
+
+async def test_an_unknown_outcome_closes_the_connection_in_its_turn(node: Identity) -> None:
+    async with serving(node) as farm:
+        reader, writer = await foreign_session(farm)
+        writer.write(b"".join(encode_request(request(index=index)) for index in range(3)))
+        await until(lambda: len(farm.asked) == 3)
+        farm.asked[2][2](response(farm.asked[2][1]))
+        farm.asked[1][2](None)
+        writer.write(encode_request(request(index=3)))
+        await asyncio.sleep(0)
+        farm.asked[0][2](response(farm.asked[0][1]))
+        # The one before it is still answered; nothing after it, and nothing after it is even handled.
+        assert await ends(reader) == encode_response(response(request(index=0)))
+        assert len(farm.asked) == 3
+        await hang_up(writer)
+
+
+async def test_an_answer_after_the_end_of_the_connection_does_nothing(node: Identity) -> None:
+    async with serving(node) as farm:
+        _, writer = await foreign_session(farm)
+        writer.write(encode_request(request()) * 2)
+        await until(lambda: len(farm.asked) == 2)
+        await hang_up(writer)
+        await until(lambda: farm.server.counters.current == 0)
+        farm.asked[1][2](response(request()))
+        farm.asked[0][2](None)
+
+
+async def test_a_reply_insists_on_one_right_answer(node: Identity) -> None:
+    async with serving(node) as farm:
+        reader, writer = await foreign_session(farm)
+        writer.write(encode_request(request(index=1)))
+        await until(lambda: farm.asked)
+        reply = farm.asked[0][2]
+        with pytest.raises(LocalProtocolError, match="REQUEST_VOTE_RESPONSE where APPEND_ENTRIES_RESPONSE is due"):
+            reply(response(request(kind=MessageType.REQUEST_VOTE_REQUEST)))
+        reply(response(request(index=1)))
+        with pytest.raises(LocalProtocolError, match="answered twice"):
+            reply(response(request(index=1)))
+        assert await read_responses(reader, 1) == [1]
+        await hang_up(writer)
+
+
+async def test_requests_that_come_with_the_handshake_are_handled(node: Identity) -> None:
+    async with serving(node, echo) as farm:
+        link = farm.link()
+        link.start()
+        await until(lambda: link.connected)
+        await link.stop()
+        # The nonce is known now, so that the first piece of a connection can hold everything.
+        handshake = link._handshake().request()
+        reader, writer = await foreign_client(farm)
+        writer.write(handshake + encode_request(request(index=9)))
+        assert (await soon(reader.readuntil(b"\r\n\r\n"))).startswith(b"HTTP/1.1 101")
+        assert await read_responses(reader, 1) == [9]
+        await hang_up(writer)
+
+
+async def test_an_illegal_message_ends_the_connection_after_what_came_before_it(node: Identity) -> None:
+    async with serving(node, echo) as farm:
+        reader, writer = await foreign_session(farm)
+        with capture_logs() as lines:
+            writer.write(encode_request(request(index=1)) + b"\x63" + bytes(44))
+            assert await ends(reader) == encode_response(response(request(index=1)))
+        assert farm.server.counters.refused == {Refusal.MESSAGE: 1}
+        refusals = [line for line in lines if line["event"] == "connection refused"]
+        assert [line["detail"] for line in refusals] == [
+            f"{USER} of {CLUSTER}: a message of type 99 where a request is due"
+        ]
+        await hang_up(writer)
+
+
+async def test_a_defect_of_ours_ends_the_connection_and_is_reported(
+    node: Identity, unhandled: list[dict[str, Any]]
+) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    async with serving(node, fail) as farm:
+        reader, writer = await foreign_session(farm)
+        writer.write(encode_request(request()))
+        assert await ends(reader) == b""
+        await hang_up(writer)
+    assert [type(context["exception"]) for context in unhandled] == [ZeroDivisionError]
+    unhandled.clear()
+
+
+# --- Bounds -----------------------------------------------------------------------------------------------
+
+
+async def test_no_more_requests_are_handled_than_may_be_in_flight(node: Identity) -> None:
+    async with serving(node, max_in_flight=4) as farm:
+        reader, writer = await foreign_session(farm)
+        writer.write(b"".join(encode_request(request(index=index)) for index in range(20)))
+        await until(lambda: len(farm.asked) == 4)
+        answered = 0
+        while answered < 20:
+            assert len(farm.asked) - answered <= 4
+            _, received, reply = farm.asked[answered]
+            handled = len(farm.asked)
+            reply(response(received))
+            # Whoever answers is in the middle of something: it is not called from there.
+            assert len(farm.asked) == handled
+            answered += 1
+            await until(lambda: len(farm.asked) > answered or answered == 20)  # noqa: B023
+        assert await read_responses(reader, 20) == list(range(20))
+        await hang_up(writer)
+
+
+async def test_many_requests_that_wait_are_no_deep_recursion(node: Identity) -> None:
+    async with serving(node, echo, max_in_flight=1) as farm:
+        reader, writer = await foreign_session(farm)
+        writer.write(b"".join(encode_request(request(index=index)) for index in range(3000)))
+        assert await read_responses(reader, 3000) == list(range(3000))
+        await hang_up(writer)
+
+
+async def test_a_peer_that_does_not_take_its_answers_is_not_read(
+    node: Identity, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def small(sock: socket.socket) -> None:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+
+    monkeypatch.setattr(tcp, "tune", small)
+    handled: Counter[int] = Counter()
+
+    def count(_: Session, received: Request, reply: Reply) -> None:
+        handled[received.last_log_index] += 1
+        reply(response(received))
+
+    async with serving(node, count) as farm:
+        reader, writer = await foreign_session(farm)
+        transport = cast("asyncio.Transport", writer.transport)
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        transport.pause_reading()
+        sent = 0
+        while not any(connection._output_full for connection in farm.server._connections):
+            writer.write(encode_request(request(index=1)) * 100)
+            sent += 100
+            await asyncio.sleep(0)
+            assert sent < 1_000_000
+        before = handled[1]
+        writer.write(encode_request(request(index=1)) * 100)
+        # The others are served meanwhile; it stays where it was.
+        other_reader, other = await foreign_session(farm)
+        for index in range(2, 7):
+            other.write(encode_request(request(index=index)))
+            assert await read_responses(other_reader, 1) == [index]
+        assert handled[1] == before <= sent
+        transport.resume_reading()
+        assert await read_responses(reader, sent + 100) == [1] * (sent + 100)
+        await hang_up(writer)
+        await hang_up(other)
+
+
+async def test_a_user_has_a_limited_number_of_connections(node: Identity) -> None:
+    users = authenticator({USER: PASSWORD, "client-a": PASSWORD})
+    async with serving(node, max_per_user=2, authenticators={CLUSTER: users}) as farm:
+        writers = [(await foreign_session(farm))[1] for _ in range(2)]
+        with pytest.raises(asyncio.IncompleteReadError):
+            await foreign_session(farm)
+        await until(lambda: farm.server.counters.refused == {Refusal.USER: 1})
+        writers.append((await foreign_session(farm, user="client-a"))[1])
+        await hang_up(writers.pop(0))
+        await until(lambda: farm.server.counters.current == 2)
+        writers.append((await foreign_session(farm))[1])
+        assert farm.server.counters.current == 3
+        for writer in writers:
+            await hang_up(writer)
+
+
+# --- Strangers --------------------------------------------------------------------------------------------
+
+
+async def exchange(farm: Farm, data: bytes) -> bytes:
+    """Send over TLS that is not ours, and return all that comes back until the end."""
+    reader, writer = await foreign_client(farm)
+    writer.write(data)
+    answer = await ends(reader)
+    await hang_up(writer)
+    return answer
+
+
+async def refused(farm: Farm, reason: Refusal) -> None:
+    await until(lambda: farm.server.counters.refused[reason])
+    assert farm.server.counters.refused == {reason: 1}
+    await until(lambda: farm.server.counters.unauthenticated == 0)
+    assert farm.server.counters.authenticated == 0
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        GET.replace(b"farm/1", b"other/1") + b"\r\n",
+        GET.replace(b"/1/", b"/2/") + b"\r\n",
+        GET.replace(b"HTTP/1.1", b"HTTP/1.0") + b"\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+    ],
+)
+async def test_a_wrong_path_is_answered_with_404_and_closed(node: Identity, head: bytes) -> None:
+    async with serving(node) as farm:
+        assert (await exchange(farm, head)).startswith(b"HTTP/1.1 404 Not Found\r\n")
+        await refused(farm, Refusal.NOT_FOUND)
+
+
+async def test_no_credentials_are_an_ordinary_beginning(node: Identity) -> None:
+    async with serving(node) as farm:
+        assert (await exchange(farm, GET + b"\r\n")).startswith(b"HTTP/1.1 401 Unauthorized\r\n")
+        await until(lambda: farm.server.counters.unauthenticated == 0)
+        assert farm.server.counters.refused == {}
+        assert farm.server.counters.challenged == 1
+
+
+async def test_wrong_credentials_are_counted(node: Identity) -> None:
+    async with serving(node) as farm:
+        wrong = b'Digest username="server-1", realm="farm", nonce="x", uri="/", response="0"'
+        # In pieces, too: what counts is the whole head.
+        reader, writer = await foreign_client(farm)
+        for piece in (GET + b"autho", b"rizaTION: " + wrong + b"\r\n\r\n"):
+            writer.write(piece)
+            await asyncio.sleep(0)
+        assert (await ends(reader)).startswith(b"HTTP/1.1 401 Unauthorized\r\n")
+        await hang_up(writer)
+        await refused(farm, Refusal.CREDENTIALS)
+
+
+@pytest.mark.parametrize("data", [b"\x00\x01\x02", b"A" * 20_000, b"no http at all\r\n\r\n"])
+async def test_what_is_no_http_is_closed_without_a_byte(node: Identity, data: bytes) -> None:
+    async with serving(node) as farm:
+        assert await exchange(farm, data) == b""
+        await refused(farm, Refusal.NOT_HTTP)
+
+
+@pytest.mark.parametrize("data", [GET + b"\r\n", b"\x00" * 64, b"\x16\x03\x01\x02\x00" + b"x" * 600])
+async def test_what_is_no_tls_is_closed(node: Identity, data: bytes) -> None:
+    async with serving(node) as farm:
+        reader, writer = await asyncio.open_connection(farm.endpoint.host, farm.endpoint.port)
+        writer.write(data)
+        assert b"HTTP/" not in await ends(reader)
+        await hang_up(writer)
+        await refused(farm, Refusal.TLS)
+
+
+async def test_who_leaves_in_the_middle_is_counted(node: Identity) -> None:
+    async with serving(node) as farm:
+        _, writer = await foreign_client(farm)
+        await until(lambda: farm.server.counters.unauthenticated == 1)
+        await hang_up(writer)
+        await refused(farm, Refusal.LEFT)
+
+
+async def test_who_looks_in_without_a_word_is_counted(node: Identity) -> None:
+    async with serving(node) as farm:
+        socket.create_connection((farm.endpoint.host, farm.endpoint.port)).close()
+        await refused(farm, Refusal.LEFT)
+
+
+async def test_a_byte_at_a_time_does_not_pass_the_deadline_over_tls(node: Identity) -> None:
+    async with serving(node, gate=Gate(handshake_seconds=0.2)) as farm:
+        loop = asyncio.get_running_loop()
+        reader, writer = await foreign_client(farm)
+        began = loop.time()
+        ended = asyncio.ensure_future(ends(reader))
+        for byte in GET + b"X-Filler: " + b"x" * 10_000:
+            if ended.done():
+                break
+            writer.write(bytes([byte]))
+            await asyncio.wait([ended], timeout=0.005)
+        assert await soon(ended) == b""
+        assert loop.time() - began < PATIENCE / 2
+        await hang_up(writer)
+        await refused(farm, Refusal.DEADLINE)
+
+
+async def test_a_byte_at_a_time_does_not_pass_the_deadline_within_tls(node: Identity) -> None:
+    # A real ClientHello, sent so slowly that TLS never stands.
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    hello = foreign_client_context().wrap_bio(incoming, outgoing)
+    with contextlib.suppress(ssl.SSLWantReadError):
+        hello.do_handshake()
+    async with serving(node, gate=Gate(handshake_seconds=0.2)) as farm:
+        reader, writer = await asyncio.open_connection(farm.endpoint.host, farm.endpoint.port)
+        ended = asyncio.ensure_future(ends(reader))
+        for byte in outgoing.read()[:-1]:
+            if ended.done():
+                break
+            writer.write(bytes([byte]))
+            await asyncio.wait([ended], timeout=0.005)
+        assert await soon(ended) == b""
+        await hang_up(writer)
+        await refused(farm, Refusal.DEADLINE)
+
+
+async def test_a_crowd_of_silent_strangers_does_not_keep_a_peer_out(node: Identity) -> None:
+    gate = Gate(max_unauthenticated=8, max_per_source=6)
+    async with serving(node, echo, gate=gate) as farm:
+        crowd = [
+            socket.create_connection((farm.endpoint.host, farm.endpoint.port), source_address=(source, 0))
+            for source in ("127.0.0.2", "127.0.0.3", "127.0.0.4")
+            for _ in range(6)
+        ]
+        await until(lambda: farm.server.counters.accepted == 18)
+        assert farm.server.counters.unauthenticated == 8
+        assert farm.server.counters.refused == {Refusal.CROWDED: 10}
+        reader, writer = await foreign_session(farm)
+        writer.write(encode_request(request(index=3)))
+        assert await read_responses(reader, 1) == [3]
+        await hang_up(writer)
+        for sock in crowd:
+            sock.close()
+
+
+async def test_too_many_strangers_from_one_address_are_turned_away(node: Identity) -> None:
+    async with serving(node, gate=Gate(max_per_source=3)) as farm:
+        place = (farm.endpoint.host, farm.endpoint.port)
+        crowd = [socket.create_connection(place) for _ in range(3)]
+        await until(lambda: farm.server.counters.unauthenticated == 3)
+        reader, writer = await asyncio.open_connection(*place)
+        assert await ends(reader) == b""
+        await hang_up(writer)
+        assert farm.server.counters.refused == {Refusal.SOURCE: 1}
+        for sock in crowd:
+            sock.close()
+
+
+# --- Reload and end ---------------------------------------------------------------------------------------
+
+
+async def test_a_reload_changes_who_may_come_in(node: Identity) -> None:
+    async with serving(node, echo) as farm:
+        reader, writer = await foreign_session(farm)
+        farm.server.reload({CLUSTER: authenticator({"client-b": PASSWORD})})
+        link = farm.link()
+        link.start()
+        await until(lambda: link.last_error is not None)
+        assert "refuses user server-1 or its password" in (link.last_error or "")
+        await link.stop()
+        _, second = await foreign_session(farm, user="client-b")
+        # Who is in stays in, as long as its farm is served.
+        writer.write(encode_request(request(index=4)))
+        assert await read_responses(reader, 1) == [4]
+        farm.server.disconnect(CLUSTER, {USER})
+        assert await ends(reader) == b""
+        assert [session.user for session in farm.server.sessions] == ["client-b"]
+        farm.server.reload({"another": authenticator(cluster="another")})
+        await until(lambda: farm.server.counters.current == 0)
+        assert (await exchange(farm, GET + b"\r\n")).startswith(b"HTTP/1.1 404")
+        for each in (writer, second):
+            await hang_up(each)
+
+
+async def test_closing_lets_requests_be_answered_that_are_being_handled(node: Identity) -> None:
+    async with serving(node) as farm:
+        reader, writer = await foreign_session(farm)
+        idle_reader, idle = await foreign_session(farm)
+        stranger_reader, stranger = await foreign_client(farm)
+        writer.write(encode_request(request(index=1)) + encode_request(request(index=2)))
+        await until(lambda: len(farm.asked) == 2)
+        closing = asyncio.ensure_future(farm.server.close(grace=PATIENCE))
+        # Who has nothing in flight goes at once, strangers too, and nobody comes in.
+        assert await ends(idle_reader) == b""
+        assert await ends(stranger_reader) == b""
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection(farm.endpoint.host, farm.endpoint.port)
+        writer.write(encode_request(request(index=3)))
+        await asyncio.sleep(0)
+        assert not closing.done()
+        for _, received, reply in reversed(farm.asked):
+            reply(response(received))
+        assert await read_responses(reader, 2) == [1, 2]
+        assert await ends(reader) == b""
+        for each in (writer, idle, stranger):
+            await hang_up(each)
+        await soon(closing)
+        assert len(farm.asked) == 2
+        assert farm.server.counters.current == farm.server.counters.unauthenticated == 0
+
+
+async def test_closing_does_not_wait_longer_than_the_grace(node: Identity) -> None:
+    async with serving(node) as farm:
+        reader, writer = await foreign_session(farm)
+        writer.write(encode_request(request()))
+        await until(lambda: farm.asked)
+        await soon(farm.server.close(grace=0.01))
+        assert farm.server.counters.current == 0
+        assert await ends(reader) == b""
+        farm.asked[0][2](response(farm.asked[0][1]))
+        await hang_up(writer)
+
+
+async def test_a_server_that_never_started_closes(node: Identity) -> None:
+    transport = TlsTransport(TlsSettings(node.certificate, node.key))
+    await soon(Server(transport, {}, echo).close(grace=1.0))
