@@ -83,19 +83,6 @@ async def running(folder: Path, port: int, *command: str) -> AsyncIterator[None]
         await process.wait()
 
 
-def log_of(folder: Path) -> list[str]:
-    """Return the lines of a server's access log: status and Authorization header of each request."""
-    return (folder / "access.log").read_text().splitlines()
-
-
-async def apache_logged(folder: Path, count: int) -> None:
-    """Wait until Apache has ended `count` requests: stopped before, it waits ten seconds and logs nothing."""
-    deadline = asyncio.get_running_loop().time() + START_SECONDS
-    while len(log_of(folder)) < count:
-        assert asyncio.get_running_loop().time() < deadline, log_of(folder)
-        await asyncio.sleep(0.02)
-
-
 async def _answers(port: int) -> bool:
     try:
         _, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -147,8 +134,6 @@ def apache(folder: Path, port: int, backend: int) -> contextlib.AbstractAsyncCon
         DefaultRuntimeDir {folder}
         PidFile {folder}/pid
         ErrorLog {folder}/error.log
-        LogFormat "%s %{{Authorization}}i" plain
-        CustomLog {folder}/access.log plain
         ServerName localhost
         Listen 127.0.0.1:{port}
         User www-data
@@ -173,13 +158,11 @@ def lighttpd(folder: Path, port: int, backend: int, algorithms: str) -> contextl
     _write_users(folder, "md5", "sha256")
     (folder / "lighttpd.conf").write_text(
         f"""
-        server.modules = ("mod_auth", "mod_authn_file", "mod_accesslog", "mod_proxy")
+        server.modules = ("mod_auth", "mod_authn_file", "mod_proxy")
         server.document-root = "{folder}"
         server.bind = "127.0.0.1"
         server.port = {port}
         server.errorlog = "{folder}/error.log"
-        accesslog.filename = "{folder}/access.log"
-        accesslog.format = "%s %{{Authorization}}i"
         auth.backend = "htdigest"
         auth.backend.htdigest.userfile = "{folder}/users"
         auth.require = ("/GarlicFarm/" => (
