@@ -38,12 +38,34 @@ $(VENV)/.bench: $(VENV)/.test
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[uvloop,test,bench]'
 	@touch $@
 
+# Programs that others wrote, to test and measure against: Debian's packages, installed when we may. Without them the
+# tests say which they skip, and the benchmark says what to install.
+define install
+	@missing=""; for pair in $(1); do command -v $${pair%%:*} >/dev/null || missing="$$missing $${pair##*:}"; done; \
+	if [ -z "$$missing" ]; then exit 0; fi; \
+	if ! command -v apt-get >/dev/null; then echo "Not installed, and this is no Debian:$$missing"; exit 0; fi; \
+	if [ "$$(id -u)" = 0 ]; then sudo=; elif sudo -n true 2>/dev/null; then sudo=sudo; \
+	else echo "Not installed:$$missing. To have them: sudo apt-get install$$missing"; exit 0; fi; \
+	echo "Installing$$missing"; \
+	($$sudo apt-get update -qq && \
+	 $$sudo env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y -qq --no-install-recommends $$missing) >/dev/null 2>&1 \
+	|| echo "Not all of$$missing could be installed."
+endef
+
+$(VENV)/.test-programs: | $(BIN)/python
+	$(call install,curl:curl apache2:apache2-bin lighttpd:lighttpd strace:strace)
+	@touch $@
+
+$(VENV)/.bench-programs: | $(BIN)/python
+	$(call install,etcd:etcd-server h2load:nghttp2-client)
+	@touch $@
+
 ## Run ----------------------------------------------------------------------------------------------------------------
 
 farm: $(VENV)/.run
 	@$(BIN)/python -m integration.farm
 
-bench: $(VENV)/.bench
+bench: $(VENV)/.bench $(VENV)/.bench-programs
 	@$(BIN)/python -m integration.bench
 
 soak: $(VENV)/.test
@@ -59,7 +81,7 @@ check: $(VENV)/.test
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-fast: $(VENV)/.test
+fast: $(VENV)/.test $(VENV)/.test-programs
 	@$(BIN)/python -m pytest -n 2 --cov --cov-report= $(PYTEST_ARGS)
 	@echo "Branch coverage of wire/ and raft/ (at least 95 % is required):"
 	@$(BIN)/coverage report --include='gf_i2p/wire/*,gf_i2p/raft/*' --fail-under=95
