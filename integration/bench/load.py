@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 
-from integration.bench.processes import cpu_seconds
-from integration.bench.system import BenchError, Client, Cluster
+from integration.bench.processes import cpu_seconds, machine_cpu_seconds
+from integration.bench.system import BenchError, Client, Cluster, LoneConnector
 
 VALUE_BYTES = 1024
 PATIENCE = 20.0  # seconds without the end of a run, beyond its length, after which the run has failed
@@ -37,7 +37,7 @@ class Sample:
     seconds: float
     entries: int
     latencies: list[float]  # seconds, one per request, in order of completion
-    cpu: dict[str, float] = field(default_factory=dict)  # cores in use on average: client, leader, followers
+    cpu: dict[str, float] = field(default_factory=dict)  # cores in use on average, see `_cpu`
     leader_moved: bool = False
 
 
@@ -74,7 +74,10 @@ async def run(cluster: Cluster, batch: int, writers: int, *, warmup: float, seco
     async with AsyncExitStack() as stack:
         clients: list[Client] = []
         for _ in range(writers):
-            client = await cluster.connect(leader)
+            if writers == 1 and isinstance(cluster, LoneConnector):
+                client = await cluster.connect_alone(leader)
+            else:
+                client = await cluster.connect(leader)
             stack.push_async_callback(client.close)
             clients.append(client)
         begin = time.perf_counter() + warmup
@@ -101,17 +104,23 @@ async def run(cluster: Cluster, batch: int, writers: int, *, warmup: float, seco
 
 
 async def _cpu(cluster: Cluster, leader: int, begin: float, seconds: float) -> dict[str, float]:
-    """Return the cores that the client, the leader and the followers used in the window, on average."""
+    """Return the cores in use in the window, on average: by client, leader, followers and the machine's others.
+
+    The others should come to next to nothing: else something disturbs the measurement.
+    """
 
     def used() -> dict[str, float]:
         nodes = {node.pid: cpu_seconds(node.pid) for node in cluster.nodes}
-        return {
+        own = {
             "client": time.process_time(),
             "leader": nodes.pop(leader),
             "followers": sum(nodes.values()),
         }
+        return {"time": time.perf_counter(), **own, "others": machine_cpu_seconds() - sum(own.values())}
 
     await asyncio.sleep(begin - time.perf_counter())
     before = used()
     await asyncio.sleep(begin + seconds - time.perf_counter())
-    return {who: (now - before[who]) / seconds for who, now in used().items()}
+    spent = {what: now - before[what] for what, now in used().items()}
+    elapsed = spent.pop("time")
+    return {who: cores / elapsed for who, cores in spent.items()}

@@ -5,13 +5,14 @@ cluster keeps everything it was given in memory and on disk, which makes each re
 """
 
 import asyncio
+import importlib
 import os
 import shutil
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,7 +70,7 @@ class Suite:
             say(f"The machine is busy (load {machine['load']:.1f}): the figures will suffer. Stop what else runs.")
         for _ in range(settings.repeats):
             for system in settings.systems:
-                self._with_loop(system, self._measure(system))
+                self._in_loop(system, self._measure(system))
         report = document(
             sorted(self._results.values(), key=lambda result: settings.workloads.index(result.workload)),
             machine,
@@ -83,14 +84,14 @@ class Suite:
         if settings.profile is not None:
             farm = next(system for system in settings.systems if system.name == "farm")
             try:
-                self._with_loop(farm, self._profile(farm, settings.profile, report))
+                self._in_loop(farm, self._profile(farm, settings.profile, report))
             except BenchError as error:  # what was measured is worth showing all the same
                 say(f"No profile: {error}")
         return report
 
     @staticmethod
-    def _with_loop(system: System, work: Coroutine[Any, Any, None]) -> None:
-        with asyncio.Runner(loop_factory=system.new_loop) as runner:
+    def _in_loop(system: System, work: Coroutine[Any, Any, None]) -> None:
+        with asyncio.Runner(loop_factory=system.new_loop or new_loop()) as runner:
             runner.run(work)
 
     async def _measure(self, system: System) -> None:
@@ -175,6 +176,15 @@ def scratch(parent: Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="bench-", dir=parent) as directory:
         yield Path(directory)
     os.sync()  # the next repeat must not pay for what this one left to write
+
+
+def new_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Return uvloop's event loop when it is installed, or None."""
+    try:
+        factory: Callable[[], asyncio.AbstractEventLoop] = importlib.import_module("uvloop").new_event_loop
+    except ImportError:
+        return None
+    return factory
 
 
 def describe_machine(directory: Path) -> dict[str, Any]:

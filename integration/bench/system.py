@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
 class BenchError(Exception):
@@ -57,6 +57,15 @@ class Cluster(Protocol):
         ...
 
 
+@runtime_checkable
+class LoneConnector(Protocol):
+    """A cluster that has a faster kind of client for a writer that is the only one."""
+
+    async def connect_alone(self, leader: Node) -> Client:
+        """Return a client as `Cluster.connect` does; while it is in use nothing else happens in the event loop."""
+        ...
+
+
 class ClusterFactory(Protocol):
     """Starts three fresh nodes on loopback and stops them again, whatever happens inside."""
 
@@ -78,4 +87,4 @@ class System:
     bulk_writers: int  # how many writers send requests of 100 entries: the number that suits this system best
     check: Callable[[], None]  # raises BenchError with the command to run when something is not installed
     cluster: ClusterFactory
-    new_loop: Callable[[], AbstractEventLoop] | None = None  # None: asyncio's own event loop
+    new_loop: Callable[[], AbstractEventLoop] | None = None  # None: uvloop's when installed, else asyncio's
