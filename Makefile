@@ -39,25 +39,34 @@ $(VENV)/.bench: $(VENV)/.test
 	@touch $@
 
 # Programs that others wrote, to test and measure against: Debian's packages, installed when we may. Without them the
-# tests say which they skip, and the benchmark says what to install.
+# tests say which they skip, and the benchmark says what to install. A package that would start a service of its own
+# (third word) is left to you where systemd runs. $(1): COMMAND:PACKAGE[:service]...
 define install
-	@missing=""; for pair in $(1); do command -v $${pair%%:*} >/dev/null || missing="$$missing $${pair##*:}"; done; \
-	if [ -z "$$missing" ]; then exit 0; fi; \
-	if ! command -v apt-get >/dev/null; then echo "Not installed, and this is no Debian:$$missing"; exit 0; fi; \
-	if [ "$$(id -u)" = 0 ]; then sudo=; elif sudo -n true 2>/dev/null; then sudo=sudo; \
-	else echo "Not installed:$$missing. To have them: sudo apt-get install$$missing"; exit 0; fi; \
+	@missing=""; yours=""; \
+	for each in $(1); do \
+	  command=$${each%%:*}; package=$${each#*:}; \
+	  PATH="$$PATH:/usr/sbin" command -v "$$command" >/dev/null && continue; \
+	  case "$$package" in \
+	    *:service) if [ -d /run/systemd/system ]; then yours="$$yours $${package%:*}"; continue; fi ;; \
+	  esac; \
+	  missing="$$missing $${package%:*}"; \
+	done; \
+	if [ "$$(id -u)" = 0 ]; then sudo=""; elif sudo -n true 2>/dev/null; then sudo="sudo"; else yours="$$missing$$yours"; missing=""; fi; \
+	if ! command -v apt-get >/dev/null; then yours="$$missing$$yours"; missing=""; fi; \
+	[ -z "$$yours" ] || echo "Not installed:$$yours. To have them: sudo apt-get install$$yours"; \
+	[ -n "$$missing" ] || exit 0; \
 	echo "Installing$$missing"; \
-	($$sudo apt-get update -qq && \
-	 $$sudo env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y -qq --no-install-recommends $$missing) >/dev/null 2>&1 \
+	{ $$sudo apt-get update -qq && \
+	  $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; } >/dev/null 2>&1 \
 	|| echo "Not all of$$missing could be installed."
 endef
 
 $(VENV)/.test-programs: | $(BIN)/python
-	$(call install,curl:curl apache2:apache2-bin lighttpd:lighttpd strace:strace)
+	$(call install,curl:curl apache2:apache2-bin lighttpd:lighttpd:service strace:strace)
 	@touch $@
 
 $(VENV)/.bench-programs: | $(BIN)/python
-	$(call install,etcd:etcd-server h2load:nghttp2-client)
+	$(call install,etcd:etcd-server:service h2load:nghttp2-client)
 	@touch $@
 
 ## Run ----------------------------------------------------------------------------------------------------------------

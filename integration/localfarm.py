@@ -1,7 +1,6 @@
 """A farm of real node processes on loopback, over TLS, for tests, benchmarks and `make farm`."""
 
 import asyncio
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +13,7 @@ from gf_i2p.cli import client
 from gf_i2p.cli.errors import CommandError
 from gf_i2p.node.setup import make_farm
 from gf_i2p.wire.endpoint import Endpoint
-from integration.bench.processes import free_ports, tail
+from integration.processes import free_ports, spawn, tail
 
 POLL_SECONDS: Final = 0.02
 
@@ -67,17 +66,8 @@ class LocalFarm:
 
     def start(self, server_id: int, *python_arguments: str) -> None:
         """Start a server's process; `python_arguments` stand before `-m gf_i2p.cli.main`."""
-        # The kernel ends the child should we be killed; a session of its own keeps Ctrl-C from reaching it first.
-        guard = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
         command = [sys.executable, *python_arguments, "-m", "gf_i2p.cli.main", "run", str(self.node(server_id))]
-        with self.log(server_id).open("ab") as output:
-            self._processes[server_id] = subprocess.Popen(
-                [*guard, *command],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+        self._processes[server_id] = spawn(command, self.log(server_id))
 
     def start_all(self) -> None:
         """Start every server."""

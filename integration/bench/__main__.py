@@ -16,6 +16,7 @@ from integration.bench.load import WORKLOADS
 from integration.bench.report import table
 from integration.bench.suite import Settings, Suite
 from integration.bench.system import BenchError
+from integration.processes import ProcessEndedError
 
 BUILD = Path(__file__).parents[2] / "build"  # on the checkout's disk, not in a /tmp that may be memory
 SYSTEMS = (FARM, ETCD)
@@ -87,7 +88,7 @@ def main(line: Sequence[str] | None = None) -> int:
         signal.signal(getattr(signal, name), lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         report = Suite(settings(options)).run()
-    except BenchError as error:
+    except (BenchError, ProcessEndedError) as error:
         if options.json:
             print(json.dumps({"error": str(error)}))
         else:

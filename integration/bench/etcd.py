@@ -3,7 +3,7 @@
 Of the Python clients measured (grpcio synchronous and asyncio, with one or many channels, aetcd, etcd3) grpcio's
 asyncio channel stores the most entries per second as soon as there are several writers; a lone writer is answered
 about 5 % sooner through a synchronous channel. Each workload gets the better of the two. aetcd and etcd3 are slower
-by a quarter to two thirds.
+by a fifth to two thirds.
 
 etcd talks plain TCP here, our farm TLS: etcd is given that advantage. Its data is what its client puts under one
 set of keys per writer; every put is one log entry and one revision.
@@ -22,8 +22,8 @@ from types import ModuleType
 from typing import Any
 
 from integration.bench import etcd_messages
-from integration.bench.processes import Processes, free_ports
 from integration.bench.system import BenchError, Client, Cluster, Node, System
+from integration.processes import Processes, free_ports
 
 NODES = 3
 INSTALL = "apt-get install -y etcd-server"

@@ -3,9 +3,7 @@
 All writers share one FarmClient, as etcd's share one channel: their requests are pipelined on one connection.
 """
 
-import importlib
-from asyncio import AbstractEventLoop
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -89,14 +87,4 @@ async def cluster(directory: Path, *, cprofile: bool = False) -> AsyncIterator[C
             await running.close()
 
 
-def _new_loop() -> Callable[[], AbstractEventLoop] | None:
-    """Return uvloop's event loop, as the nodes use it, when it is installed."""
-    try:
-        uvloop = importlib.import_module("uvloop")
-    except ImportError:
-        return None
-    factory: Callable[[], AbstractEventLoop] = uvloop.new_event_loop
-    return factory
-
-
-FARM = System(name="farm", title="farm", bulk_writers=4, check=check, cluster=cluster, new_loop=_new_loop())
+FARM = System(name="farm", title="farm", bulk_writers=4, check=check, cluster=cluster)

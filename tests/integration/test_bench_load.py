@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from integration.bench import etcd_messages, h2load, load
-from integration.bench.processes import Processes, cpu_seconds
 from integration.bench.system import BenchError, Client, Node
+from integration.processes import Processes, cpu_seconds
 
 
 class Fake:

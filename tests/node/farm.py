@@ -11,8 +11,8 @@ from gf_i2p.node.setup import make_farm
 from gf_i2p.transport.client import FarmClient
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.entries import Entry
-from integration.bench.processes import free_ports
 from integration.localfarm import until
+from integration.processes import free_ports
 
 
 class NodeFarm:

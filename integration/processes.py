@@ -11,9 +11,26 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from integration.bench.system import BenchError
-
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class ProcessEndedError(Exception):
+    """A process that should run has stopped by itself; the text has the end of its log."""
+
+
+def spawn(arguments: Sequence[str], log: Path, environment: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+    """Start a program with its output appended to `log`."""
+    # The kernel ends the child should we be killed; a session of its own keeps Ctrl-C from reaching it first.
+    guard = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            [*guard, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            start_new_session=True,
+        )
 
 
 class Processes:
@@ -32,25 +49,15 @@ class Processes:
         self, name: str, arguments: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
     ) -> int:
         """Start a program with its output in `log`; return its pid."""
-        # The kernel ends the child should we be killed; a session of its own keeps Ctrl-C from reaching it first.
-        guard = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
-        with log.open("wb") as output:
-            process = subprocess.Popen(
-                [*guard, *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env=environment,
-                start_new_session=True,
-            )
+        process = spawn(arguments, log, environment)
         self._running.append((name, process, log))
         return process.pid
 
     def check(self) -> None:
-        """Raise BenchError with the end of its log when a process has stopped by itself."""
+        """Raise `ProcessEndedError` with the end of its log when a process has stopped by itself."""
         for name, process, log in self._running:
             if (status := process.poll()) is not None:
-                raise BenchError(f"{name} stopped by itself (status {status}). The end of its log:\n{tail(log)}")
+                raise ProcessEndedError(f"{name} stopped by itself (status {status}). The end of its log:\n{tail(log)}")
 
     def __enter__(self) -> Self:
         return self
