@@ -288,7 +288,7 @@ class _Connection(asyncio.Protocol):
         assert transport is not None
         if self._full or len(self._in_flight) >= link.max_in_flight:
             unread = "takes no more bytes" if self._full else f"owes {len(self._in_flight)} answers"
-            self._abort(f"the peer {unread}; its requests are given up")
+            self.give_up(f"the peer {unread}; its requests are given up")
             self._loop.call_soon(done, None)
             return
         due = self._loop.time() + link.request_seconds
@@ -327,32 +327,26 @@ class _Connection(asyncio.Protocol):
                 fault = f"it answered {response.type.name} where {in_flight[0][0].name} is due"
                 break
             in_flight.popleft()[1](response)
+            if self._transport is None:
+                return  # whom we told has ended the connection, and what was in flight has failed
         if fault is not None:
-            self._abort(f"the peer broke the protocol: {fault}")
+            self.give_up(f"the peer broke the protocol: {fault}")
 
     def _check_overdue(self) -> None:
         self._overdue = None
         if self._in_flight:
             due = self._in_flight[0][2]
             if due <= self._loop.time():
-                self._abort(f"the peer did not answer within {self._link.request_seconds:g} s")
+                self.give_up(f"the peer did not answer within {self._link.request_seconds:g} s")
             else:
                 self._overdue = self._loop.call_at(due, self._check_overdue)
 
     # --- End ----------------------------------------------------------------------------------------------
 
     def give_up(self, reason: str) -> None:
-        """End the connection now and fail what is in flight."""
+        """End the connection now; what is in flight fails when the loop comes round."""
         transport = self._transport
         self._fail(reason)
-        if transport is not None:
-            transport.abort()
-
-    def _abort(self, reason: str) -> None:
-        """End the connection now; what is in flight fails when the loop comes round."""
-        transport, self._transport = self._transport, None
-        self._link.lost(self)
-        self._loop.call_soon(self._fail, reason)
         if transport is not None:
             transport.abort()
 

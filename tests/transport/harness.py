@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from gf_i2p.transport.backoff import Backoff
 from gf_i2p.transport.certificates import fingerprint, make_certificate
@@ -20,7 +20,7 @@ from gf_i2p.transport.tls import TlsSettings, TlsTransport
 from gf_i2p.wire.digest import Authenticator, Credentials, Secret
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.messages import RESPONSE_TYPE, MessageType, Request, Response
-from gf_i2p.wire.upgrade import ClientHandshake, Upgraded
+from gf_i2p.wire.upgrade import ClientHandshake, ServerHandshake, Upgraded
 
 T = TypeVar("T")
 
@@ -207,3 +207,40 @@ async def ends(reader: asyncio.StreamReader) -> bytes:
     except (ConnectionError, ssl.SSLError):
         pass
     return received
+
+
+Behaviour = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+@contextlib.asynccontextmanager
+async def foreign_farm(identity: Identity, behaviour: Behaviour) -> AsyncIterator[Farm]:
+    """A peer that lets us in as it should, and then does what `behaviour` says."""
+    authenticators = {CLUSTER: authenticator()}
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(identity.certificate, identity.key)
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        tasks.add(task)
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            handshake = ServerHandshake(authenticators, entropy=os.urandom)
+            answer = handshake.receive(await reader.readuntil(b"\r\n\r\n"), 0.0)
+            assert answer is not None
+            writer.write(answer.data)
+            await writer.drain()
+            if answer.session is not None:
+                await behaviour(reader, writer)
+        await hang_up(writer)
+        tasks.discard(task)
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
+    try:
+        port = server.sockets[0].getsockname()[1]
+        yield Farm(cast("Server", None), Endpoint("127.0.0.1", port), identity)
+    finally:
+        server.close()
+        for task in list(tasks):
+            task.cancel()
+        await until(lambda: not tasks)

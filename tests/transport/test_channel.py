@@ -154,6 +154,40 @@ async def test_a_burst_of_small_writes_arrives_in_few_pieces(node: Identity) -> 
         assert server.protocol.pieces < 20
 
 
+async def test_small_writes_to_a_full_socket_arrive_in_order(node: Identity) -> None:
+    async with pair(node) as (client, server):
+        server.channel.pause_reading()
+        sent = bytearray()
+        while client.channel.get_write_buffer_size() < 1000:
+            sent += len(sent).to_bytes(100, "big")
+            client.channel.write(sent[-100:])
+        server.channel.resume_reading()
+        await until(lambda: len(server.protocol.received) == len(sent))
+        assert server.protocol.received == sent
+
+
+async def test_a_forged_record_ends_the_connection(node: Identity) -> None:
+    async with pair(node) as (client, server):
+        client.channel._sock.send(b"\x17\x03\x03\x00\x20" + bytes(32))
+        await soon(server.protocol.lost.wait())
+        assert isinstance(server.protocol.error, ssl.SSLError)
+        assert server.protocol.received == b""
+
+
+async def test_writing_to_a_peer_that_has_gone_ends_the_connection(node: Identity) -> None:
+    async with pair(node) as (client, server):
+        server.channel.pause_reading()
+        server.channel.write(b"unread")
+        client.channel.pause_reading()
+        server.channel.abort()
+        await soon(server.protocol.lost.wait())
+        while not client.channel.is_closing():
+            client.channel.write(bytes(100))
+        assert client.protocol.events == ["made"]  # told later, never from within write
+        await soon(client.protocol.lost.wait())
+        assert isinstance(client.protocol.error, OSError)
+
+
 async def test_the_limits_of_the_write_buffer_are_kept(node: Identity) -> None:
     async with pair(node) as (client, server):
         client.channel.set_write_buffer_limits(high=1000, low=0)

@@ -7,6 +7,7 @@ import ssl
 import subprocess
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -343,6 +344,31 @@ async def test_it_listens_on_every_address_of_a_name(identities: dict[str, Ident
     gate.close()
 
 
+@pytest.mark.parametrize(("second", "problem"), [("127.0.0.1", None), ("203.0.113.8", "is no address of this machine")])
+async def test_an_address_that_this_machine_lacks_is_left_out(
+    node: Identity, monkeypatch: pytest.MonkeyPatch, second: str, problem: str | None
+) -> None:
+    async def resolved(*_: object, **__: object) -> list[Any]:
+        # As "localhost" is on a machine whose /etc/hosts knows IPv6 and whose kernel does not.
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, 0)) for host in ("203.0.113.7", second)]
+
+    monkeypatch.setattr(tcp.asyncio, "get_running_loop", lambda: SimpleNamespace(getaddrinfo=resolved))  # type: ignore[attr-defined]
+    binding = tcp.bind("node.example", 0)
+    if problem is None:
+        sockets = await binding
+        assert [sock.getsockname()[0] for sock in sockets] == [second]
+        for sock in sockets:
+            sock.close()
+    else:
+        with pytest.raises(TransportError, match=problem):
+            await binding
+
+
+async def test_a_listening_name_that_does_not_exist_is_named(node: Identity) -> None:
+    with pytest.raises(TransportError, match="is no address of this machine"):
+        await tcp.bind("no such name", 0)
+
+
 async def test_a_port_that_is_taken_is_named(node: Identity) -> None:
     async with site(node) as there:
         second = TlsTransport(TlsSettings(node.certificate, node.key), port=there.listener.port)
@@ -353,8 +379,8 @@ async def test_a_port_that_is_taken_is_named(node: Identity) -> None:
 
 
 async def test_an_address_of_another_machine_is_named(node: Identity) -> None:
-    second = TlsTransport(TlsSettings(node.certificate, node.key), host="192.0.2.1")
-    with pytest.raises(TransportError, match=r"192\.0\.2\.1 is no address of this machine"):
+    second = TlsTransport(TlsSettings(node.certificate, node.key), host="203.0.113.7")
+    with pytest.raises(TransportError, match=r"203\.0\.113\.7 is no address of this machine"):
         await second.listen(lambda _: Talker(), Gate())
 
 
