@@ -1,6 +1,8 @@
 """What goes wrong with a log file, in sentences that tell the operator what to do."""
 
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -57,3 +59,17 @@ def explained(path: Path, error: sqlite3.Error) -> StorageError:
             f"{path} is held by another program ({error}): end it (a sqlite3 shell, a backup), then start this node"
         )
     return StorageError(f"{path} cannot be used: SQLite says: {error}")
+
+
+@contextmanager
+def explaining(path: Path) -> Iterator[None]:
+    """Turn the errors of SQLite and of the file system into sentences."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise explained(path, error) from error
+    except OSError as error:
+        raise StorageError(
+            f"{error.filename or path}: {error.strerror}. The directory must exist, have free space, and belong to the "
+            "user that runs this node."
+        ) from error

@@ -1,0 +1,97 @@
+"""The tables of a log file, the marks that say it is one, and how SQLite is told to treat it."""
+
+import sqlite3
+import struct
+import zlib
+from pathlib import Path
+from typing import Final
+
+from gf_i2p.raft.effects import HardState
+from gf_i2p.storage import files
+from gf_i2p.storage.errors import StorageError, damaged
+
+APPLICATION_ID: Final = 0x47464932
+"""Marks the file as ours ("GFI2") where SQLite keeps such marks: offset 68 of its header."""
+SCHEMA_VERSION: Final = 1
+"""Offset 60. Rises with every change that an older program would misunderstand."""
+
+# 16 KiB instead of 4: a third less CPU per entry in batches, and no slower for single entries.
+PAGE_BYTES: Final = 16 << 10
+
+SCHEMA: Final = f"""
+PRAGMA page_size = {PAGE_BYTES};
+PRAGMA auto_vacuum = NONE;
+BEGIN;
+PRAGMA application_id = {APPLICATION_ID};
+PRAGMA user_version = {SCHEMA_VERSION};
+CREATE TABLE server (
+    cluster TEXT NOT NULL, id INTEGER NOT NULL, term INTEGER NOT NULL, vote INTEGER NOT NULL, checksum INTEGER NOT NULL
+);
+CREATE TABLE chunk (
+    first_index INTEGER PRIMARY KEY, entry_count INTEGER NOT NULL, checksum INTEGER NOT NULL, entries BLOB NOT NULL
+);
+CREATE TABLE term_run (first_index INTEGER PRIMARY KEY, term INTEGER NOT NULL);
+CREATE TABLE configuration (log_index INTEGER PRIMARY KEY, value BLOB NOT NULL);
+COMMIT;
+"""
+
+CHUNK_AT: Final = """
+SELECT first_index, entry_count, checksum, entries FROM chunk WHERE first_index <= ? ORDER BY first_index DESC LIMIT 1
+"""
+CHUNKS_FROM: Final = """
+SELECT first_index, entry_count, checksum, entries FROM chunk
+WHERE first_index >= (SELECT max(first_index) FROM chunk WHERE first_index <= ?) AND first_index <= ?
+ORDER BY first_index
+"""
+
+_SQLITE_HEADER: Final = struct.Struct(">16s44xI4xI")  # magic; user_version at 60; application_id at 68
+
+
+def server_checksum(cluster: str, server_id: int, hard_state: HardState, runs: int, configurations: int) -> int:
+    """Checksum over the only row of `server`, and over how many term runs and Configurations there are."""
+    return zlib.crc32(repr((cluster, server_id, *hard_state, runs, configurations)).encode())
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """Open the file at `path` as it is; one that is missing is not created."""
+    # isolation_level None: transactions begin where we say so.
+    connection = sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, isolation_level=None, check_same_thread=False)
+    try:
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA fullfsync = ON")  # macOS: the plain one stops at the disk's cache
+        connection.execute("PRAGMA wal_autocheckpoint = 0")
+        connection.execute("PRAGMA secure_delete = OFF")  # Debian's default would overwrite what a truncation removes
+        connection.execute("PRAGMA cell_size_check = ON")
+        connection.execute("PRAGMA cache_size = -8192")  # KiB: a whole group and the tree above it
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def set_wal_mode(path: Path, connection: sqlite3.Connection) -> None:
+    """Switch to the write-ahead log, or make sure of it."""
+    (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+    if mode != "wal":
+        raise StorageError(f"SQLite keeps no write-ahead log for {path}: put it on a local disk")
+
+
+def check_header(path: Path) -> None:
+    """Look at the file before SQLite does, which might change a database that is not ours."""
+    start = files.read_start(path, _SQLITE_HEADER.size)
+    if len(start) < _SQLITE_HEADER.size:
+        raise damaged(path, f"it has only {len(start)} bytes")
+    magic, version, application = _SQLITE_HEADER.unpack(start)
+    if magic != b"SQLite format 3\0":
+        raise damaged(path, "it is no SQLite database")
+    if application != APPLICATION_ID:
+        raise StorageError(
+            f"{path} is a database of another program and is left as it is: check which directory this node was given"
+        )
+    if version > SCHEMA_VERSION:
+        raise StorageError(
+            f"{path} was written by a newer gf-i2p (format {version}; this one knows up to {SCHEMA_VERSION}): install "
+            "the newer version again"
+        )
+    if version < 1:
+        raise damaged(path, f"it has the format {version}, which never existed")

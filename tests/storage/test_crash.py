@@ -1,0 +1,62 @@
+"""Kill -9 at random points: what was acknowledged is there, and nothing is torn."""
+
+import random
+import subprocess
+import sys
+import time
+from itertools import islice
+from pathlib import Path
+
+from gf_i2p.storage.files import Lock
+from tests.storage.history import State, create, stored_state, writes
+
+ROOT = Path(__file__).parents[2]
+KILLS = 24
+
+
+def start(path: Path, *arguments: int) -> "subprocess.Popen[str]":
+    # -S: the child needs no installed package, and starts faster without looking for any.
+    command = [sys.executable, "-S", "-m", "tests.storage.child", str(path), *map(str, arguments)]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+
+
+def test_kill_9_loses_nothing_acknowledged(tmp_path: Path) -> None:
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    path = create(tmp_path)
+    state = State()
+    done = unacknowledged = 0
+    for _ in range(KILLS):
+        depth = rng.choice((1, 3, 30))
+        with start(path, seed, done, 1_000_000, depth) as child:
+            assert child.stdout is not None
+            lines = [child.stdout.readline() for _ in range(rng.choice((0, 1, 2, 10, 40)))]
+            # Anywhere in the next few transactions, or while the log is being opened.
+            end = time.perf_counter() + rng.random() * 0.004
+            while time.perf_counter() < end:
+                pass
+            child.kill()
+            lines += child.stdout.readlines()
+        least = max([done, *(int(line) for line in lines if line.strip().isdigit())])
+        found = stored_state(path)
+        history = islice(writes(seed), done, least + depth + 1)
+        matches = [done] if state == found and least == done else []
+        for number, write in enumerate(history, done + 1):
+            state.apply(write)
+            if number >= least and state == found:
+                matches.append(number)
+        assert matches, f"after {least} writes were acknowledged: {found} is not what any of them left"
+        state, done = found, matches[-1]
+        unacknowledged += done > least
+    print(f"{done} writes; after {unacknowledged} kills there was more than had been acknowledged")
+    assert done > KILLS
+
+
+def test_a_killed_process_leaves_no_lock(tmp_path: Path) -> None:
+    path = create(tmp_path)
+    with start(path, 1, 0, 1_000_000, 1) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "opened\n"
+        child.kill()
+    Lock(path).close()

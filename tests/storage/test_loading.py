@@ -1,0 +1,109 @@
+import os
+import random
+import sqlite3
+from contextlib import closing, suppress
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from gf_i2p.raft.effects import HardState, Write
+from gf_i2p.storage import database, schema
+from gf_i2p.storage.errors import DamagedError, StorageError
+from tests.storage.history import SMALL, app, filled, open_log, stored_state, writes
+from tests.storage.refusals import refusal
+
+
+def test_the_log_of_another_server_or_farm_is_refused(tmp_path: Path) -> None:
+    path = filled(tmp_path, SMALL)
+    assert "server 7 of the farm 'farm', but the configuration says server 8 of 'farm'" in refusal(path, server_id=8)
+    assert "configuration says server 7 of 'other'" in refusal(path, cluster="other")
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("UPDATE server SET term = 4", "checksum"),
+        ("UPDATE server SET vote = 1", "checksum"),
+        ("UPDATE server SET id = 8", "checksum"),
+        ("UPDATE server SET cluster = 'other'", "checksum"),
+        ("DELETE FROM server", "names 0 servers"),
+        ("INSERT INTO server SELECT * FROM server", "names 2 servers"),
+        ("DELETE FROM term_run", "checksum"),
+        ("DELETE FROM configuration WHERE log_index = 1", "checksum"),
+        ("UPDATE term_run SET first_index = 2 WHERE term = 1", "do not cover"),
+        ("UPDATE term_run SET term = 9 WHERE first_index = 1", "terms fall"),
+        ("UPDATE term_run SET term = 'x' WHERE first_index = 1", "terms fall"),
+        ("UPDATE term_run SET term = 2 WHERE first_index = 1", "entries 1 to 3 should have the term 1|term 2"),
+        ("UPDATE term_run SET term = 9 WHERE first_index = 4", "term 9, but the server is only in term 3"),
+        ("UPDATE term_run SET first_index = 3 WHERE first_index = 4", "should have the term"),
+        ("UPDATE term_run SET first_index = 5 WHERE first_index = 4", "should have the term"),
+        ("UPDATE configuration SET value = x'4332' WHERE log_index = 1", "should be a Configuration"),
+        ("UPDATE configuration SET log_index = 2 WHERE log_index = 1", "should be a Configuration"),
+        ("UPDATE configuration SET log_index = 7 WHERE log_index = 4", "entry 7 is missing"),
+        ("UPDATE chunk SET entries = CAST('text' AS TEXT) WHERE first_index = 6", "wrong types"),
+        ("UPDATE chunk SET checksum = checksum + 1 WHERE first_index = 6", "checksum"),
+        ("DELETE FROM chunk", "do not cover"),
+        ("DELETE FROM chunk WHERE first_index = 1", "entry 1 is missing"),
+        ("DELETE FROM chunk WHERE first_index = 4", "entry 4 is missing"),
+        ("DROP TABLE configuration", "no such table"),
+    ],
+)
+def test_a_log_that_contradicts_itself_is_refused(tmp_path: Path, statement: str, message: str) -> None:
+    path = filled(tmp_path, SMALL)
+    with closing(sqlite3.connect(path)) as raw:
+        raw.execute(statement)
+        raw.commit()
+    with pytest.raises(StorageError, match=message):
+        open_log(path)
+
+
+def test_a_gap_in_the_middle_is_found_when_it_is_read(tmp_path: Path) -> None:
+    path = filled(tmp_path, (Write(HardState(1, 1), index, (app(b"x"),)) for index in range(1, 30)))
+    with closing(sqlite3.connect(path)) as raw:
+        raw.execute("DELETE FROM chunk WHERE first_index = 15")
+        raw.commit()
+    with closing(open_log(path)) as storage:
+        assert len(storage.read(1, 14, 10_000)) == 14
+        assert len(storage.read(16, 29, 10_000)) == 14
+        for first in (1, 14, 15):
+            with pytest.raises(DamagedError, match="after the entry 14 comes 16"):
+                storage.read(first, 29, 10_000)
+
+
+def test_a_missing_page_is_damage(tmp_path: Path) -> None:
+    path = filled(tmp_path, islice(writes(1), 60))
+    size = path.stat().st_size
+    os.truncate(path, size // 2)
+    assert "is damaged" in refusal(path, DamagedError)
+
+
+def test_no_flipped_bit_ever_becomes_another_log(tmp_path: Path) -> None:
+    """Random damage to the file: an error when it is opened or read, or nothing that matters was hit."""
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    history = list(islice(writes(17), 60))
+    path = filled(tmp_path, history)
+    state = stored_state(path)
+    original = path.read_bytes()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(database, "WAL_BYTES", 64 << 10)
+        errors = 0
+        for number in range(150):
+            data = bytearray(original)
+            for _ in range(rng.choice((1, 1, 30))):
+                position = rng.randrange(100, len(data))
+                if number % 2:  # the structure of the pages, rather than the values in them
+                    position = max(100, position // schema.PAGE_BYTES * schema.PAGE_BYTES + rng.randrange(30))
+                data[position] ^= 1 << rng.randrange(8)
+            path.write_bytes(data)
+            try:
+                found = stored_state(path)
+            except StorageError:
+                errors += 1
+            else:
+                assert found == state
+            with suppress(FileNotFoundError):
+                path.with_name("log.db-wal").unlink()
+    assert errors > 50
