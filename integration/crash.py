@@ -82,6 +82,7 @@ async def kill_all(farm: LocalFarm, rng: random.Random, kills: int, entries: int
             record.progress.notify_all()
             while len(record.acknowledged) < due:
                 await record.progress.wait()
+        farm.check()
         server = rng.choice(farm.ids)
         await asyncio.to_thread(farm.kill, server)
         print(f"  {len(record.acknowledged):>6} acknowledged, server {server} killed", file=sys.stderr)

@@ -86,6 +86,12 @@ class LocalFarm:
         """Send a signal that does not end the process."""
         self._processes[server_id].send_signal(number)
 
+    def check(self) -> None:
+        """Raise `NotSeenError` with the end of its log when a server has ended by itself."""
+        for server_id, process in self._processes.items():
+            if (code := process.poll()) is not None:
+                raise NotSeenError(f"server {server_id} ended by itself ({code}):\n{tail(self.log(server_id))}")
+
     async def status(self, server_id: int) -> dict[str, Any] | None:
         """Return the status of a server, None while it does not answer."""
         try:
@@ -99,9 +105,7 @@ class LocalFarm:
         found: list[int] = []
 
         async def agreed() -> bool:
-            for server_id in self.ids:
-                if server_id in self._processes and (code := self._processes[server_id].poll()) is not None:
-                    raise NotSeenError(f"server {server_id} ended by itself ({code}):\n{tail(self.log(server_id))}")
+            self.check()
             answers = [await self.status(server_id) for server_id in self.running]
             leaders = {None if answer is None else answer["leader"] for answer in answers}
             found[:] = [leader for leader in leaders if leader is not None]

@@ -1,6 +1,7 @@
 """Child processes: started with their output in a file, stopped by their pid, never left behind."""
 
 import os
+import random
 import shutil
 import signal
 import socket
@@ -12,6 +13,11 @@ from types import TracebackType
 from typing import Self
 
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
+_FIRST_PORT = 20_000
+_PARTS = 12
+_PART_PORTS = 1_000
+_RANDOM = random.SystemRandom()
+_given: set[int] = set()
 
 
 class ProcessEndedError(Exception):
@@ -86,13 +92,25 @@ def tail(log: Path, size: int = 1000) -> str:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return loopback TCP ports that nobody listens on now."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    try:
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
+    """Return loopback TCP ports that nobody listens on now, each never returned before.
+
+    They lie below the range from which the kernel takes the ports of outgoing connections (ip(7),
+    ip_local_port_range): a server that is away for a moment finds its port free when it comes back. Programs that run
+    side by side draw from different parts of it, as a rule.
+    """
+    first = _FIRST_PORT + os.getpid() % _PARTS * _PART_PORTS
+    found: list[int] = []
+    while len(found) < count:
+        port = first + _RANDOM.randrange(_PART_PORTS)
+        if port in _given:
+            continue
+        try:
+            socket.create_server(("127.0.0.1", port)).close()
+        except OSError:
+            continue
+        _given.add(port)
+        found.append(port)
+    return found
 
 
 def cpu_seconds(pid: int) -> float:

@@ -1,6 +1,9 @@
 """Options of the test run."""
 
+from collections.abc import Iterator
+
 import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 
 # A slow example is no defect on a machine that does other things too. What fails is printed so that it can be
@@ -15,3 +18,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write what happens now into the scenario files; review the result as a diff",
     )
+
+
+@pytest.fixture(autouse=True)
+def _fresh_log_settings() -> Iterator[None]:
+    """Undo what a command has set: its standard error is gone with its test."""
+    yield
+    structlog.reset_defaults()

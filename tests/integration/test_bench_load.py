@@ -13,7 +13,7 @@ import pytest
 
 from integration.bench import etcd_messages, h2load, load
 from integration.bench.system import BenchError, Client, Node
-from integration.processes import Processes, cpu_seconds
+from integration.processes import ProcessEndedError, Processes, cpu_seconds
 
 
 class Fake:
@@ -111,7 +111,7 @@ def test_a_child_that_stops_by_itself_is_reported_with_its_log(tmp_path: Path) -
     with Processes() as processes:
         pid = processes.start("brief", [sys.executable, "-c", "raise SystemExit('no disk')"], tmp_path / "log")
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-        with pytest.raises(BenchError, match=r"brief stopped by itself \(status 1\)(?s:.*)no disk"):
+        with pytest.raises(ProcessEndedError, match=r"brief stopped by itself \(status 1\)(?s:.*)no disk"):
             processes.check()
 
 

@@ -83,3 +83,32 @@ def handshake(credentials: Credentials, now: float, *, proxied: bool = False) ->
         entropy=Entropy("client"),
         proxied=proxied,
     )
+
+
+NOT_FOUND = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+REQUEST_1 = (
+    f"GET {PATH} HTTP/1.1\r\nHost: 127.0.0.1:9001\r\nCache-Control: no-cache\r\nConnection: close\r\n\r\n".encode()
+)
+
+
+def credentials(user: str = USER, password: str = PASSWORD) -> Credentials:
+    return Credentials(user, password)
+
+
+def known(node: Node, user: str = USER, password: str = PASSWORD) -> Credentials:
+    """Credentials that have been challenged by `node`."""
+    mine = credentials(user, password)
+    client = handshake(mine, 0.0)
+    assert client.receive(node.answer(client.request(), 0.0).data, 0.0) == Retry()
+    return mine
+
+
+def request_2(node: Node, user: str = USER, password: str = PASSWORD) -> bytes:
+    return handshake(known(node, user, password), 0.0).request()
+
+
+def i2pd_answer(answer: bytes) -> bytes:
+    """And on the answer's way: a CR too many after Upgrade, Proxy-Connection: close."""
+    if b"Connection: Upgrade" in answer:
+        answer = answer.replace(b"Connection: Upgrade\r\n", b"Connection: Upgrade\r\r\n")
+    return answer.replace(b"\r\n\r\n", b"\r\nProxy-Connection: close\r\n\r\n", 1)

@@ -1,10 +1,7 @@
 import re
-import time
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from gf_i2p.wire.digest import Authenticator, Credentials, Secret
 from gf_i2p.wire.errors import LocalProtocolError, RemoteProtocolError
@@ -18,28 +15,22 @@ from gf_i2p.wire.upgrade import (
     Session,
     Upgraded,
 )
-from tests.wire.handshakes import HOUR, PASSWORD, PATH, USER, Entropy, Node, authenticator, handshake
-
-NOT_FOUND = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-REQUEST_1 = (
-    f"GET {PATH} HTTP/1.1\r\nHost: 127.0.0.1:9001\r\nCache-Control: no-cache\r\nConnection: close\r\n\r\n".encode()
+from tests.wire.handshakes import (
+    HOUR,
+    NOT_FOUND,
+    PASSWORD,
+    PATH,
+    REQUEST_1,
+    USER,
+    Entropy,
+    Node,
+    authenticator,
+    credentials,
+    handshake,
+    i2pd_answer,
+    known,
+    request_2,
 )
-
-
-def credentials(user: str = USER, password: str = PASSWORD) -> Credentials:
-    return Credentials(user, password)
-
-
-def known(node: Node, user: str = USER, password: str = PASSWORD) -> Credentials:
-    """Credentials that have been challenged by `node`."""
-    mine = credentials(user, password)
-    client = handshake(mine, 0.0)
-    assert client.receive(node.answer(client.request(), 0.0).data, 0.0) == Retry()
-    return mine
-
-
-def request_2(node: Node, user: str = USER, password: str = PASSWORD) -> bytes:
-    return handshake(known(node, user, password), 0.0).request()
 
 
 def status(answer: Answer) -> int:
@@ -365,13 +356,6 @@ def i2pd_client(request: bytes) -> bytes:
     return text.replace(b"\r\n\r\n", b"\r\nUser-Agent: MYOB/6.66 (AN/ON)\r\n\r\n")
 
 
-def i2pd_answer(answer: bytes) -> bytes:
-    """And on the answer's way: a CR too many after Upgrade, Proxy-Connection: close."""
-    if b"Connection: Upgrade" in answer:
-        answer = answer.replace(b"Connection: Upgrade\r\n", b"Connection: Upgrade\r\r\n")
-    return answer.replace(b"\r\n\r\n", b"\r\nProxy-Connection: close\r\n\r\n", 1)
-
-
 def java_client(request: bytes) -> bytes:
     text = request.replace(b"GET http://abcd.b32.i2p:9001/", b"GET /")
     text = re.sub(rb"Host: [^\r]*", b"Host: abcd.b32.i2p", text)
@@ -584,105 +568,3 @@ def test_a_host_that_would_break_the_head_is_refused(host: str) -> None:
 def test_a_cluster_that_would_break_the_path_is_refused() -> None:
     with pytest.raises(ValueError, match="cannot be a cluster name"):
         ClientHandshake(host="x", cluster="a/b", credentials=credentials(), now=0.0, entropy=Entropy())
-
-
-# --- Whole, byte by byte, at every split point; and anything at all -------------------------------------------
-
-
-def serve(*pieces: bytes, at: float = 0.0) -> Answer | str | None:
-    """The server's outcome, the same for the same bytes; `rest` with all later pieces."""
-    server = ServerHandshake({"farm": authenticator()}, entropy=Entropy("server"))
-    try:
-        for number, piece in enumerate(pieces):
-            answer = server.receive(piece, at)
-            if answer is not None:
-                rest = answer.rest + b"".join(pieces[number + 1 :])
-                return Answer(answer.data, answer.session, rest if answer.session else b"")
-    except RemoteProtocolError:
-        return "closed"
-    return None
-
-
-def ask(*pieces: bytes) -> Upgraded | Retry | str | None:
-    client = handshake(known(Node()), 0.0)
-    client.request()
-    try:
-        for number, piece in enumerate(pieces):
-            outcome = client.receive(piece, 0.0)
-            if isinstance(outcome, Upgraded):
-                return Upgraded(outcome.rest + b"".join(pieces[number + 1 :]))
-            if outcome is not None:
-                return outcome
-    except HandshakeRefused:
-        return "refused"
-    return None
-
-
-def cuts(data: bytes) -> list[list[bytes]]:
-    byte_by_byte = [data[i : i + 1] for i in range(len(data))]
-    return [byte_by_byte, *([data[:cut], data[cut:]] for cut in range(1, len(data)))]
-
-
-REQUEST_2 = request_2(Node())
-ANSWER_101 = b"HTTP/1.1 101 X\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
-ANSWER_401 = Node().answer(REQUEST_1, 0.0).data
-
-
-@pytest.mark.parametrize(
-    "data", [REQUEST_2 + b"raft", i2pd_answer(REQUEST_2), REQUEST_1, b"GET / HTTP/1.1\r\r\n\n", b"x\n\n"]
-)
-def test_the_server_does_not_care_how_a_request_is_cut(data: bytes) -> None:
-    whole = serve(data)
-    assert whole is not None
-    assert all(serve(*pieces) == whole for pieces in cuts(data))
-
-
-@pytest.mark.parametrize("data", [ANSWER_101 + b"raft\n\r\n", i2pd_answer(ANSWER_101), ANSWER_401, NOT_FOUND, b"x\n\n"])
-def test_the_client_does_not_care_how_an_answer_is_cut(data: bytes) -> None:
-    whole = ask(data)
-    assert whole is not None
-    assert all(ask(*pieces) == whole for pieces in cuts(data))
-
-
-def mutated(original: bytes) -> st.SearchStrategy[bytes]:
-    """The original with up to four slices replaced by others."""
-
-    def change(edits: list[tuple[int, int, bytes]]) -> bytes:
-        data = original
-        for place, length, new in edits:
-            at = place % (len(data) + 1)
-            data = data[:at] + new + data[at + length :]
-        return data
-
-    bits = [b"\r", b"\n", b"\r\n", b" ", b":", b",", b'"', b"\\", b"\xff", b"\x00", b"Host: x\r\n", b"Authorization: "]
-    new = st.one_of(st.binary(max_size=4), st.sampled_from(bits))
-    return st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 8), new), max_size=4).map(change)
-
-
-@given(st.one_of(st.binary(max_size=60), mutated(REQUEST_1), mutated(REQUEST_2)), st.integers(0, 2000))
-def test_any_bytes_give_an_answer_or_the_documented_error_to_the_server(data: bytes, cut: int) -> None:
-    whole = serve(data)
-    assert serve(data[:cut], data[cut:]) == whole
-    assert serve(*(data[i : i + 1] for i in range(len(data)))) == whole
-    if isinstance(whole, Answer):
-        assert (whole.session is not None) == whole.data.startswith(b"HTTP/1.1 101 ")
-        assert whole.session in (None, Session("farm", USER))
-
-
-@given(st.one_of(st.binary(max_size=60), mutated(ANSWER_101), mutated(ANSWER_401)), st.integers(0, 2000))
-def test_any_bytes_give_an_outcome_or_the_documented_error_to_the_client(data: bytes, cut: int) -> None:
-    whole = ask(data)
-    assert ask(data[:cut], data[cut:]) == whole
-    assert ask(*(data[i : i + 1] for i in range(len(data)))) == whole
-
-
-@pytest.mark.parametrize("unit", [b" ", b"\t", b"\r", b"\n ", b",", b'"', b"\\", b"a", b"=", b'a="', b"\x0b", b":"])
-@pytest.mark.parametrize("name", [b"Authorization: Digest ", b"X: ", b"X:", b"", b"Connection: ", b"Content-Length: "])
-def test_the_nastiest_request_costs_little_time(name: bytes, unit: bytes) -> None:
-    room = MAX_HTTP_HEAD_BYTES - len(REQUEST_1) - len(name) - 4
-    data = REQUEST_1[:-2] + name + (unit * room)[:room] + b"\x01\r\n\r\n"
-    clean = data.replace(b"\x01", b"x")
-    started = time.process_time()
-    for attempt in (data, clean):
-        serve(attempt)
-    assert time.process_time() - started < 0.5  # milliseconds
