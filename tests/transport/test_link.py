@@ -241,11 +241,11 @@ async def test_one_clock_watches_the_oldest_request(node: Identity) -> None:
         dues = [due for _, _, due in connection._in_flight]
         await until(lambda: len(farm.asked) == 2)
         assert connection._overdue is not None
-        assert connection._overdue.when() == dues[0]
+        assert connection._overdue.when() == pytest.approx(dues[0], abs=0.01)
         farm.asked[0][2](response(farm.asked[0][1]))
         assert await soon(answers[0]) is not None
         connection._check_overdue()  # the first one's time is over, but it has been answered
-        assert connection._overdue.when() == dues[1]
+        assert connection._overdue.when() == pytest.approx(dues[1], abs=0.01)
         farm.asked[1][2](response(farm.asked[1][1]))
         assert await soon(answers[1]) is not None
         connection._check_overdue()
@@ -267,7 +267,7 @@ async def test_a_peer_that_does_not_read_is_given_up(node: Identity) -> None:
         while link.connected:
             answers.append(ask(link, large(50_000)))
             await asyncio.sleep(0)
-            assert len(answers) < 10_000
+            assert len(answers) < 1000  # the kernel takes some MiB too
         assert await soon(asyncio.gather(*answers)) == [None] * len(answers)
         assert await until_down(link) == "the peer takes no more bytes; its requests are given up"
 

@@ -187,16 +187,25 @@ async def test_an_illegal_message_ends_the_connection_after_what_came_before_it(
         await hang_up(writer)
 
 
+@pytest.mark.parametrize("first", [0, 1])
 async def test_a_defect_of_ours_ends_the_connection_and_is_reported(
-    node: Identity, unhandled: list[dict[str, Any]]
+    node: Identity, unhandled: list[dict[str, Any]], first: int
 ) -> None:
-    def fail(*_: object) -> None:
-        raise ZeroDivisionError
+    replies: list[Reply] = []
 
-    async with serving(node, fail) as farm:
+    def fail(_: Session, received: Request, reply: Reply) -> None:
+        replies.append(reply)
+        if received.last_log_index:
+            raise ZeroDivisionError
+
+    async with serving(node, fail, max_in_flight=1) as farm:
         reader, writer = await foreign_session(farm)
-        writer.write(encode_request(request()))
-        assert await ends(reader) == b""
+        for index in range(first, 2):
+            writer.write(encode_request(request(index=index)))
+        await until(lambda: replies)
+        if not first:
+            replies[0](response(request()))  # it is the turn of the other one now, but not for who answers here
+        assert (await ends(reader))[RESPONSE_BYTES:] == b""
         await hang_up(writer)
     assert [type(context["exception"]) for context in unhandled] == [ZeroDivisionError]
     unhandled.clear()
@@ -257,6 +266,9 @@ async def test_a_peer_that_does_not_take_its_answers_is_not_read(
             await asyncio.sleep(0)
             assert sent < 1_000_000
         before = handled[1]
+        (connection,) = farm.server._connections
+        assert connection._transport is not None
+        assert not connection._transport.is_reading()
         writer.write(encode_request(request(index=1)) * 100)
         # The others are served meanwhile; it stays where it was.
         other_reader, other = await foreign_session(farm)
@@ -270,6 +282,26 @@ async def test_a_peer_that_does_not_take_its_answers_is_not_read(
         assert await read_responses(reader, 1000) == [1] * 1000
         await hang_up(writer)
         await hang_up(other)
+
+
+async def test_requests_that_were_read_wait_while_the_answers_are_not_taken(node: Identity) -> None:
+    handled: list[int] = []
+
+    def handle(_: Session, received: Request, reply: Reply) -> None:
+        handled.append(received.last_log_index)
+        if received.last_log_index == 2:
+            connection.pause_writing()  # as the transport does when the answers back up
+        reply(response(received))
+
+    async with serving(node, handle, max_in_flight=1) as farm:
+        reader, writer = await foreign_session(farm)
+        (connection,) = farm.server._connections
+        writer.write(b"".join(encode_request(request(index=index)) for index in range(10)))
+        assert await read_responses(reader, 3) == [0, 1, 2]
+        assert handled == [0, 1, 2]
+        connection.resume_writing()
+        assert await read_responses(reader, 7) == list(range(3, 10))
+        await hang_up(writer)
 
 
 async def test_a_user_has_a_limited_number_of_connections(node: Identity) -> None:
@@ -469,16 +501,19 @@ async def test_a_reload_changes_who_may_come_in(node: Identity) -> None:
 
 
 async def test_closing_lets_requests_be_answered_that_are_being_handled(node: Identity) -> None:
-    async with serving(node) as farm:
+    async with serving(node, gate=Gate(handshake_seconds=1000.0)) as farm:
         reader, writer = await foreign_session(farm)
         idle_reader, idle = await foreign_session(farm)
         stranger_reader, stranger = await foreign_client(farm)
+        silent_reader, silent = await asyncio.open_connection(farm.endpoint.host, farm.endpoint.port)
+        await until(lambda: farm.server.counters.unauthenticated == 2)
         writer.write(encode_request(request(index=1)) + encode_request(request(index=2)))
         await until(lambda: len(farm.asked) == 2)
         closing = asyncio.ensure_future(farm.server.close(grace=PATIENCE))
         # Who has nothing in flight goes at once, strangers too, and nobody comes in.
         assert await ends(idle_reader) == b""
         assert await ends(stranger_reader) == b""
+        assert await ends(silent_reader) == b""
         with pytest.raises(ConnectionRefusedError):
             await asyncio.open_connection(farm.endpoint.host, farm.endpoint.port)
         writer.write(encode_request(request(index=3)))
@@ -488,7 +523,7 @@ async def test_closing_lets_requests_be_answered_that_are_being_handled(node: Id
             reply(response(received))
         assert await read_responses(reader, 2) == [1, 2]
         assert await ends(reader) == b""
-        for each in (writer, idle, stranger):
+        for each in (writer, idle, stranger, silent):
             await hang_up(each)
         await soon(closing)
         assert len(farm.asked) == 2
