@@ -16,7 +16,6 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Final
 
-from gf_i2p.raft.effects import HardState
 from gf_i2p.storage import files
 from gf_i2p.storage.chunks import Chunk, Packed, Run, pack, pack_chunk, term_at
 from gf_i2p.storage.errors import StorageError, damaged, explaining
@@ -27,9 +26,9 @@ from gf_i2p.storage.schema import (
     CHUNKS_FROM,
     PAGE_BYTES,
     SCHEMA,
+    ServerRow,
     check_header,
     connect,
-    server_checksum,
     set_wal_mode,
 )
 from gf_i2p.wire.entries import ENTRY_HEADER_BYTES, Entry
@@ -62,12 +61,11 @@ class Storage:
         reading: sqlite3.Connection,
         owner: tuple[str, int],
         loaded: Loaded,
-        resources: ExitStack,
     ) -> None:
-        """Use `Storage.open`. `owner`: cluster and server. `resources` closes the connections and the lock."""
+        """Use `Storage.open`. `owner`: cluster and server id."""
         self.path = path
         self._owner = owner
-        self._resources = resources
+        self._resources = ExitStack()
         self._writing = writing
         self._reading = reading
         self.loaded = loaded
@@ -77,6 +75,8 @@ class Storage:
         self._runs: list[Run] = [Run(*run) for run in loaded.terms]
         self._configurations = [index for index, _ in loaded.configurations]
         self._wal_bytes = 0
+        self._sound = True
+        """Whether the last change of the file succeeded; after one that failed, nothing is written any more."""
 
     # Life ----------------------------------------------------------------------------------------------------------
 
@@ -102,8 +102,8 @@ class Storage:
             files.create_private(unfinished)
             with closing(connect(unfinished)) as connection:
                 connection.executescript(SCHEMA)
-                checksum = server_checksum(cluster, server_id, HardState(0, NOBODY), 0, 0)
-                connection.execute("INSERT INTO server VALUES (?, ?, 0, ?, ?)", (cluster, server_id, NOBODY, checksum))
+                row = ServerRow(cluster, server_id, 0, NOBODY, 0)
+                connection.execute("INSERT INTO server VALUES (?, ?, ?, ?, ?, ?)", (*row, row.checksum(0, 0)))
                 set_wal_mode(unfinished, connection)
             files.sync_file(unfinished)
             unfinished.rename(path)  # the lock keeps others from creating `path` meanwhile
@@ -133,18 +133,20 @@ class Storage:
                 reading = stack.enter_context(closing(connect(path)))
                 set_wal_mode(path, writing)
                 loaded = load(path, reading, cluster, server_id)
-                # A killed process may have written to the WAL what it had no time to sync. We are about to build on it,
-                # so it must be on the disk first; a checkpoint syncs the WAL before it moves anything.
-                (busy, *_) = writing.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-                if busy:
-                    raise sqlite3.OperationalError("another program moves the write-ahead log")
                 files.sync_directory(path.parent)
-                return cls(path, writing, reading, (cluster, server_id), loaded, stack.pop_all())
+                storage = cls(path, writing, reading, (cluster, server_id), loaded)
+                # A killed process may have written to the WAL what it had no time to sync. We are about to build on it,
+                # so it must be on the disk first: this syncs it, and then moves it.
+                storage.checkpoint()
+                storage._resources = stack.pop_all()
+                return storage
 
     def close(self) -> None:
         """Close the file. The writer must have stopped before."""
-        with explaining(self.path):
-            self._resources.close()
+        with explaining(self.path), self._resources:
+            if self._sound:
+                self._sound = False
+                self._store_server()  # SQLite moves the WAL when it closes
 
     # The reading half ----------------------------------------------------------------------------------------------
 
@@ -184,6 +186,7 @@ class Storage:
 
     def store(self, group: Group) -> None:
         """Make a group durable, all of it or nothing. Raises `StorageError`; do not write on after that."""
+        self._sound = False
         first = group.first_index
         packed = pack(first, group.entries, term_at(self._runs, first - 1))
         with explaining(self.path):
@@ -191,8 +194,8 @@ class Storage:
                 self._store_all(group, packed)
             else:
                 self._insert(packed.chunks)
-        self._hard_state = group.hard_state
-        self._last_index = group.last_index
+                self._last_index = group.last_index
+        self._sound = True
         # Whole pages, a page around them, and the pages of tables and tree.
         self._wal_bytes += sum([len(chunk.data) for chunk in packed.chunks]) + 2 * PAGE_BYTES
 
@@ -205,8 +208,11 @@ class Storage:
 
         What a reader still needs stays; the next checkpoint takes it along.
         """
+        self._sound = False
         with explaining(self.path):
+            self._store_server()
             self._writing.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        self._sound = True
         self._wal_bytes = 0
 
     def _store_all(self, group: Group, packed: Packed) -> None:
@@ -222,9 +228,17 @@ class Storage:
         self._runs = [run for run in self._runs if run.first < first] + packed.runs
         self._configurations = [index for index in self._configurations if index < first]
         self._configurations += [index for index, _ in packed.configurations]
-        checksum = server_checksum(*self._owner, group.hard_state, len(self._runs), len(self._configurations))
-        execute("UPDATE server SET term = ?, vote = ?, checksum = ?", (*group.hard_state, checksum))
+        self._hard_state = group.hard_state
+        self._last_index = group.last_index
+        self._store_server()
         execute("COMMIT")
+
+    def _store_server(self) -> None:
+        row = ServerRow(*self._owner, *self._hard_state, self._last_index)
+        self._writing.execute(
+            "UPDATE server SET term = ?, vote = ?, last_index = ?, checksum = ?",
+            (*row[2:], row.checksum(len(self._runs), len(self._configurations))),
+        )
 
     def _insert(self, chunks: list[Chunk]) -> None:
         if chunks:

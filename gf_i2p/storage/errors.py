@@ -68,6 +68,8 @@ def explaining(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise explained(path, error) from error
+    except UnicodeDecodeError as error:  # sqlite3 quotes names and text of a damaged file
+        raise damaged(path, "it has text that is none") from error
     except OSError as error:
         raise StorageError(
             f"{error.filename or path}: {error.strerror}. The directory must exist, have free space, and belong to the "

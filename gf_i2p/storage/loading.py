@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from gf_i2p.raft.effects import HardState
 from gf_i2p.storage.chunks import Chunk, Run, unpack_chunk
 from gf_i2p.storage.errors import StorageError, damaged
-from gf_i2p.storage.schema import CHUNK_AT, server_checksum
+from gf_i2p.storage.schema import CHUNK_AT, TABLES, ServerRow
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.limits import MAX_INTEGER
 
@@ -47,38 +47,42 @@ def load(path: Path, connection: sqlite3.Connection, cluster: str, server_id: in
     `DamagedError` when its parts contradict each other.
     """
     execute = connection.execute
-    rows = execute("SELECT cluster, id, term, vote, checksum FROM server").fetchall()
+    if [sql for (sql,) in execute("SELECT sql FROM sqlite_master ORDER BY rowid")] != list(TABLES):
+        raise damaged(path, "it does not have the tables of a log")
+    rows = execute("SELECT cluster, id, term, vote, last_index, checksum FROM server").fetchall()
     if len(rows) != 1:
         raise damaged(path, f"it names {len(rows)} servers instead of one")
-    own_cluster, own_id, term, vote, checksum = rows[0]
-    hard_state = HardState(term, vote)
+    *values, checksum = rows[0]
+    row = ServerRow(*values)
     runs = tuple(Run(*row) for row in execute("SELECT first_index, term FROM term_run ORDER BY first_index"))
     configurations = tuple(execute("SELECT log_index, value FROM configuration ORDER BY log_index").fetchall())
-    if server_checksum(own_cluster, own_id, hard_state, len(runs), len(configurations)) != checksum:
+    if row.checksum(len(runs), len(configurations)) != checksum:
         raise damaged(path, "its server, term and vote do not match their checksum")
-    if (own_cluster, own_id) != (cluster, server_id):
+    if row[:2] != (cluster, server_id):
         raise StorageError(
-            f"{path} is the log of server {own_id} of the farm {own_cluster!r}, but the configuration says server "
-            f"{server_id} of {cluster!r}: correct the configuration, or give this server a directory of its own"
+            f"{path} is the log of server {row.server_id} of the farm {row.cluster!r}, but the configuration says "
+            f"server {server_id} of {cluster!r}: correct the configuration, or give this server a directory of its own"
         )
     last_index = _last_index(path, connection)
+    if last_index < row.last_index:
+        raise damaged(path, f"the entries {last_index + 1} to {row.last_index} are missing")
     if bool(runs) != bool(last_index) or (runs and runs[0].first != 1):
         raise damaged(path, "its terms do not cover the log")
     if any(type(run.term) is not int for run in runs) or any(one.term >= other.term for one, other in pairwise(runs)):
         raise damaged(path, "its terms fall")
-    if runs and runs[-1].term > hard_state.term:
-        raise damaged(path, f"it has entries of term {runs[-1].term}, but the server is only in term {hard_state.term}")
+    if runs and runs[-1].term > row.term:
+        raise damaged(path, f"it has entries of term {runs[-1].term}, but the server is only in term {row.term}")
 
-    ends = [run.first - 1 for run in runs[1:]] + [last_index]
+    ends = [run.first - 1 for run in runs[1:]] + [last_index] * bool(runs)
     proof = {run.first for run in runs} | {index for index, _ in configurations} | set(ends)
-    entries = _entries_at(path, connection, sorted(proof - {0}))
-    for run, end in zip(runs, ends, strict=False):
+    entries = _entries_at(path, connection, sorted(proof))
+    for run, end in zip(runs, ends, strict=True):
         if entries[run.first].term != run.term or entries[end].term != run.term:
             raise damaged(path, f"the entries {run.first} to {end} should have the term {run.term} and do not")
     for index, value in configurations:
         if entries[index][1:] != (ValueType.CONFIGURATION, value):
             raise damaged(path, f"the entry {index} should be a Configuration and is another one or none")
-    return Loaded(hard_state, 1, last_index, runs, configurations)
+    return Loaded(HardState(row.term, row.vote), 1, last_index, runs, configurations)
 
 
 def _last_index(path: Path, connection: sqlite3.Connection) -> int:

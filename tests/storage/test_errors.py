@@ -42,6 +42,8 @@ def test_explaining_keeps_the_cause_and_names_the_file() -> None:
     with pytest.raises(StorageError, match="full") as caught, explaining(Path("log.db")):
         raise error(sqlite3.SQLITE_FULL)
     assert isinstance(caught.value.__cause__, sqlite3.Error)
+    with pytest.raises(DamagedError, match="text"), explaining(Path("log.db")):
+        b"\xcc".decode()
     with pytest.raises(StorageError, match="/somewhere/else: No space left on device"), explaining(Path("log.db")):
         raise OSError(28, "No space left on device", "/somewhere/else")
     with pytest.raises(StorageError, match=r"log\.db: No space"), explaining(Path("log.db")):

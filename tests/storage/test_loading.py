@@ -1,5 +1,6 @@
 import os
 import random
+import shutil
 import sqlite3
 from contextlib import closing, suppress
 from itertools import islice
@@ -10,7 +11,7 @@ import pytest
 from gf_i2p.raft.effects import HardState, Write
 from gf_i2p.storage import database, schema
 from gf_i2p.storage.errors import DamagedError, StorageError
-from tests.storage.history import SMALL, app, filled, open_log, stored_state, writes
+from tests.storage.history import SMALL, app, create, filled, open_log, store, stored_state, writes
 from tests.storage.refusals import refusal
 
 
@@ -43,10 +44,14 @@ def test_the_log_of_another_server_or_farm_is_refused(tmp_path: Path) -> None:
         ("UPDATE configuration SET log_index = 7 WHERE log_index = 4", "entry 7 is missing"),
         ("UPDATE chunk SET entries = CAST('text' AS TEXT) WHERE first_index = 6", "wrong types"),
         ("UPDATE chunk SET checksum = checksum + 1 WHERE first_index = 6", "checksum"),
-        ("DELETE FROM chunk", "do not cover"),
+        ("UPDATE server SET last_index = 5", "checksum"),
+        ("DELETE FROM chunk", "entries 1 to 6 are missing"),
+        ("DELETE FROM chunk WHERE first_index = 6", "entries 6 to 6 are missing"),
         ("DELETE FROM chunk WHERE first_index = 1", "entry 1 is missing"),
         ("DELETE FROM chunk WHERE first_index = 4", "entry 4 is missing"),
-        ("DROP TABLE configuration", "no such table"),
+        ("DROP TABLE configuration", "tables"),
+        ("CREATE TABLE other (one)", "tables"),
+        ("ALTER TABLE chunk RENAME entry_count TO many", "tables"),
     ],
 )
 def test_a_log_that_contradicts_itself_is_refused(tmp_path: Path, statement: str, message: str) -> None:
@@ -56,6 +61,25 @@ def test_a_log_that_contradicts_itself_is_refused(tmp_path: Path, statement: str
         raw.commit()
     with pytest.raises(StorageError, match=message):
         open_log(path)
+
+
+def test_a_lost_end_is_noticed_also_after_a_kill(tmp_path: Path) -> None:
+    """What has been moved out of the WAL has lost its checksums; that there was something must not be forgotten."""
+    path = create(tmp_path)
+    killed = path.with_name("killed.db")
+    whole = path.with_name("whole.db")
+    with closing(open_log(path)) as storage:
+        for write in SMALL:
+            store(storage, write)
+        storage.checkpoint()
+        shutil.copy(path, killed)
+    shutil.copy(killed, whole)
+    assert len(stored_state(whole).entries) == 6
+    with closing(sqlite3.connect(killed)) as raw:
+        raw.execute("DELETE FROM chunk WHERE first_index = 6")
+        raw.commit()
+    with pytest.raises(DamagedError, match="entries 6 to 6 are missing"):
+        open_log(killed)
 
 
 def test_a_gap_in_the_middle_is_found_when_it_is_read(tmp_path: Path) -> None:
