@@ -1,6 +1,7 @@
 """One peer's outgoing connection: made, kept, made again; requests out, responses in, first in, first out."""
 
 import asyncio
+import contextlib
 import os
 from collections import deque
 from collections.abc import Callable
@@ -83,6 +84,7 @@ class Link:
         self._connection: _Connection | None = None
         self._task: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._nudged = asyncio.Event()
         self._logged: str | None = None
         self._log = structlog.get_logger(__name__).bind(peer=str(endpoint), cluster=cluster)
 
@@ -103,6 +105,10 @@ class Link:
             task.cancel()
             await asyncio.wait([task])
 
+    def nudge(self) -> None:
+        """Dial now instead of after the present delay: the peer has shown that it is there."""
+        self._nudged.set()
+
     def send(self, request: Request, done: Done) -> None:
         """Send a request; `done` is called exactly once, never from within this call.
 
@@ -122,7 +128,7 @@ class Link:
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            connection: _Connection | None = None
+            self._nudged.clear()
             try:
                 connection = await self._connect()
                 began = loop.time()
@@ -138,7 +144,9 @@ class Link:
                 if self._connection is not None:
                     self._connection.give_up("the link was stopped")
             self._down(reason)
-            await asyncio.sleep(self._backoff.next())
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._backoff.next()):
+                    await self._nudged.wait()
 
     async def _connect(self) -> "_Connection":
         """Dial until the handshake is through; a challenge is answered by a second attempt at once."""

@@ -87,6 +87,7 @@ class Server:
         authenticators: Mapping[str, Authenticator],
         on_request: OnRequest,
         *,
+        on_session: Callable[[Session], None] | None = None,
         gate: Gate | None = None,
         max_in_flight: int = MAX_REQUESTS_IN_FLIGHT,
         max_per_user: int = MAX_CONNECTIONS_PER_USER,
@@ -99,6 +100,7 @@ class Server:
             authenticators: by cluster; a cluster that is not among them does not exist for anybody.
             on_request: called for every request of an authenticated connection, straight from the event loop: it
                 must not block. It calls the reply now or later.
+            on_session: called when a connection has authenticated.
             gate: deadline and caps for connections that have not authenticated.
             max_in_flight: unanswered requests of one connection.
             max_per_user: connections of one user of one cluster.
@@ -106,6 +108,7 @@ class Server:
         """
         self.authenticators: Mapping[str, Authenticator] = dict(authenticators)
         self.on_request = on_request
+        self.on_session = on_session
         self.max_in_flight = max_in_flight
         self.entropy = entropy
         self._transport = transport
@@ -294,6 +297,8 @@ class _Connection(asyncio.Protocol):
         self.session = session
         admission.authenticated()
         transport.write(answer.data)
+        if self._server.on_session is not None:
+            self._server.on_session(session)
         if answer.rest:
             self._take(answer.rest)
 

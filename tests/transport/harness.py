@@ -19,11 +19,12 @@ from gf_i2p.transport.tcp import TcpListener
 from gf_i2p.transport.tls import TlsSettings, TlsTransport
 from gf_i2p.wire.digest import Authenticator, Credentials, Secret
 from gf_i2p.wire.endpoint import Endpoint
-from gf_i2p.wire.messages import RESPONSE_TYPE, MessageType, Request, Response
+from gf_i2p.wire.messages import RESPONSE_BYTES, RESPONSE_TYPE, MessageType, Request, Response, decode_response
 from gf_i2p.wire.upgrade import ClientHandshake, ServerHandshake, Upgraded
 
 T = TypeVar("T")
 
+GET = b"GET /GarlicFarm/farm/1/websocket HTTP/1.1\r\nHost: farm.example:1\r\n"
 CLUSTER = "farm"
 USER = "server-1"
 PASSWORD = "correct horse"
@@ -190,6 +191,24 @@ async def foreign_session(farm: Farm, *, user: str = USER) -> tuple[asyncio.Stre
             raise
         await hang_up(writer)
     raise AssertionError("challenged again and again")
+
+
+async def exchange(farm: Farm, data: bytes) -> bytes:
+    """Send over TLS that is not ours, and return all that comes back until the end."""
+    reader, writer = await foreign_client(farm)
+    writer.write(data)
+    answer = await ends(reader)
+    await hang_up(writer)
+    return answer
+
+
+async def read_responses(reader: asyncio.StreamReader, count: int) -> list[int]:
+    """Return the next indexes of the next responses."""
+    data = await soon(reader.readexactly(count * RESPONSE_BYTES))
+    return [
+        decode_response(data[start : start + RESPONSE_BYTES]).next_index
+        for start in range(0, len(data), RESPONSE_BYTES)
+    ]
 
 
 async def hang_up(writer: asyncio.StreamWriter) -> None:

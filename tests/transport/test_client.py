@@ -100,7 +100,8 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_module, "Backoff", Pauses)
 
 
-async def test_values_go_to_the_leader(node: Identity) -> None:
+async def test_values_go_to_the_leader(node: Identity, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "_PATIENCE_SECONDS", 1000.0)
     async with pretended(node, 1, 2, 3) as farm:
         farm.elect(1)
         assert await soon(farm.client.post([b"a"])) == 1

@@ -19,7 +19,6 @@ from gf_i2p.wire.messages import (
     MessageType,
     Request,
     Response,
-    encode_request,
     encode_response,
 )
 from tests.transport.harness import (
@@ -28,7 +27,6 @@ from tests.transport.harness import (
     USER,
     Identity,
     ask,
-    authenticator,
     connected,
     echo,
     foreign_farm,
@@ -38,7 +36,6 @@ from tests.transport.harness import (
     soon,
     until,
 )
-from tests.transport.test_server import GET, exchange
 
 pytestmark = pytest.mark.usefixtures("unhandled")
 
@@ -362,6 +359,19 @@ async def until_down_for(link: link_module.Link, reason: str) -> str:
     return link.last_error or ""
 
 
+async def test_a_nudge_cuts_the_delay_short(node: Identity) -> None:
+    async with serving(node, echo) as farm:
+        link = farm.link(backoff=Backoff(floor=1000.0, ceiling=1000.0))
+        link.nudge()  # of no consequence
+        link.start()
+        await until(lambda: link.connected)
+        farm.server.disconnect(CLUSTER, {USER})
+        await until(lambda: link.last_error is not None)
+        link.nudge()
+        await until(lambda: link.connected)
+        await link.stop()
+
+
 async def test_a_connection_that_lasted_resets_the_delays(node: Identity, monkeypatch: pytest.MonkeyPatch) -> None:
     delays = Delays()
     async with serving(node) as farm, connected(farm, backoff=delays) as link:
@@ -471,22 +481,3 @@ async def test_it_stops_at_any_time(node: Identity, stage: str) -> None:
         await soon(link.stop())
         await soon(link.stop())
         await until(lambda: not farm.server.counters.current and not farm.server.counters.unauthenticated)
-
-
-async def test_a_stranger_does_not_disturb_the_farm(node: Identity) -> None:
-    # The whole list of the issue, while one link works on.
-    users = {CLUSTER: authenticator()}
-    async with serving(node, echo, authenticators=users) as farm, connected(farm) as link:
-        connection = link._connection
-        for data in (
-            GET.replace(b"farm/1", b"other/1") + b"\r\n",
-            GET.replace(b"/1/", b"/2/") + b"\r\n",
-            GET.replace(b"HTTP/1.1", b"HTTP/1.0") + b"\r\n",
-            GET + b"Authorization: Digest wrong\r\n\r\n",
-            b"\x00garbage",
-            encode_request(request()),
-        ):
-            assert b"101" not in await exchange(farm, data)
-            assert await soon(ask(link, request(index=1))) == response(request(index=1))
-        assert link._connection is connection
-        assert farm.server.counters.authenticated == 1
