@@ -16,7 +16,7 @@ $(BIN)/python:
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	    echo "Installing Debian's python3-venv, without which Python makes no virtual environment."; \
-	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq python3-venv >/dev/null; \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq python3-venv >/dev/null 2>&1; \
 	  else \
 	    echo "Python's venv module is not complete. On Debian or Ubuntu run: sudo apt-get install python3-venv"; exit 1; \
 	  fi; }
