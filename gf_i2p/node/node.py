@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from secrets import token_bytes
 from typing import Final
@@ -13,6 +14,7 @@ from gf_i2p.node.driver import Driver
 from gf_i2p.node.roles import User
 from gf_i2p.raft.settings import I2P
 from gf_i2p.storage.database import Storage
+from gf_i2p.transport.backoff import Backoff
 from gf_i2p.transport.certificates import fingerprint_of_file
 from gf_i2p.transport.gate import Gate
 from gf_i2p.transport.link import Link
@@ -63,6 +65,7 @@ class Node:
             transport,
             {config.node.cluster: self._authenticator},
             self._incoming,
+            on_session=self._session,
             gate=Gate(handshake_seconds=handshake),
         )
         # An answer that is later than this finds an election going on.
@@ -74,6 +77,8 @@ class Node:
                 config.node.cluster,
                 Credentials(f"server-{config.node.id}", secrets.password.get_secret_value()),
                 on_up=lambda peer=server.id: self.driver.reachable(peer),  # type: ignore[misc]
+                # A peer that comes back is to be found before the election that it might call.
+                backoff=Backoff(ceiling=timing.election_max),
                 request_seconds=request_seconds,
                 handshake_seconds=handshake,
             )
@@ -138,11 +143,15 @@ class Node:
         Raises `TransportError` when the new certificate or key cannot be used; then nothing has changed.
         """
         old = self._config
-        self._transport.reload(self._tls_settings(config))
+        # The links keep their endpoints until a restart, and so their pins.
+        now, before = self._tls_settings(config), self._tls_settings(old)
+        self._transport.reload(replace(now, fingerprints={**before.fingerprints, **now.fingerprints}))
         self._authenticator.replace(secrets.verifiers)
         self._users.clear()
+        old_users = self._secrets.verifiers
+        changed = [user for user, secret in old_users.items() if secrets.verifiers.get(user) != secret]
+        self.server.disconnect(config.node.cluster, changed)
         self.driver.core.timing = config.timing.timing()
-        self._config = config
         pending = [
             f"node.{key}" for key in ("id", "cluster", "listen") if getattr(old.node, key) != getattr(config.node, key)
         ]
@@ -150,19 +159,32 @@ class Node:
             pending.append("servers (id, endpoint)")
         if self._secrets.password != secrets.password:
             pending.append("password")
+        self._config, self._secrets = config, secrets
         return pending
 
-    # Requests -------------------------------------------------------------------------------------------------------
+    # Connections ---------------------------------------------------------------------------------------------------
 
-    def _incoming(self, session: Session, request: Request, reply: Reply) -> None:
+    def _session(self, session: Session) -> None:
+        """Whoever has just dialled us can be dialled."""
+        user = self._user(session)
+        link = None if user is None or user.server_id is None else self.links.get(user.server_id)
+        if link is not None:
+            link.nudge()
+
+    def _user(self, session: Session) -> User | None:
         user = self._users.get(session.user)
         if user is None:
             try:
                 user = self._users[session.user] = User(session.user)
             except ValueError as error:
                 self._log.warning("refused", reason=str(error))
-                reply(None)
-                return
+        return user
+
+    def _incoming(self, session: Session, request: Request, reply: Reply) -> None:
+        user = self._user(session)
+        if user is None:
+            reply(None)
+            return
         objection = user.objection(request)
         if objection is None:
             self.driver.incoming(request, reply)

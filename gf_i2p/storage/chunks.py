@@ -19,6 +19,8 @@ MAX_CHUNK_BYTES: Final = 256 << 10
 MAX_CHUNK_ENTRIES: Final = 1024
 """The same bound for small entries, where the number costs and not the bytes."""
 
+_CONFIGURATION: Final = ValueType.CONFIGURATION  # looked up once: an enum's members are slow to find
+
 
 class Chunk(NamedTuple):
     """One row: `length` entries (1 to `MAX_CHUNK_ENTRIES`) from index `first` on."""
@@ -90,21 +92,20 @@ def pack(first: int, entries: Sequence[Entry], term_before: int) -> Packed:
     """
     packed = Packed()
     last_term = term_before
-    begin = position = size = 0
-    for term, value_type, value in entries:
+    begin = size = 0
+    for position, (term, value_type, value) in enumerate(entries):
         if term != last_term:
             if term < last_term:
                 raise defect(f"an entry of term {term} was to be stored after one of term {last_term}")
             packed.runs.append(Run(first + position, term))
             last_term = term
-        if value_type == ValueType.CONFIGURATION:
+        if value_type == _CONFIGURATION:
             packed.configurations.append((first + position, value))
         size += ENTRY_HEADER_BYTES + len(value)
         if (size > MAX_CHUNK_BYTES and position > begin) or position - begin == MAX_CHUNK_ENTRIES:
             packed.chunks.append(pack_chunk(first + begin, entries[begin:position]))
             begin = position
             size = ENTRY_HEADER_BYTES + len(value)
-        position += 1
-    if position > begin:
-        packed.chunks.append(pack_chunk(first + begin, entries[begin:position]))
+    if entries:
+        packed.chunks.append(pack_chunk(first + begin, entries[begin:]))
     return packed

@@ -9,14 +9,9 @@ before its turn; whoever just holds connections open only pushes out their own.
 import asyncio
 from collections.abc import Callable
 from ipaddress import IPv6Address, ip_address
-from typing import Final
 
 from gf_i2p.transport.counters import Counters, Refusal, RefusalLog
-from gf_i2p.wire.limits import HANDSHAKE_SECONDS, MAX_UNAUTHENTICATED
-
-# Strangers from one source. A machine that runs many clients reconnects them all at once after a fail-over; those
-# that find no place come again after a moment.
-MAX_UNAUTHENTICATED_PER_SOURCE: Final = 32
+from gf_i2p.wire.limits import HANDSHAKE_SECONDS, MAX_UNAUTHENTICATED, MAX_UNAUTHENTICATED_PER_SOURCE
 
 
 class Gate:

@@ -22,14 +22,11 @@ from gf_i2p.transport.counters import Counters, Refusal
 from gf_i2p.transport.gate import Admission, Gate
 from gf_i2p.wire.digest import Authenticator
 from gf_i2p.wire.errors import LocalProtocolError, RemoteProtocolError
-from gf_i2p.wire.limits import MAX_REQUESTS_IN_FLIGHT
+from gf_i2p.wire.limits import MAX_BYTES_IN_FLIGHT, MAX_CONNECTIONS_PER_USER, MAX_REQUESTS_IN_FLIGHT
 from gf_i2p.wire.messages import RESPONSE_TYPE, Request, Response, encode_response
 from gf_i2p.wire.stream import RequestDecoder
 from gf_i2p.wire.upgrade import Answer, ServerHandshake
 
-# Connections of one user at a time. A server needs one or two, a busy client program some dozens; without a
-# bound one client gone wrong takes all file descriptors.
-MAX_CONNECTIONS_PER_USER: Final = 256
 # Responses (26 bytes each) that the peer has not taken, before we stop reading its requests.
 _OUTPUT_BYTES: Final = 64 * 1024
 
@@ -53,10 +50,11 @@ class Reply:
     Raises `LocalProtocolError` when the response's type is not the one of the request, or a number is out of range.
     """
 
-    __slots__ = ("_connection", "_due", "data")
+    __slots__ = ("_connection", "_due", "data", "size")
 
     def __init__(self, connection: "_Connection", request: Request) -> None:
         self._connection: _Connection | None = connection
+        self.size = sum([len(entry.value) for entry in request.entries])
         self._due = RESPONSE_TYPE[request.type]
         self.data: bytes | None = None  # encoded; b"" stands for None
 
@@ -90,6 +88,7 @@ class Server:
         on_session: Callable[[Session], None] | None = None,
         gate: Gate | None = None,
         max_in_flight: int = MAX_REQUESTS_IN_FLIGHT,
+        max_bytes_in_flight: int = MAX_BYTES_IN_FLIGHT,
         max_per_user: int = MAX_CONNECTIONS_PER_USER,
         entropy: Callable[[int], bytes] = os.urandom,
     ) -> None:
@@ -103,6 +102,7 @@ class Server:
             on_session: called when a connection has authenticated.
             gate: deadline and caps for connections that have not authenticated.
             max_in_flight: unanswered requests of one connection.
+            max_bytes_in_flight: bytes of their entries, beyond which no further request is read.
             max_per_user: connections of one user of one cluster.
             entropy: returns that many random bytes.
         """
@@ -110,6 +110,7 @@ class Server:
         self.on_request = on_request
         self.on_session = on_session
         self.max_in_flight = max_in_flight
+        self.max_bytes_in_flight = max_bytes_in_flight
         self.entropy = entropy
         self._transport = transport
         self._gate = gate or Gate()
@@ -212,6 +213,7 @@ class _Connection(asyncio.Protocol):
         "_finishing",
         "_handshake",
         "_head",
+        "_held",
         "_loop",
         "_output_full",
         "_reading",
@@ -232,6 +234,7 @@ class _Connection(asyncio.Protocol):
         self._head = bytearray()
         self._decoder = RequestDecoder()
         self._replies: deque[Reply] = deque()  # one per request being handled, in order
+        self._held = 0  # bytes of the entries in those requests
         self._waiting: deque[Request] = deque()  # read, not handled yet
         self._reading = True
         self._output_full = False
@@ -341,12 +344,13 @@ class _Connection(asyncio.Protocol):
         server, waiting, replies, session = self._server, self._waiting, self._replies, self.session
         limit = server.max_in_flight
         try:
-            while waiting and session is not None and not self._output_full and len(replies) < limit:
+            while waiting and session is not None and not self._output_full and self._has_room():
                 self._corked = True
-                while waiting and len(replies) < limit:
+                while waiting and len(replies) < limit and self._held < server.max_bytes_in_flight:
                     request = waiting.popleft()
                     reply = Reply(self, request)
                     replies.append(reply)
+                    self._held += reply.size
                     server.on_request(session, request, reply)
                 self._corked = False
                 self._write()
@@ -356,6 +360,11 @@ class _Connection(asyncio.Protocol):
                 self._transport.abort()
             raise
         self._set_reading()
+
+    def _has_room(self) -> bool:
+        """Whether one request more may be handled."""
+        server = self._server
+        return len(self._replies) < server.max_in_flight and self._held < server.max_bytes_in_flight
 
     def answered(self, reply: Reply) -> None:
         """A reply was called."""
@@ -387,7 +396,7 @@ class _Connection(asyncio.Protocol):
             data = replies[0].data
             if data is None:
                 break
-            replies.popleft()
+            self._held -= replies.popleft().size
             if not data:
                 replies.clear()
                 break
@@ -401,9 +410,7 @@ class _Connection(asyncio.Protocol):
         transport = self._transport
         if transport is None:
             return
-        reading = not (
-            self._finishing or self._output_full or self._waiting or len(self._replies) >= self._server.max_in_flight
-        )
+        reading = not (self._finishing or self._output_full or self._waiting) and self._has_room()
         if reading != self._reading:
             self._reading = reading
             if reading:

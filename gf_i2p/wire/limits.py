@@ -95,3 +95,15 @@ MAX_REQUESTS_IN_FLIGHT: Final = 1024
 # Bytes of the entries in those requests, with the same effect: without it a thousand of the largest requests
 # would be legal. Two of them: one is handled while the next is read.
 MAX_BYTES_IN_FLIGHT: Final = 2 * MAX_ENTRIES_BYTES
+
+# Strangers from one source. A machine that runs many clients reconnects them all at once after a fail-over; those
+# that find no place come again after a moment.
+MAX_UNAUTHENTICATED_PER_SOURCE: Final = 32
+
+# Connections of one user at a time. A server needs one or two, a busy client program some dozens; without a bound
+# one client gone wrong takes all file descriptors, and with half-sent requests of the largest size all memory.
+MAX_CONNECTIONS_PER_USER: Final = 64
+
+# Bytes that a peer has not taken, beyond which it counts as one that does not read. A peer on a slow line may be in
+# the middle of the largest request there is, with others behind it.
+MAX_BUFFERED_BYTES: Final = 2 * MAX_ENTRIES_BYTES

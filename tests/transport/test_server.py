@@ -12,6 +12,7 @@ from gf_i2p.transport.counters import Refusal
 from gf_i2p.transport.gate import Gate
 from gf_i2p.transport.server import Reply, Server, Session
 from gf_i2p.transport.tls import TlsSettings, TlsTransport
+from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.errors import LocalProtocolError
 from gf_i2p.wire.messages import (
     RESPONSE_BYTES,
@@ -201,10 +202,12 @@ async def test_a_defect_of_ours_ends_the_connection_and_is_reported(
 # --- Bounds -----------------------------------------------------------------------------------------------
 
 
-async def test_no_more_requests_are_handled_than_may_be_in_flight(node: Identity) -> None:
-    async with serving(node, max_in_flight=4) as farm:
+@pytest.mark.parametrize("bound", [{"max_in_flight": 4}, {"max_bytes_in_flight": 4 * 100}])
+async def test_no_more_requests_are_handled_than_may_be_in_flight(node: Identity, bound: dict[str, Any]) -> None:
+    entries = (Entry(1, ValueType.APPLICATION, b"x" * 100),)
+    async with serving(node, **bound) as farm:
         reader, writer = await foreign_session(farm)
-        writer.write(b"".join(encode_request(request(index=index)) for index in range(20)))
+        writer.write(b"".join(encode_request(request(index=index, entries=entries)) for index in range(20)))
         await until(lambda: len(farm.asked) == 4)
         answered = 0
         while answered < 20:
