@@ -4,9 +4,11 @@ strace notes every write and every sync of a run, with the bytes. From that, dis
 at any moment: all that was synced is there, and of the rest some sectors are and some are not.
 """
 
+import os
 import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -83,9 +85,16 @@ def traced(directory: Path, path: Path, *arguments: int, inject: str | None = No
     if inject is not None:
         command += ["-e", f"inject={inject}"]
     command += [sys.executable, "-S", "-m", "tests.storage.child", str(path), *map(str, arguments)]
-    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
-    assert "Traceback" not in ran.stderr, ran.stderr
-    return list(calls(trace)), ran.stdout.splitlines()
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        try:
+            said, errors = process.communicate(timeout=60)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)  # strace alone would leave the child behind
+            raise
+    assert "Traceback" not in errors, errors
+    return list(calls(trace)), said.splitlines()
 
 
 @dataclass
