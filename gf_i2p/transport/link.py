@@ -56,7 +56,8 @@ class Link:
             on_up: called when the connection has come up.
             on_down: called when it has ended, and when an attempt to make it has failed; `last_error` says why.
             backoff: the delays between attempts.
-            request_seconds: for one answer, from `send`.
+            request_seconds: for one answer, from when its request was sent or the answer before it came, whichever was
+                later: a slow peer that goes on answering is kept, one that answers nothing for so long is given up.
             handshake_seconds: for one attempt: name, TCP, TLS and HTTP.
             max_buffered: bytes that the peer has not taken, beyond which the connection is given up.
             max_in_flight: unanswered requests, beyond which the connection is given up.
@@ -210,6 +211,7 @@ class _Connection(asyncio.Protocol):
     """One connection, from TLS to its end."""
 
     __slots__ = (
+        "_answered",
         "_batch",
         "_decoder",
         "_full",
@@ -231,7 +233,9 @@ class _Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._decoder = ResponseDecoder()
-        self._in_flight: deque[tuple[MessageType, Done, float]] = deque()  # the response's type, whom to tell, by when
+        # The response's type, whom to tell, when it was sent, seconds for the answer.
+        self._in_flight: deque[tuple[MessageType, Done, float, float]] = deque()
+        self._answered = 0.0  # when the last answer came
         self._overdue: asyncio.TimerHandle | None = None
         self._up = False
         self._full = False
@@ -296,10 +300,10 @@ class _Connection(asyncio.Protocol):
             self.give_up(f"the peer {unread}; its requests are given up")
             self._loop.call_soon(done, None)
             return
-        due = self._loop.time() + link.request_seconds
-        self._in_flight.append((RESPONSE_TYPE[request.type], done, due))
+        now = self._loop.time()
+        self._in_flight.append((RESPONSE_TYPE[request.type], done, now, link.request_seconds))
         if self._overdue is None:
-            self._overdue = self._loop.call_at(due, self._check_overdue)
+            self._overdue = self._loop.call_at(now + link.request_seconds, self._check_overdue)
         if self._written:
             self._batch.append(data)
         else:
@@ -324,6 +328,8 @@ class _Connection(asyncio.Protocol):
         except RemoteProtocolError as error:
             responses = self._decoder.before_error
             fault = str(error)
+        if responses:
+            self._answered = self._loop.time()
         for response in responses:
             if not in_flight:
                 fault = "it answered more than it was asked"
@@ -340,9 +346,11 @@ class _Connection(asyncio.Protocol):
     def _check_overdue(self) -> None:
         self._overdue = None
         if self._in_flight:
-            due = self._in_flight[0][2]
+            _, _, sent, seconds = self._in_flight[0]
+            # Answers come in order, so the oldest request has the peer to itself only since the answer before it.
+            due = max(sent, self._answered) + seconds
             if due <= self._loop.time():
-                self.give_up(f"the peer did not answer within {self._link.request_seconds:g} s")
+                self.give_up(f"the peer did not answer within {seconds:g} s")
             else:
                 self._overdue = self._loop.call_at(due, self._check_overdue)
 
@@ -366,5 +374,5 @@ class _Connection(asyncio.Protocol):
         if not self.ended.done():
             self.ended.set_result(reason)
         in_flight, self._in_flight = self._in_flight, deque()
-        for _, done, _ in in_flight:
+        for _, done, _, _ in in_flight:
             self._loop.call_soon(done, None)  # each on its own: one that raises does not silence the others

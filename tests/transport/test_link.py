@@ -215,41 +215,6 @@ async def test_an_answer_that_nobody_asked_for_ends_the_connection(node: Identit
         await link.stop()
 
 
-async def test_an_overdue_answer_ends_the_connection(node: Identity) -> None:
-    async with serving(node) as farm:
-        downs: list[str | None] = []
-        link: link_module.Link
-        options: dict[str, Any] = {"request_seconds": 0.1, "on_down": lambda: downs.append(link.last_error)}
-        async with connected(farm, **options) as link:
-            overdue = [ask(link, request(index=2)), ask(link, request(index=3))]
-            assert await soon(asyncio.gather(*overdue)) == [None, None]
-            await until(lambda: downs)
-            assert downs[0] == "the peer did not answer within 0.1 s"
-            # It tries again by itself.
-            await until(lambda: link.connected)
-
-
-async def test_one_clock_watches_the_oldest_request(node: Identity) -> None:
-    async with serving(node) as farm, connected(farm, request_seconds=1000.0) as link:
-        connection = link._connection
-        assert connection is not None
-        assert connection._overdue is None
-        answers = [ask(link, request(index=index)) for index in range(2)]
-        dues = [due for _, _, due in connection._in_flight]
-        await until(lambda: len(farm.asked) == 2)
-        assert connection._overdue is not None
-        assert connection._overdue.when() == pytest.approx(dues[0], abs=0.01)
-        farm.asked[0][2](response(farm.asked[0][1]))
-        assert await soon(answers[0]) is not None
-        connection._check_overdue()  # the first one's time is over, but it has been answered
-        assert connection._overdue.when() == pytest.approx(dues[1], abs=0.01)
-        farm.asked[1][2](response(farm.asked[1][1]))
-        assert await soon(answers[1]) is not None
-        connection._check_overdue()
-        assert connection._overdue is None
-        assert link._connection is connection
-
-
 async def not_reading(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     del reader
     writer.transport.pause_reading()  # type: ignore[attr-defined]

@@ -1,0 +1,135 @@
+"""How long a link waits for answers: on a clock that stands until a test moves it."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gf_i2p.transport.backoff import Backoff
+from gf_i2p.transport.link import Link
+from gf_i2p.wire.messages import Response
+from tests.transport.harness import Farm, Identity, ask, connected, request, response, serving, soon, until
+
+pytestmark = pytest.mark.usefixtures("unhandled")
+
+SECONDS = 10.0
+# One connection: after its end none is made.
+ONCE = {"backoff": Backoff(floor=1000.0, ceiling=1000.0)}
+
+
+class Alarm:
+    def __init__(self, clock: "Clock", when: float, callback: Callable[[], object]) -> None:
+        self.clock = clock
+        self.at = when
+        self.callback = callback
+
+    def cancel(self) -> None:
+        self.clock.alarms.remove(self)
+
+
+class Clock:
+    """In place of a connection's event loop: its time stands still, all else is the loop's."""
+
+    def __init__(self, link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.alarms: list[Alarm] = []
+        self._now = 1000.0
+        monkeypatch.setattr(link._connection, "_loop", self)
+
+    def time(self) -> float:
+        return self._now
+
+    def call_at(self, when: float, callback: Callable[[], object]) -> Alarm:
+        self.alarms.append(Alarm(self, when, callback))
+        return self.alarms[-1]
+
+    def call_soon(self, callback: Callable[..., object], *args: Any) -> asyncio.Handle:
+        return asyncio.get_running_loop().call_soon(callback, *args)
+
+    def move(self, seconds: float) -> None:
+        """Let this time pass, with every alarm in its turn."""
+        end = self._now + seconds
+        while due := [alarm for alarm in self.alarms if alarm.at <= end]:
+            alarm = min(due, key=lambda each: each.at)
+            self._now = max(self._now, alarm.at)
+            self.alarms.remove(alarm)
+            alarm.callback()
+        self._now = end
+
+
+async def sent(farm: Farm, link: Link, count: int) -> list[asyncio.Future[Response | None]]:
+    """Send requests, and return when the peer has them all."""
+    before = len(farm.asked)
+    answers = [ask(link, request(index=index)) for index in range(before, before + count)]
+    await until(lambda: len(farm.asked) == before + count)
+    return answers
+
+
+async def answered(farm: Farm, index: int, answer: asyncio.Future[Response | None]) -> None:
+    """Let the peer answer this request, the oldest one, and see the answer arrive."""
+    _, received, reply = farm.asked[index]
+    reply(response(received))
+    assert await soon(answer) == response(received)
+
+
+async def test_a_slow_peer_that_goes_on_answering_is_alive(node: Identity, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with serving(node) as farm, connected(farm, request_seconds=SECONDS, **ONCE) as link:
+        clock = Clock(link, monkeypatch)
+        # The last one waits for five times as long as any may take.
+        for index, answer in enumerate(await sent(farm, link, 8)):
+            clock.move(0.6 * SECONDS)
+            await answered(farm, index, answer)
+        assert link.connected
+        assert farm.server.counters.authenticated == 1
+
+
+async def test_a_peer_that_stops_answering_is_given_up(node: Identity, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with serving(node) as farm, connected(farm, request_seconds=SECONDS, **ONCE) as link:
+        clock = Clock(link, monkeypatch)
+        answers = await sent(farm, link, 4)
+        clock.move(0.6 * SECONDS)
+        await answered(farm, 0, answers[0])
+        clock.move(0.6 * SECONDS)
+        await answered(farm, 1, answers[1])
+        clock.move(0.99 * SECONDS)
+        assert link.connected
+        clock.move(0.02 * SECONDS)
+        assert not link.connected
+        assert await soon(asyncio.gather(*answers[2:])) == [None, None]
+        await until(lambda: link.last_error == "the peer did not answer within 10 s")
+
+
+async def test_the_time_before_a_request_is_not_counted(node: Identity, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with serving(node) as farm, connected(farm, request_seconds=SECONDS, **ONCE) as link:
+        clock = Clock(link, monkeypatch)
+        await answered(farm, 0, (await sent(farm, link, 1))[0])
+        clock.move(100 * SECONDS)
+        (answer,) = await sent(farm, link, 1)
+        clock.move(0.99 * SECONDS)
+        assert link.connected
+        clock.move(0.02 * SECONDS)
+        assert await soon(answer) is None
+
+
+async def test_one_alarm_watches_however_many_requests(node: Identity, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with serving(node) as farm, connected(farm, request_seconds=SECONDS, **ONCE) as link:
+        clock = Clock(link, monkeypatch)
+        for index, answer in enumerate(await sent(farm, link, 20)):
+            assert len(clock.alarms) == 1
+            await answered(farm, index, answer)
+        clock.move(2 * SECONDS)
+        assert clock.alarms == []
+        assert link.connected
+
+
+async def test_an_overdue_answer_ends_the_connection_and_another_is_made(node: Identity) -> None:
+    async with serving(node) as farm:
+        downs: list[str | None] = []
+        link: Link
+        options: dict[str, Any] = {"request_seconds": 0.1, "on_down": lambda: downs.append(link.last_error)}
+        async with connected(farm, **options) as link:
+            overdue = [ask(link, request(index=2)), ask(link, request(index=3))]
+            assert await soon(asyncio.gather(*overdue)) == [None, None]
+            await until(lambda: downs)
+            assert downs[0] == "the peer did not answer within 0.1 s"
+            await until(lambda: link.connected)
