@@ -143,7 +143,14 @@ class Leader:
         else:
             # The follower says where its log ends or may agree; at least one back, so that this ends.
             asked = flight.previous + 1
-            progress.back_to_probing(min(response.next_index, flight.previous))
+            proposed = min(response.next_index, flight.previous)
+            if 0 < progress.match >= proposed and not progress.forgetful:
+                progress.forgetful = True
+                self._state.effects.violation = (
+                    f"server {peer} has lost entries up to {progress.match} that it had acknowledged: its log was "
+                    "removed, or replaced by an older one. Stop that server; it can only come back under a new id"
+                )
+            progress.back_to_probing(proposed)
             if progress.next < asked:  # otherwise it refuses for no reason that we can mend: not at once again
                 self._probe(peer, now)
         self._advance_reads(now)

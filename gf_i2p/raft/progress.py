@@ -35,6 +35,8 @@ class Progress:
     """When the latest answer of this term came."""
     round: int = 0
     """Newest heartbeat round that it has answered."""
+    forgetful: bool = False
+    """Whether it has denied what it had acknowledged."""
     flights: dict[int, Flight] = field(default_factory=dict)
     """By tag, in the order of sending."""
 

@@ -36,8 +36,9 @@ class Flow:
 
     append_entries: int = 1024
     """Entries in one AppendEntries."""
-    append_bytes: int = 1 << 20
-    """Bytes of entries in one AppendEntries (one larger entry goes alone)."""
+    append_bytes: int = 128 << 10
+    """Bytes of entries in one AppendEntries (one larger entry goes alone): few enough to pass a slow line within an
+    election time-out, since a follower hears of its leader only when a whole message has arrived."""
     in_flight: int = 16
     """AppendEntries on the way to one follower."""
     queue_entries: int = 16_384

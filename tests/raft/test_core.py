@@ -62,9 +62,13 @@ def test_a_full_queue_refuses_with_our_own_id_and_takes_proposals_again_when_it_
         assert lab.replies["f"] == Response(MessageType.APPEND_ENTRIES_RESPONSE, 1, 1, 1, 0, accepted=False)
         lab.settle()
         assert lab.values(2) == list("abcde")
-        lab.propose(1, "g", "g")
+        for token in "ghijk":
+            lab.propose(1, token, token)
+        assert not lab.replies.keys() & set("ghijk"), "there is room again for as many as before"
+        lab.propose(1, "l", "l")
+        assert not lab.replies["l"].accepted
         lab.settle()
-        assert lab.replies["g"].accepted
+        assert all(lab.replies[token].accepted for token in "ghijk")
 
 
 def test_a_proposal_larger_than_the_queue_is_taken_when_the_queue_is_empty() -> None:
@@ -143,6 +147,34 @@ def test_a_refusal_without_reason_is_not_answered_at_once() -> None:
         if not any(m.receiver == 2 for m in lab.network):
             break
     assert not any(m.receiver == 2 for m in lab.network)
+
+
+def test_a_follower_that_lost_what_it_had_acknowledged_is_reported_once_and_is_never_counted_lower() -> None:
+    lab = Lab(3)
+    lab.elect(1)
+    lab.propose(1, "a", "x")
+    lab.settle()
+    assert lab.core(1).match[2] == 2
+    for _ in range(3):
+        lab.timeout(1)
+        message = next(m for m in lab.network if m.receiver == 2)
+        lab.network.remove(message)
+        lab.settle()
+        refusal = Response(MessageType.APPEND_ENTRIES_RESPONSE, 2, 1, 1, 1, accepted=False)
+        lab.step(1, inputs.Answered(2, message.tag, refusal))
+    assert lab.core(1).match[2] == 2
+    (violation,) = lab.violations
+    assert "server 2 has lost entries up to 2 that it had acknowledged" in violation
+
+
+def test_a_follower_that_never_acknowledged_anything_may_refuse_anything() -> None:
+    lab = Lab(3)
+    lab.timeout(1)
+    while not lab.core(1).is_leader:
+        lab.deliver(lab.network.popleft())
+    message = next(m for m in lab.network if m.receiver == 2)
+    lab.step(1, inputs.Answered(2, message.tag, Response(MessageType.APPEND_ENTRIES_RESPONSE, 2, 1, 1, 0, False)))
+    assert lab.violations == []
 
 
 def test_answers_overtaken_by_a_refusal_do_not_count() -> None:
