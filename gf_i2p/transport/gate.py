@@ -26,6 +26,7 @@ class Gate:
     ) -> None:
         """`handshake_seconds`: from accept() to the 101 answer. The others: strangers in all and from one source."""
         self.handshake_seconds = handshake_seconds
+        """See above; may be changed, for the connections accepted from then on."""
         self.counters = Counters()
         self._max = max_unauthenticated
         self._max_per_source = max_per_source

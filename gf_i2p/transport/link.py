@@ -68,6 +68,9 @@ class Link:
         self.last_error: str | None = None
         """Why there is no connection: a sentence for the operator; None when there is one, or none was tried."""
         self.request_seconds = request_seconds
+        """See above; may be changed, for the requests sent from then on."""
+        self.handshake_seconds = handshake_seconds
+        """See above; may be changed, for the attempts begun from then on."""
         self.max_buffered = max_buffered
         self.max_in_flight = max_in_flight
         self._transport = transport
@@ -76,7 +79,6 @@ class Link:
         self._on_up = on_up
         self._on_down = on_down
         self._backoff = backoff or Backoff()
-        self._handshake_seconds = handshake_seconds
         self._proxied = proxied
         self._entropy = entropy
         self._connection: _Connection | None = None
@@ -107,9 +109,11 @@ class Link:
         """Dial now instead of after the present delay: the peer has shown that it is there."""
         self._nudged.set()
 
-    def send(self, request: Request, done: Done) -> None:
+    def send(self, request: Request, done: Done, *, seconds: float | None = None) -> None:
         """Send a request; `done` is called exactly once, never from within this call.
 
+        `seconds`: for its answer, instead of `request_seconds` and counted as those are. Answers come in order: what is
+        sent behind a request that takes long waits for it.
         With the response, or with None: not connected, the connection ended, the answer is overdue or of the wrong
         type, or the peer does not read (then the connection is closed, so everything in flight fails). After None
         the outcome is unknown, unless `connected` was false when this was called: then nothing was sent.
@@ -117,7 +121,7 @@ class Link:
         """
         connection = self._connection
         if connection is not None:
-            connection.send(request, done)
+            connection.send(request, done, self.request_seconds if seconds is None else seconds)
         else:
             (self._loop or asyncio.get_running_loop()).call_soon(done, None)
 
@@ -160,15 +164,16 @@ class Link:
 
     async def _attempt(self, connection: "_Connection") -> bool:
         """Return whether the connection is up; False: it brought a challenge."""
-        end = asyncio.get_running_loop().time() + self._handshake_seconds
-        await self._transport.dial(self.endpoint, lambda: connection, deadline=self._handshake_seconds)
+        seconds = self.handshake_seconds
+        end = asyncio.get_running_loop().time() + seconds
+        await self._transport.dial(self.endpoint, lambda: connection, deadline=seconds)
         try:
             async with asyncio.timeout_at(end):
                 outcome = await connection.outcome
         except TimeoutError:
             raise DialError(
-                f"{self.endpoint} did not answer the HTTP request within {self._handshake_seconds:g} s: check that the "
-                "port is a farm node's."
+                f"{self.endpoint} did not answer the HTTP request within {seconds:g} s: check that the port is a farm "
+                "node's."
             ) from None
         if isinstance(outcome, DialError):
             raise outcome
@@ -220,6 +225,7 @@ class _Connection(asyncio.Protocol):
         "_link",
         "_loop",
         "_overdue",
+        "_overdue_at",
         "_transport",
         "_up",
         "_written",
@@ -237,6 +243,7 @@ class _Connection(asyncio.Protocol):
         self._in_flight: deque[tuple[MessageType, Done, float, float]] = deque()
         self._answered = 0.0  # when the last answer came
         self._overdue: asyncio.TimerHandle | None = None
+        self._overdue_at = 0.0  # when it rings
         self._up = False
         self._full = False
         self._written = False  # something was written in this turn of the loop
@@ -290,7 +297,7 @@ class _Connection(asyncio.Protocol):
 
     # --- Requests -----------------------------------------------------------------------------------------
 
-    def send(self, request: Request, done: Done) -> None:
+    def send(self, request: Request, done: Done, seconds: float) -> None:
         """See `Link.send`."""
         data = encode_request(request)
         transport, link = self._transport, self._link
@@ -300,10 +307,9 @@ class _Connection(asyncio.Protocol):
             self.give_up(f"the peer {unread}; its requests are given up")
             self._loop.call_soon(done, None)
             return
-        now = self._loop.time()
-        self._in_flight.append((RESPONSE_TYPE[request.type], done, now, link.request_seconds))
-        if self._overdue is None:
-            self._overdue = self._loop.call_at(now + link.request_seconds, self._check_overdue)
+        self._in_flight.append((RESPONSE_TYPE[request.type], done, self._loop.time(), seconds))
+        if len(self._in_flight) == 1:
+            self._watch()
         if self._written:
             self._batch.append(data)
         else:
@@ -342,17 +348,32 @@ class _Connection(asyncio.Protocol):
                 return  # whom we told has ended the connection, and what was in flight has failed
         if fault is not None:
             self.give_up(f"the peer broke the protocol: {fault}")
+        elif in_flight:
+            self._watch()
+
+    def _due(self) -> float:
+        """When the oldest request is overdue: the peer has it to itself only since the answer before it."""
+        _, _, sent, seconds = self._in_flight[0]
+        return max(sent, self._answered) + seconds
+
+    def _watch(self) -> None:
+        """See that the alarm rings when the oldest request is overdue, or before: mostly it does, for an older one."""
+        due = self._due()
+        if self._overdue is not None:
+            if self._overdue_at <= due:
+                return
+            self._overdue.cancel()
+        self._overdue_at = due
+        self._overdue = self._loop.call_at(due, self._check_overdue)
 
     def _check_overdue(self) -> None:
         self._overdue = None
-        if self._in_flight:
-            _, _, sent, seconds = self._in_flight[0]
-            # Answers come in order, so the oldest request has the peer to itself only since the answer before it.
-            due = max(sent, self._answered) + seconds
-            if due <= self._loop.time():
-                self.give_up(f"the peer did not answer within {seconds:g} s")
-            else:
-                self._overdue = self._loop.call_at(due, self._check_overdue)
+        if not self._in_flight:
+            return
+        if self._due() <= self._loop.time():
+            self.give_up(f"the peer did not answer within {self._in_flight[0][3]:g} s")
+        else:
+            self._watch()
 
     # --- End ----------------------------------------------------------------------------------------------
 

@@ -146,14 +146,14 @@ async def connected(farm: Farm, **options: Any) -> AsyncIterator[Link]:
         await link.stop()
 
 
-def ask(link: Link, message: Request) -> asyncio.Future[Response | None]:
+def ask(link: Link, message: Request, *, seconds: float | None = None) -> asyncio.Future[Response | None]:
     future: asyncio.Future[Response | None] = asyncio.get_running_loop().create_future()
 
     def done(answer: Response | None) -> None:
         assert not future.done(), "done was called twice"
         future.set_result(answer)
 
-    link.send(message, done)
+    link.send(message, done, seconds=seconds)
     assert not future.done(), "done was called within send"
     return future
 

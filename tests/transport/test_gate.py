@@ -53,6 +53,17 @@ async def test_who_does_not_authenticate_in_time_is_shown_out() -> None:
     assert gate.counters.unauthenticated == 0
 
 
+async def test_another_deadline_holds_for_who_comes_from_then_on() -> None:
+    gate = Gate(handshake_seconds=1000.0)
+    visitors = Visitors(gate)
+    visitors.come("192.0.2.1", "before")
+    gate.handshake_seconds = 0.005
+    visitors.come("192.0.2.1", "after")
+    await until(lambda: visitors.ended)
+    assert visitors.ended == ["after"]
+    gate.close()
+
+
 async def test_one_source_cannot_take_more_than_its_share() -> None:
     gate = Gate(max_per_source=2)
     visitors = Visitors(gate)

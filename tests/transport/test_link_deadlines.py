@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gf_i2p.transport.backoff import Backoff
+from gf_i2p.transport.errors import DialError
 from gf_i2p.transport.link import Link
 from gf_i2p.wire.messages import Response
 from tests.transport.harness import Farm, Identity, ask, connected, request, response, serving, soon, until
@@ -57,10 +58,12 @@ class Clock:
         self._now = end
 
 
-async def sent(farm: Farm, link: Link, count: int) -> list[asyncio.Future[Response | None]]:
+async def sent(
+    farm: Farm, link: Link, count: int, *, seconds: float | None = None
+) -> list[asyncio.Future[Response | None]]:
     """Send requests, and return when the peer has them all."""
     before = len(farm.asked)
-    answers = [ask(link, request(index=index)) for index in range(before, before + count)]
+    answers = [ask(link, request(index=index), seconds=seconds) for index in range(before, before + count)]
     await until(lambda: len(farm.asked) == before + count)
     return answers
 
@@ -111,6 +114,66 @@ async def test_the_time_before_a_request_is_not_counted(node: Identity, monkeypa
         assert await soon(answer) is None
 
 
+async def given_up_after(clock: Clock, link: Link, seconds: float) -> str:
+    """Check that the link keeps its connection for almost as long, and no longer; return the reason."""
+    clock.move(0.99 * seconds)
+    assert link.connected
+    clock.move(0.02 * seconds)
+    assert not link.connected
+    await until(lambda: link.last_error)
+    return link.last_error or ""
+
+
+async def test_a_request_may_have_a_time_of_its_own(node: Identity, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with serving(node) as farm, connected(farm, request_seconds=SECONDS, **ONCE) as link:
+        clock = Clock(link, monkeypatch)
+        (slow,) = await sent(farm, link, 1, seconds=6 * SECONDS)
+        await sent(farm, link, 1)  # behind it, so the peer cannot answer it sooner
+        clock.move(5.9 * SECONDS)
+        await answered(farm, 0, slow)
+        assert await given_up_after(clock, link, SECONDS) == "the peer did not answer within 10 s"
+
+
+async def test_a_request_that_takes_longer_than_its_own_time_is_given_up(
+    node: Identity, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(node) as farm, connected(farm, request_seconds=SECONDS, **ONCE) as link:
+        clock = Clock(link, monkeypatch)
+        await sent(farm, link, 1, seconds=6 * SECONDS)
+        assert await given_up_after(clock, link, 6 * SECONDS) == "the peer did not answer within 60 s"
+
+
+@pytest.mark.parametrize("together", [False, True])
+async def test_a_long_time_that_was_not_needed_does_not_lengthen_the_next(
+    node: Identity, monkeypatch: pytest.MonkeyPatch, together: bool
+) -> None:
+    async with serving(node) as farm, connected(farm, request_seconds=SECONDS, **ONCE) as link:
+        clock = Clock(link, monkeypatch)
+        answers = await sent(farm, link, 1, seconds=6 * SECONDS)
+        if together:
+            await sent(farm, link, 1)
+        clock.move(0.1 * SECONDS)
+        await answered(farm, 0, answers[0])
+        if not together:
+            await sent(farm, link, 1)
+        assert await given_up_after(clock, link, SECONDS) == "the peer did not answer within 10 s"
+        assert clock.alarms == []
+
+
+async def test_another_time_holds_for_what_is_sent_from_then_on(
+    node: Identity, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(node) as farm, connected(farm, request_seconds=SECONDS, **ONCE) as link:
+        clock = Clock(link, monkeypatch)
+        answers = await sent(farm, link, 1)
+        link.request_seconds = 3 * SECONDS
+        answers += await sent(farm, link, 1)
+        link.request_seconds = SECONDS / 10
+        clock.move(0.9 * SECONDS)
+        await answered(farm, 0, answers[0])
+        assert await given_up_after(clock, link, 3 * SECONDS) == "the peer did not answer within 30 s"
+
+
 async def test_one_alarm_watches_however_many_requests(node: Identity, monkeypatch: pytest.MonkeyPatch) -> None:
     async with serving(node) as farm, connected(farm, request_seconds=SECONDS, **ONCE) as link:
         clock = Clock(link, monkeypatch)
@@ -133,3 +196,20 @@ async def test_an_overdue_answer_ends_the_connection_and_another_is_made(node: I
             await until(lambda: downs)
             assert downs[0] == "the peer did not answer within 0.1 s"
             await until(lambda: link.connected)
+
+
+async def test_another_handshake_time_holds_for_the_next_attempt(node: Identity) -> None:
+    deadlines: list[float] = []
+
+    class Unreachable:
+        async def dial(self, endpoint: object, factory: object, *, deadline: float) -> asyncio.Transport:
+            deadlines.append(deadline)
+            link.handshake_seconds = 20.0
+            raise DialError("nobody is there")
+
+    async with serving(node) as farm:
+        link = farm.link(transport=Unreachable(), handshake_seconds=10.0)
+        link.start()
+        await until(lambda: len(deadlines) >= 3)
+        assert deadlines[:3] == [10.0, 20.0, 20.0]
+        await link.stop()
