@@ -243,16 +243,19 @@ async def foreign_farm(identity: Identity, behaviour: Behaviour) -> AsyncIterato
         task = asyncio.current_task()
         assert task is not None
         tasks.add(task)
-        with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            handshake = ServerHandshake(authenticators, entropy=os.urandom)
-            answer = handshake.receive(await reader.readuntil(b"\r\n\r\n"), 0.0)
-            assert answer is not None
-            writer.write(answer.data)
-            await writer.drain()
-            if answer.session is not None:
-                await behaviour(reader, writer)
-        await hang_up(writer)
-        tasks.discard(task)
+        try:
+            with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+                handshake = ServerHandshake(authenticators, entropy=os.urandom)
+                answer = handshake.receive(await reader.readuntil(b"\r\n\r\n"), 0.0)
+                assert answer is not None
+                writer.write(answer.data)
+                await writer.drain()
+                if answer.session is not None:
+                    await behaviour(reader, writer)
+            with contextlib.suppress(asyncio.CancelledError):  # the farm may end while this connection does
+                await hang_up(writer)
+        finally:
+            tasks.discard(task)
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
     try:
