@@ -16,9 +16,9 @@ class Refusal(StrEnum):
     """Why an incoming connection was not served, or served no longer: the label of the metric."""
 
     CROWDED = "crowded"
-    """Ended to make room: too many connections that had not authenticated, most of them from its source."""
+    """Ended to make room: too many connections in all that had not authenticated, most of them from its source."""
     SOURCE = "source"
-    """Not even begun: too many connections from its source that had not authenticated."""
+    """Ended to make room: too many connections from its source that had not authenticated."""
     USER = "user"
     """Authenticated, but its user has too many connections already."""
     DEADLINE = "deadline"

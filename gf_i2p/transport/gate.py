@@ -1,9 +1,10 @@
 """The gate: how many strangers may be inside at once, and for how long.
 
 A connection is a stranger from accept() until it has authenticated. Strangers are few (in all, and per source)
-and have one deadline for everything: TLS, HTTP, Digest. When they are too many, the newcomer is let in and the
-oldest stranger of the most crowded source is shown out. An honest peer needs milliseconds, so it is through
-before its turn; whoever just holds connections open only pushes out their own.
+and have one deadline for everything: TLS, HTTP, Digest. When they are too many, the newcomer is let in and an older
+one is shown out: the oldest of the newcomer's source if that has its full share, else the oldest of the most crowded
+source. An honest peer needs milliseconds, so it is through before its turn; whoever just holds connections open only
+pushes out their own, and keeps out nobody behind the same address.
 """
 
 import asyncio
@@ -33,8 +34,8 @@ class Gate:
         self._strangers: dict[str, dict[Admission, None]] = {}  # source -> its strangers, the oldest first
         self._log: RefusalLog | None = None
 
-    def admit(self, source: str, remote: str) -> "Admission | None":
-        """Let a connection in that was just accepted, or return None: then close it.
+    def admit(self, source: str, remote: str) -> "Admission":
+        """Let a connection in that was just accepted; another may have to go for it.
 
         Args:
             source: who it counts for: an address (`source_of`), or whatever a peer cannot make up at will.
@@ -42,12 +43,10 @@ class Gate:
         """
         counters = self.counters
         counters.accepted += 1
-        if len(self._strangers.get(source, ())) >= self._max_per_source:
-            self.record(
-                Refusal.SOURCE, remote, f"{self._max_per_source} connections from {source} have not authenticated yet"
-            )
-            return None
-        if counters.unauthenticated >= self._max:
+        share = self._strangers.get(source, {})
+        if len(share) >= self._max_per_source:
+            next(iter(share)).show_out(Refusal.SOURCE, "made room for a newer connection from its source")
+        elif counters.unauthenticated >= self._max:
             crowded = max(self._strangers.values(), key=len)
             next(iter(crowded)).show_out(Refusal.CROWDED, "made room for a newer connection")
         admission = Admission(self, source, remote)

@@ -193,9 +193,6 @@ class TlsTransport:
         context = self._server
         assert context is not None
         admission = gate.admit(source_of(address[0]), host_port(address))
-        if admission is None:
-            sock.close()
-            return
 
         def failed(error: Exception | None) -> None:
             if isinstance(error, ssl.SSLError):

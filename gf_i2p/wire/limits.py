@@ -96,8 +96,8 @@ MAX_REQUESTS_IN_FLIGHT: Final = 1024
 # would be legal. Two of them: one is handled while the next is read.
 MAX_BYTES_IN_FLIGHT: Final = 2 * MAX_ENTRIES_BYTES
 
-# Strangers from one source. A machine that runs many clients reconnects them all at once after a fail-over; those
-# that find no place come again after a moment.
+# Strangers from one source; beyond it the oldest makes room. A machine that runs many clients reconnects them all at
+# once after a fail-over; those that are shown out come again after a moment.
 MAX_UNAUTHENTICATED_PER_SOURCE: Final = 32
 
 # Connections of one user at a time. A server needs one or two, a busy client program some dozens; without a bound

@@ -16,22 +16,20 @@ class Visitors:
         self.gate = gate
         self.ended: list[str] = []
 
-    def come(self, source: str, name: str = "") -> Admission | None:
+    def come(self, source: str, name: str = "") -> Admission:
         admission = self.gate.admit(source, name)
-        if admission is not None:
 
-            def abort() -> None:
-                self.ended.append(name)
-                admission.closed()
+        def abort() -> None:
+            self.ended.append(name)
+            admission.closed()
 
-            admission.bind(abort)
+        admission.bind(abort)
         return admission
 
 
 async def test_a_connection_passes() -> None:
     gate = Gate()
     visitor = Visitors(gate).come("192.0.2.1")
-    assert visitor is not None
     assert (gate.counters.accepted, gate.counters.unauthenticated) == (1, 1)
     visitor.authenticated()
     assert (gate.counters.authenticated, gate.counters.unauthenticated) == (1, 0)
@@ -42,10 +40,8 @@ async def test_a_connection_passes() -> None:
 async def test_who_does_not_authenticate_in_time_is_shown_out() -> None:
     gate = Gate(handshake_seconds=0.005)
     visitors = Visitors(gate)
-    slow = visitors.come("192.0.2.1", "slow")
+    visitors.come("192.0.2.1", "slow")
     good = visitors.come("192.0.2.1", "good")
-    assert slow is not None
-    assert good is not None
     good.authenticated()
     await until(lambda: visitors.ended)
     assert visitors.ended == ["slow"]
@@ -67,17 +63,31 @@ async def test_another_deadline_holds_for_who_comes_from_then_on() -> None:
 async def test_one_source_cannot_take_more_than_its_share() -> None:
     gate = Gate(max_per_source=2)
     visitors = Visitors(gate)
-    first, second = visitors.come("192.0.2.1"), visitors.come("192.0.2.1")
-    assert first is not None
-    assert second is not None
-    assert visitors.come("192.0.2.1") is None
-    assert visitors.come("192.0.2.2") is not None
+    first, second = visitors.come("a", "a1"), visitors.come("a", "a2")
+    visitors.come("b", "b1")
+    visitors.come("a", "a3")
+    assert visitors.ended == ["a1"]
     assert gate.counters.refused == {Refusal.SOURCE: 1}
-    first.authenticated()
-    assert visitors.come("192.0.2.1") is not None
-    assert visitors.come("192.0.2.1") is None
-    second.closed()
-    assert visitors.come("192.0.2.1") is not None
+    assert gate.counters.unauthenticated == 3
+    # Who has authenticated, or has gone, takes no place.
+    second.authenticated()
+    visitors.come("a", "a4")
+    assert visitors.ended == ["a1"]
+    visitors.come("a", "a5").closed()
+    visitors.come("a", "a6")
+    assert visitors.ended == ["a1", "a3"]
+    first.closed()
+    assert gate.counters.refused == {Refusal.SOURCE: 2, Refusal.LEFT: 1}
+    gate.close()
+
+
+async def test_a_source_with_its_full_share_pushes_out_no_other() -> None:
+    gate = Gate(max_unauthenticated=3, max_per_source=2)
+    visitors = Visitors(gate)
+    for source, name in [("b", "b1"), ("a", "a1"), ("a", "a2"), ("a", "a3")]:
+        visitors.come(source, name)
+    assert visitors.ended == ["a1"]
+    assert gate.counters.refused == {Refusal.SOURCE: 1}
     gate.close()
 
 
@@ -86,7 +96,7 @@ async def test_when_it_is_full_the_oldest_of_the_most_crowded_source_makes_room(
     visitors = Visitors(gate)
     for source, name in [("a", "a1"), ("b", "b1"), ("b", "b2"), ("b", "b3")]:
         visitors.come(source, name)
-    assert visitors.come("c", "c1") is not None
+    visitors.come("c", "c1")
     assert visitors.ended == ["b1"]
     assert gate.counters.unauthenticated == 4
     visitors.come("d", "d1")
@@ -111,7 +121,6 @@ async def test_a_flood_from_one_source_does_not_push_out_another() -> None:
 async def test_the_first_reason_counts() -> None:
     gate = Gate()
     visitor = Visitors(gate).come("a")
-    assert visitor is not None
     visitor.refuse(Refusal.CREDENTIALS, "wrong")
     visitor.refuse(Refusal.TLS, "also")
     visitor.closed()
@@ -122,8 +131,6 @@ async def test_who_leaves_before_authenticating_is_counted_unless_it_was_asked_t
     gate = Gate()
     visitors = Visitors(gate)
     left, asked = visitors.come("a"), visitors.come("a")
-    assert left is not None
-    assert asked is not None
     left.closed()
     asked.challenged()
     asked.closed()
@@ -137,7 +144,6 @@ async def test_no_deadline_is_left_behind() -> None:
     visitors = Visitors(gate)
     for action in (Admission.authenticated, Admission.closed, Admission.dismiss):
         visitor = visitors.come("a", action.__name__)
-        assert visitor is not None
         action(visitor)
     later = asyncio.Event()
     asyncio.get_running_loop().call_later(0.01, later.set)

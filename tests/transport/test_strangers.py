@@ -6,9 +6,11 @@ import socket
 import ssl
 
 import pytest
+from structlog.testing import capture_logs
 
 from gf_i2p.transport.counters import Refusal
 from gf_i2p.transport.gate import Gate
+from gf_i2p.wire.limits import MAX_UNAUTHENTICATED_PER_SOURCE
 from gf_i2p.wire.messages import encode_request
 from tests.transport.harness import (
     CLUSTER,
@@ -166,17 +168,64 @@ async def test_a_crowd_of_silent_strangers_does_not_keep_a_peer_out(node: Identi
             sock.close()
 
 
-async def test_too_many_strangers_from_one_address_are_turned_away(node: Identity) -> None:
+async def test_too_many_strangers_from_one_address_push_out_their_oldest(node: Identity) -> None:
     async with serving(node, gate=Gate(max_per_source=3)) as farm:
         place = (farm.endpoint.host, farm.endpoint.port)
-        crowd = [socket.create_connection(place) for _ in range(3)]
-        await until(lambda: farm.server.counters.unauthenticated == 3)
-        reader, writer = await asyncio.open_connection(*place)
-        assert await ends(reader) == b""
-        await hang_up(writer)
+        crowd = []
+        for number in range(1, 5):
+            crowd.append(await soon(asyncio.open_connection(*place)))
+            await until(lambda: farm.server.counters.accepted == number)  # noqa: B023
+        assert await ends(crowd[0][0]) == b""
+        assert farm.server.counters.unauthenticated == 3
         assert farm.server.counters.refused == {Refusal.SOURCE: 1}
-        for sock in crowd:
-            sock.close()
+        for _, writer in crowd:
+            await hang_up(writer)
+
+
+class Holder(asyncio.Protocol):
+    def __init__(self) -> None:
+        self.lost = asyncio.Event()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.lost.set()
+
+
+async def hold(farm: Farm, context: ssl.SSLContext | None) -> None:
+    """Hold a connection without a word, and come again when shown out."""
+    loop = asyncio.get_running_loop()
+    while True:
+        with contextlib.suppress(OSError):
+            transport, holder = await loop.create_connection(
+                Holder, farm.endpoint.host, farm.endpoint.port, ssl=context
+            )
+            try:
+                await holder.lost.wait()
+            finally:
+                transport.abort()
+
+
+@pytest.mark.parametrize("encrypted", [False, True])
+async def test_a_crowd_from_the_same_address_does_not_keep_a_peer_out(node: Identity, encrypted: bool) -> None:
+    # Nobody goes by the deadline.
+    async with serving(node, echo, gate=Gate(handshake_seconds=1000.0)) as farm:
+        counters = farm.server.counters
+        crowd = [asyncio.create_task(hold(farm, foreign_client_context() if encrypted else None)) for _ in range(40)]
+        try:
+            await until(lambda: counters.unauthenticated == MAX_UNAUTHENTICATED_PER_SOURCE)
+            with capture_logs() as lines:
+                # More than once: it was not luck.
+                for round_ in range(5):
+                    async with connected(farm) as link:
+                        assert await soon(ask(link, request(index=round_))) == response(request(index=round_))
+                shown_out = counters.refused[Refusal.SOURCE]
+                await until(lambda: counters.refused[Refusal.SOURCE] >= shown_out + 100)
+            assert counters.unauthenticated <= MAX_UNAUTHENTICATED_PER_SOURCE
+            # However many they are, they do not fill the log.
+            assert len([line for line in lines if line["event"] == "connection refused"]) <= len(Refusal)
+        finally:
+            for task in crowd:
+                task.cancel()
+            await soon(asyncio.wait(crowd))
 
 
 async def test_a_stranger_does_not_disturb_the_farm(node: Identity) -> None:

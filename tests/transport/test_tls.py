@@ -429,16 +429,18 @@ async def test_running_out_of_files_pauses_accepting(node: Identity, monkeypatch
         assert there.gate.counters.accepted == 1
 
 
-async def test_a_connection_that_is_not_admitted_is_closed(node: Identity) -> None:
+async def test_a_connection_that_is_shown_out_is_closed(node: Identity) -> None:
     async with site(node, Gate(max_per_source=1)) as there:
-        with socket.create_connection(("127.0.0.1", there.listener.port)):
-            await until(lambda: there.gate.counters.accepted == 1)
-            reader, writer = await asyncio.open_connection("127.0.0.1", there.listener.port)
-            assert await soon(reader.read()) == b""
-            await hang_up(writer)
-            # Another source has a share of its own.
-            with socket.create_connection(("127.0.0.1", there.listener.port), source_address=("127.0.0.2", 0)):
-                await until(lambda: there.gate.counters.unauthenticated == 2)
+        reader, writer = await asyncio.open_connection("127.0.0.1", there.listener.port)
+        await until(lambda: there.gate.counters.accepted == 1)
+        # Another source has a share of its own.
+        with socket.create_connection(("127.0.0.1", there.listener.port), source_address=("127.0.0.2", 0)):
+            await until(lambda: there.gate.counters.unauthenticated == 2)
+            assert there.gate.counters.refused == {}
+            with socket.create_connection(("127.0.0.1", there.listener.port)):
+                assert await soon(reader.read()) == b""
+                assert there.gate.counters.unauthenticated == 2
+        await hang_up(writer)
         assert there.gate.counters.refused[Refusal.SOURCE] == 1
 
 
