@@ -53,7 +53,7 @@ class Link:
             endpoint: the peer.
             cluster: the farm's name.
             credentials: ours for this peer; keep them for its next link, they spare a request.
-            on_up: called when the connection has come up.
+            on_up: called when the connection has come up. A callback that raises is logged, and the link goes on.
             on_down: called when it has ended, and when an attempt to make it has failed; `last_error` says why.
             backoff: the delays between attempts.
             request_seconds: for one answer, from when its request was sent or the answer before it came, whichever was
@@ -123,7 +123,7 @@ class Link:
         if connection is not None:
             connection.send(request, done, self.request_seconds if seconds is None else seconds)
         else:
-            (self._loop or asyncio.get_running_loop()).call_soon(done, None)
+            (self._loop or asyncio.get_running_loop()).call_soon(self.call, done, None)
 
     # --- The connection's life ----------------------------------------------------------------------------
 
@@ -141,8 +141,13 @@ class Link:
                     self._backoff.reset()
             except (TransportError, ProtocolError) as error:
                 reason = str(error)
+            except Exception as error:  # noqa: BLE001 - whatever we did wrong
+                # Without this the link would be dead, and nothing would say so before the node stops.
+                reason = f"a defect in this program: {error!r}; its traceback is in this node's log"
+                if reason != self._logged:
+                    self._log.exception("a defect ended an attempt or a connection")
             finally:
-                # Reached with a connection only by cancellation: stop().
+                # Reached with a connection only by cancellation, which is stop(), or by a defect.
                 if self._connection is not None:
                     self._connection.give_up("the link was stopped")
             self._down(reason)
@@ -195,16 +200,23 @@ class Link:
             self._logged = reason
             self._log.warning("no connection", reason=reason)
         if self._on_down is not None:
-            self._on_down()
+            self.call(self._on_down)
 
     # --- For the connection -------------------------------------------------------------------------------
+
+    def call(self, callback: Callable[..., None], *given: Response | None) -> None:
+        """Call one who waits for us; an exception of theirs is logged and harms nobody else."""
+        try:
+            callback(*given)
+        except Exception:  # noqa: BLE001 - it is theirs, whatever it is
+            self._log.exception("a callback failed")
 
     def up(self, connection: "_Connection") -> None:
         """The handshake is through."""
         self._connection = connection
         self.last_error = None
         if self._on_up is not None:
-            self._on_up()
+            self.call(self._on_up)
 
     def lost(self, connection: "_Connection") -> None:
         """Nothing can be sent over this connection any more."""
@@ -305,7 +317,7 @@ class _Connection(asyncio.Protocol):
         if self._full or len(self._in_flight) >= link.max_in_flight:
             unread = "takes no more bytes" if self._full else f"owes {len(self._in_flight)} answers"
             self.give_up(f"the peer {unread}; its requests are given up")
-            self._loop.call_soon(done, None)
+            self._loop.call_soon(link.call, done, None)
             return
         self._in_flight.append((RESPONSE_TYPE[request.type], done, self._loop.time(), seconds))
         if len(self._in_flight) == 1:
@@ -327,7 +339,7 @@ class _Connection(asyncio.Protocol):
                 self._transport.write(batch[0] if len(batch) == 1 else b"".join(batch))
 
     def _take(self, data: bytes) -> None:
-        in_flight = self._in_flight
+        in_flight, call = self._in_flight, self._link.call
         fault: str | None = None
         try:
             responses = self._decoder.feed(data)
@@ -343,7 +355,7 @@ class _Connection(asyncio.Protocol):
             if response.type is not in_flight[0][0]:
                 fault = f"it answered {response.type.name} where {in_flight[0][0].name} is due"
                 break
-            in_flight.popleft()[1](response)
+            call(in_flight.popleft()[1], response)
             if self._transport is None:
                 return  # whom we told has ended the connection, and what was in flight has failed
         if fault is not None:
@@ -396,4 +408,4 @@ class _Connection(asyncio.Protocol):
             self.ended.set_result(reason)
         in_flight, self._in_flight = self._in_flight, deque()
         for _, done, _, _ in in_flight:
-            self._loop.call_soon(done, None)  # each on its own: one that raises does not silence the others
+            self._loop.call_soon(self._link.call, done, None)

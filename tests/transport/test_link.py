@@ -1,7 +1,6 @@
 import asyncio
 import ssl
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -152,21 +151,6 @@ async def test_an_illegal_request_is_the_callers_defect(node: Identity) -> None:
         with pytest.raises(LocalProtocolError):
             link.send(request(index=-1), lambda _: pytest.fail("done was called"))
         assert await soon(ask(link, request())) is not None
-
-
-async def test_one_receiver_that_raises_does_not_silence_the_others(
-    node: Identity, unhandled: list[dict[str, Any]]
-) -> None:
-    def fail(_: Response | None) -> None:
-        raise ZeroDivisionError
-
-    async with serving(node) as farm, connected(farm) as link:
-        link.send(request(), fail)
-        answer = ask(link, request())
-        await link.stop()
-        assert await soon(answer) is None
-    assert [type(context["exception"]) for context in unhandled] == [ZeroDivisionError]
-    unhandled.clear()
 
 
 # --- Peers that do what they should not -------------------------------------------------------------------
