@@ -106,7 +106,7 @@ class Server:
             max_per_user: connections of one user of one cluster.
             entropy: returns that many random bytes.
         """
-        self.authenticators: Mapping[str, Authenticator] = dict(authenticators)
+        self.authenticators = dict(authenticators)
         self.on_request = on_request
         self.on_session = on_session
         self.max_in_flight = max_in_flight
@@ -127,22 +127,10 @@ class Server:
         """What happened to incoming connections so far."""
         return self._gate.counters
 
-    @property
-    def sessions(self) -> list[Session]:
-        """Who is connected now."""
-        return [connection.session for connection in self._connections if connection.session is not None]
-
     async def start(self) -> Listener:
         """Listen. Raises `TransportError` when that is not possible."""
         self._listener = await self._transport.listen(lambda admission: _Connection(self, admission), self._gate)
         return self._listener
-
-    def reload(self, authenticators: Mapping[str, Authenticator]) -> None:
-        """Serve these clusters from now on; connections to one that is gone are closed."""
-        self.authenticators = dict(authenticators)
-        for connection in list(self._connections):
-            if connection.session is not None and connection.session.cluster not in self.authenticators:
-                connection.drop("its farm is served here no longer")
 
     def disconnect(self, cluster: str, users: Collection[str]) -> None:
         """Close the connections of these users: their credentials were withdrawn or changed."""

@@ -12,6 +12,7 @@ from gf_i2p.transport.counters import Refusal
 from gf_i2p.transport.gate import Gate
 from gf_i2p.transport.server import Reply, Server, Session
 from gf_i2p.transport.tls import TlsSettings, TlsTransport
+from gf_i2p.wire.digest import Secret
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.errors import LocalProtocolError
 from gf_i2p.wire.messages import (
@@ -23,7 +24,6 @@ from gf_i2p.wire.messages import (
 )
 from tests.transport.harness import (
     CLUSTER,
-    GET,
     PASSWORD,
     PATIENCE,
     USER,
@@ -31,7 +31,6 @@ from tests.transport.harness import (
     authenticator,
     echo,
     ends,
-    exchange,
     foreign_client,
     foreign_session,
     hang_up,
@@ -59,14 +58,13 @@ async def test_a_request_is_answered(node: Identity) -> None:
         assert received == sent
         assert (session.cluster, session.user) == (CLUSTER, USER)
         assert session.remote == "{}:{}".format(*writer.get_extra_info("sockname"))
-        assert farm.server.sessions == came == [session]
+        assert came == [session]
         reply(response(sent))
         assert await soon(reader.readexactly(RESPONSE_BYTES)) == encode_response(response(sent))
         assert (farm.server.counters.challenged, farm.server.counters.authenticated) == (1, 1)
         assert (farm.server.counters.current, farm.server.counters.unauthenticated) == (1, 0)
         await hang_up(writer)
         await until(lambda: farm.server.counters.current == 0)
-        assert farm.server.sessions == []
         assert farm.server.counters.refused == {}
 
 
@@ -313,25 +311,27 @@ async def test_a_user_has_a_limited_number_of_connections(node: Identity) -> Non
 # --- Reload and end ---------------------------------------------------------------------------------------
 
 
-async def test_a_reload_changes_who_may_come_in(node: Identity) -> None:
-    async with serving(node, echo) as farm:
+async def test_other_secrets_change_who_may_come_in(node: Identity) -> None:
+    users = authenticator()
+    came: list[Session] = []
+    async with serving(node, echo, authenticators={CLUSTER: users}, on_session=came.append) as farm:
         reader, writer = await foreign_session(farm)
-        farm.server.reload({CLUSTER: authenticator({"client-b": PASSWORD})})
+        users.replace({"client-b": Secret.derive("client-b", CLUSTER, PASSWORD)})
         link = farm.link()
         link.start()
         await until(lambda: link.last_error is not None)
         assert "refuses user server-1 or its password" in (link.last_error or "")
         await link.stop()
-        _, second = await foreign_session(farm, user="client-b")
-        # Who is in stays in, as long as its farm is served.
+        second_reader, second = await foreign_session(farm, user="client-b")
+        assert [session.user for session in came] == [USER, "client-b"]
+        # Who is in stays in until it is disconnected.
         writer.write(encode_request(request(index=4)))
         assert await read_responses(reader, 1) == [4]
+        farm.server.disconnect("another", {USER, "client-b"})
         farm.server.disconnect(CLUSTER, {USER})
         assert await ends(reader) == b""
-        assert [session.user for session in farm.server.sessions] == ["client-b"]
-        farm.server.reload({"another": authenticator(cluster="another")})
-        await until(lambda: farm.server.counters.current == 0)
-        assert (await exchange(farm, GET + b"\r\n")).startswith(b"HTTP/1.1 404")
+        second.write(encode_request(request(index=5)))
+        assert await read_responses(second_reader, 1) == [5]
         for each in (writer, second):
             await hang_up(each)
 
