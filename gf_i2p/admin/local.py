@@ -73,7 +73,7 @@ class LocalInterface:
         timeout = _number(request, "timeout", DEFAULT_TIMEOUT, 0.001, MAX_TIMEOUT)
         values = _values(await request.json())
         try:
-            index = await self._driver.post(values, deadline=timeout)
+            index = await self._driver.post(values, seconds=timeout)
         except PostError as error:
             return _error(503, str(error), outcome="no")
         except PostOutcomeUnknownError as error:

@@ -10,14 +10,14 @@ import random
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final, Protocol, TypeVar, cast
+from typing import Any, Final, Protocol, TypeVar, cast
 
 import structlog
 
 from gf_i2p.raft import inputs
 from gf_i2p.raft.configurations import Configurations
 from gf_i2p.raft.core import Core
-from gf_i2p.raft.effects import Effects, Reply, Send
+from gf_i2p.raft.effects import Effects, Reply, Send, Token
 from gf_i2p.raft.log import Log
 from gf_i2p.raft.settings import Flow, Timing
 from gf_i2p.storage.database import Storage
@@ -45,8 +45,8 @@ class Peer(Protocol):
         """Whether requests have a chance now."""
         ...
 
-    def send(self, request: Request, done: Done) -> None:
-        """Send a request; `done` is called later, exactly once."""
+    def send(self, request: Request, done: Done, *, seconds: float | None = None) -> None:
+        """Send a request; `done` is called later, exactly once. `seconds`: how long an answer to it may take."""
         ...
 
 
@@ -61,7 +61,8 @@ class PostOutcomeUnknownError(Exception):
 class Driver:
     """The consensus of one farm in one process.
 
-    `on_halt` is called once when the disk fails: nothing is answered any more, and the process should end.
+    `on_halt` is called once when the log cannot be written or read, or a step fails: what is in memory may then be
+    wrong, so nothing is answered any more, and the process should end.
     """
 
     def __init__(
@@ -77,7 +78,8 @@ class Driver:
         self._loop = asyncio.get_running_loop()
         self._log = logger.bind(server=server_id)
         self._on_halt = on_halt
-        self._halted = False
+        self._over: str | None = None
+        """Why nothing is taken any more: a clause for whoever asks."""
         self._peers: Mapping[int, Peer] = {}
         self._writer = Writer(storage, on_durable=self._durable_in_thread, on_failure=self._failed_in_thread)
         self._submitted = 0
@@ -86,6 +88,7 @@ class Driver:
         self._proposals: list[inputs.Proposal] = []
         self._timer: asyncio.TimerHandle | None = None
         self._applied_waiters: list[tuple[int, asyncio.Future[None]]] = []
+        self._callers: set[asyncio.Future[Any]] = set()
         loaded = storage.loaded
         configurations = [(index, Configuration.decode(value)) for index, value in loaded.configurations]
         self.core = Core(
@@ -110,20 +113,33 @@ class Driver:
 
     async def stop(self, grace: float) -> None:
         """Wait up to `grace` seconds for what this leader has accepted, then let go of the rest; all writes end."""
-        if self.core.is_leader and not self._halted:
+        if self.core.is_leader and self._over is None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(grace):
                     await self._applied(self.core.log.last_index)
-        self._halted = True
+        self._end("this node is stopping")
+        await asyncio.to_thread(self._writer.stop)
+
+    @property
+    def halted(self) -> bool:
+        """Whether nothing is taken or answered any more."""
+        return self._over is not None
+
+    def _end(self, reason: str) -> None:
+        """Take nothing from now on; who waits learns that the outcome is unknown."""
+        if self._over is None:
+            self._over = reason
         if self._timer is not None:
             self._timer.cancel()
-        await asyncio.to_thread(self._writer.stop)
+            self._timer = None
+        for caller in tuple(self._callers):
+            _resolve(caller, None)
 
     # Inputs ---------------------------------------------------------------------------------------------------------
 
     def incoming(self, request: Request, done: Done) -> None:
         """Take the request of a server or a client whose right to send it has been checked."""
-        if self._halted:
+        if self._over is not None:
             done(None)
         elif request.type is MessageType.CLIENT_REQUEST:
             self._collect(inputs.Proposal(done, request.entries))
@@ -132,26 +148,26 @@ class Driver:
 
     def reachable(self, peer: int) -> None:
         """A connection to this server has come up."""
-        if not self._halted:
+        if self._over is None:
             self._step(inputs.Reachable(peer))
 
-    async def post(self, values: Sequence[bytes], *, deadline: float) -> int:
+    async def post(self, values: Sequence[bytes], *, seconds: float) -> int:
         """Append Application entries and return the index of the last one when they are committed.
 
-        `deadline` is in seconds. Raises `PostError` or `PostOutcomeUnknownError`.
+        May take so many seconds. Raises `PostError` or `PostOutcomeUnknownError`.
         """
         entries = tuple(Entry(0, ValueType.APPLICATION, value) for value in values)
         refusal = "no server has led within the time given; see `gf-i2p status`"
-        end = self._loop.time() + deadline
-        while self._loop.time() < end and not self._halted:
+        end = self._loop.time() + seconds
+        while not self.halted and self._loop.time() < end:
             leader = self.core.leader
-            answer: asyncio.Future[Response | None] = self._loop.create_future()
+            answer: asyncio.Future[Response | None] = self._caller()
             done = partial(_resolve, answer)
             if leader == self.core.id:
                 self._collect(inputs.Proposal(done, entries))
             elif leader != NOBODY and leader in self._peers and self._peers[leader].connected:
                 request = Request(MessageType.CLIENT_REQUEST, self.core.id, leader, 0, 0, 0, 0, entries)
-                self._peers[leader].send(request, done)
+                self._peers[leader].send(request, done, seconds=end - self._loop.time())
             else:
                 await asyncio.sleep(_RETRY_SECONDS)
                 continue
@@ -161,36 +177,49 @@ class Driver:
             except TimeoutError:
                 response = None
             if response is None:
+                why = self._over or "the connection to the leader broke, or it lost its office, or the time was over"
                 raise PostOutcomeUnknownError(
-                    "the connection to the leader broke, or it lost its office: the entry may be in the log, or get "
-                    "there. Look before you post it again, or post what is harmless twice."
+                    f"{why}: the entry may be in the log, or get there. Look before you post it again, or post what is "
+                    "harmless twice."
                 )
             if response.accepted:
                 return response.next_index - 1
             if response.destination == response.source:
                 refusal = "the leader's queue is full: fewer posts at a time, or a longer time limit"
             await asyncio.sleep(_RETRY_SECONDS)
-        raise PostError(f"not committed: {refusal}")
+        raise PostError(f"not committed: {self._over or refusal}")
 
     async def read_barrier(self) -> int:
         """Return the index up to which this leader's log must be read to see everything acknowledged before the call.
 
         Raises `PostError` when this server does not lead, or has not heard from a majority.
         """
-        answer: asyncio.Future[int | None] = self._loop.create_future()
+        if self._over is not None:
+            raise PostError(self._over)
+        answer: asyncio.Future[int | None] = self._caller()
         self._step(inputs.Read(answer))
         index = await answer
+        if index is not None:
+            await self._applied(index)
+        if self._over is not None:
+            raise PostError(self._over)
         if index is None:
             raise PostError("only the leader can promise that nothing newer exists; see `gf-i2p status` for who leads")
-        await self._applied(index)
         return index
 
     def _applied(self, index: int) -> asyncio.Future[None]:
-        future: asyncio.Future[None] = self._loop.create_future()
+        future: asyncio.Future[None] = self._caller()
         if self.core.applicable >= index:
             future.set_result(None)
         else:
             self._applied_waiters.append((index, future))
+        return future
+
+    def _caller(self) -> asyncio.Future[Any]:
+        """Return a future that is also done, with None, when this driver ends."""
+        future: asyncio.Future[Any] = self._loop.create_future()
+        self._callers.add(future)
+        future.add_done_callback(self._callers.discard)
         return future
 
     def _collect(self, proposal: inputs.Proposal) -> None:
@@ -200,14 +229,14 @@ class Driver:
 
     def _propose(self) -> None:
         proposals, self._proposals = self._proposals, []
-        if self._halted:
-            for proposal in proposals:
-                cast(Done, proposal.token)(None)
-        else:
+        if self._over is None:
             self._step(inputs.Propose(proposals))
+        else:
+            for proposal in proposals:
+                self._tell(proposal.token, None)
 
     def _answered(self, peer: int, tag: int, response: Response | None) -> None:
-        if self._halted:
+        if self._over is not None:
             return
         if response is None:
             self._step(inputs.Failed(peer, tag))
@@ -227,8 +256,6 @@ class Driver:
 
     def _tick(self) -> None:
         self._timer = None
-        if self._halted:
-            return
         if self._loop.time() >= self.core.deadline:
             self._step(inputs.Tick())
         else:
@@ -243,22 +270,28 @@ class Driver:
         self._loop.call_soon_threadsafe(self._halt, error)
 
     def _halt(self, error: BaseException) -> None:
-        """Never answer again: what is not on the disk must not be promised."""
-        self._halted = True
-        self._log.critical("the log cannot be written; this node stops", error=str(error))
-        self._on_halt(error)
+        """Never answer again: what is not on the disk, or of what we are not sure, must not be promised."""
+        if self._over is None:
+            self._log.critical("this node stops by itself", error=str(error), exc_info=error)
+            self._end(f"this node has stopped by itself ({error})")
+            self._on_halt(error)
 
     def _stored(self, number: int) -> None:
         self._durable = number
         while self._gated and self._gated[0][0] <= number:
             self._release(self._gated.popleft()[1])
-        if not self._halted:
+        if self._over is None:
             self._step(inputs.Stored(number))
 
     # Effects --------------------------------------------------------------------------------------------------------
 
     def _step(self, event: inputs.Input) -> None:
-        self._perform(self.core.step(event, self._loop.time()))
+        try:
+            effects = self.core.step(event, self._loop.time())
+        except Exception as error:  # noqa: BLE001 -- the core may have changed by half
+            self._halt(error)
+            return
+        self._perform(effects)
         self._arm()
         if self._applied_waiters:
             self._wake_readers()
@@ -282,7 +315,7 @@ class Driver:
             else:
                 self._gated.append((self._submitted, item))
         for token in effects.dropped:
-            cast(Done, token)(None)
+            self._tell(token, None)
         for ready in effects.reads_ready:
             _resolve(cast(asyncio.Future[int | None], ready.token), ready.read_index)
         for token in effects.reads_refused:
@@ -292,14 +325,24 @@ class Driver:
 
     def _release(self, item: Send | Reply) -> None:
         if isinstance(item, Reply):
-            cast(Done, item.token)(item.response)
+            self._tell(item.token, item.response)
             return
         done = partial(self._answered, item.peer, item.tag)
         peer = self._peers.get(item.peer)
-        if peer is None:
-            self._loop.call_soon(done, None)
-        else:
-            peer.send(item.request, done)
+        try:
+            if peer is not None:
+                peer.send(item.request, done)
+                return
+        except Exception:  # noqa: BLE001 -- no peer's defect may lose the rest of the step
+            self._log.exception("a request could not be sent", peer=item.peer, type=item.request.type.name)
+        self._loop.call_soon(done, None)
+
+    def _tell(self, token: Token, response: Response | None) -> None:
+        """Answer a caller. Its mistakes are its own: the rest of the step must be done."""
+        try:
+            cast(Done, token)(response)
+        except Exception:  # noqa: BLE001 -- as above
+            self._log.exception("an answer could not be handed over")
 
     def _wake_readers(self) -> None:
         applicable = self.core.applicable

@@ -131,7 +131,7 @@ class Node:
 
     async def stop(self) -> None:
         """Answer what was accepted, write what was promised, close everything."""
-        await self.server.close(STOP_SECONDS)
+        await self.server.close(0.0 if self.driver.halted else STOP_SECONDS)
         await self.driver.stop(STOP_SECONDS)
         await asyncio.gather(*(link.stop() for link in self.links.values()))
         self.storage.close()

@@ -22,8 +22,8 @@ from tests.node.farm import NodeFarm, becomes
 async def test_entries_posted_anywhere_are_on_every_server_and_survive_a_restart_of_all(tmp_path: Path) -> None:
     async with NodeFarm(tmp_path) as farm:
         leader, follower = await farm.leader(), await farm.follower()
-        first = await leader.driver.post([b"one"], deadline=10)
-        assert await follower.driver.post([b"two", b"three"], deadline=10) == first + 2
+        first = await leader.driver.post([b"one"], seconds=10)
+        assert await follower.driver.post([b"two", b"three"], seconds=10) == first + 2
         async with farm.client() as client:
             assert await client.post([b"four"]) == first + 3
         await farm.equal()
@@ -33,7 +33,7 @@ async def test_entries_posted_anywhere_are_on_every_server_and_survive_a_restart
             await farm.stop(server)
         for server in farm.endpoints:
             await farm.start(server)
-        await (await farm.leader()).driver.post([b"five"], deadline=10)
+        await (await farm.leader()).driver.post([b"five"], seconds=10)
         await farm.equal()
         assert farm.values(2) == [b"one", b"two", b"three", b"four", b"five"]
         assert farm.nodes[1].driver.core.term > term
@@ -45,7 +45,7 @@ async def test_two_of_three_go_on_and_the_third_catches_up(tmp_path: Path) -> No
         await farm.stop(lost)
         leader = await farm.leader()
         for number in range(20):
-            await leader.driver.post([b"%d" % number], deadline=10)
+            await leader.driver.post([b"%d" % number], seconds=10)
         await farm.start(lost)
         await farm.equal()
         assert farm.values(lost) == [b"%d" % number for number in range(20)]
@@ -58,7 +58,7 @@ async def test_without_a_majority_a_post_is_refused_and_says_so(tmp_path: Path) 
         await farm.stop(2)
         await becomes("no leader", lambda: status(farm.nodes[3], 0.0)["leader"] is None)
         with pytest.raises(PostError, match="no server has led"):
-            await farm.nodes[3].driver.post([b"x"], deadline=0.3)
+            await farm.nodes[3].driver.post([b"x"], seconds=0.3)
         answer = status(farm.nodes[3], 0.0)
         assert (answer["healthy"], answer["quorum"]) == (False, {"reachable": 1, "needed": 2, "servers": 3})
         await becomes(
@@ -70,7 +70,7 @@ async def test_without_a_majority_a_post_is_refused_and_says_so(tmp_path: Path) 
 async def test_a_read_barrier_sees_all_that_was_acknowledged_and_only_a_leader_gives_one(tmp_path: Path) -> None:
     async with NodeFarm(tmp_path) as farm:
         leader, follower = await farm.leader(), await farm.follower()
-        index = await follower.driver.post([b"x"], deadline=10)
+        index = await follower.driver.post([b"x"], seconds=10)
         assert await leader.driver.read_barrier() >= index
         with pytest.raises(PostError, match="only the leader"):
             await follower.driver.read_barrier()
@@ -175,7 +175,7 @@ async def test_strangers_are_turned_away_and_the_farm_does_not_notice(
             b"401", b"401", b"404", b"404", b"404", b"", b"", b"",
         ]  # fmt: skip
         assert answers[2] == answers[3] == answers[4], "nobody learns what was wrong"
-        assert await farm.nodes[2].driver.post([b"x"], deadline=10) > 0
+        assert await farm.nodes[2].driver.post([b"x"], seconds=10) > 0
         assert (leader.term, leader.is_leader) == (term, True)
         await becomes("no stranger is left", lambda: farm.nodes[1].server.counters.unauthenticated == 0)
 
@@ -201,7 +201,7 @@ async def test_a_node_whose_disk_fails_answers_nothing_more_and_says_so(
 ) -> None:
     async with NodeFarm(tmp_path, servers=1) as farm:
         node = await farm.leader()
-        await node.driver.post([b"x"], deadline=10)
+        await node.driver.post([b"x"], seconds=10)
 
         def fail(*_: object) -> None:
             raise OSError("the disk is gone")
