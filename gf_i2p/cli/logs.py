@@ -19,7 +19,10 @@ def configure(level: str, form: str) -> None:
     if form == "json":
         processors += [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     else:
-        processors.append(structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), pad_event_to=0))
+        # Where Rich is installed, the default shows the variables of every frame: passwords among them.
+        plain = structlog.dev.plain_traceback
+        colors = sys.stderr.isatty()
+        processors.append(structlog.dev.ConsoleRenderer(colors=colors, pad_event_to=0, exception_formatter=plain))
     structlog.configure(
         processors=processors,
         wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),

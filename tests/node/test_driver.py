@@ -97,7 +97,12 @@ class Rig:
 
 @asynccontextmanager
 async def rig(
-    directory: Path, monkeypatch: pytest.MonkeyPatch, *, servers: int = 3, timing: Timing = PATIENT
+    directory: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    servers: int = 3,
+    timing: Timing = PATIENT,
+    flow: Flow | None = None,
 ) -> AsyncIterator[Rig]:
     monkeypatch.setattr(random.SystemRandom, "uniform", lambda _, low, high: low)
     path = directory / "log.sqlite"
@@ -106,7 +111,9 @@ async def rig(
     storage = Storage.open(path, cluster="farm", server_id=1)
     disk = Disk(storage, monkeypatch)
     halts: list[BaseException] = []
-    driver = Driver(1, storage, bootstrap=configuration(range(1, servers + 1)), timing=timing, on_halt=halts.append)
+    driver = Driver(
+        1, storage, bootstrap=configuration(range(1, servers + 1)), timing=timing, flow=flow, on_halt=halts.append
+    )
     peers = {server: Follower(server) for server in range(2, servers + 1)}
     driver.start(peers)
     try:
@@ -276,8 +283,8 @@ async def test_a_disk_that_fails_ends_everything_and_lets_every_caller_go(
         def full(group: Group) -> None:
             raise StorageError("no space left")
 
-        monkeypatch.setattr(r.disk.storage, "store", full)
         await becomes("the first entry is committed", lambda: r.driver.core.applicable == 1)
+        monkeypatch.setattr(r.disk.storage, "store", full)
         posts = [asyncio.create_task(r.driver.post([b"x"], seconds=30)) for _ in range(3)]
         for post in posts:
             with pytest.raises(PostOutcomeUnknownError, match="no space left"):
@@ -340,7 +347,7 @@ async def test_a_caller_that_fails_takes_nothing_from_others(tmp_path: Path, mon
 async def test_a_peer_that_fails_counts_as_one_that_lost_the_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with rig(tmp_path, monkeypatch, timing=EAGER) as r:
+    async with rig(tmp_path, monkeypatch, timing=EAGER, flow=Flow(in_flight=2)) as r:
         calls = 0
 
         def broken(request: Request, done: Done, *, seconds: float | None = None) -> None:
@@ -351,6 +358,6 @@ async def test_a_peer_that_fails_counts_as_one_that_lost_the_request(
         monkeypatch.setattr(r.peers[2], "send", broken)
         await r.lead()
         assert await r.driver.post([b"x"], seconds=20) == 2, "the other follower has it"
-        beyond = calls + 2 * Flow().in_flight
+        beyond = calls + 4
         await becomes("it is tried again", lambda: calls > beyond)
         assert r.halts == []
