@@ -12,9 +12,9 @@ import structlog
 from gf_i2p.node.config import DATABASE_FILE, Config, Secrets, ServerTable, check_private
 from gf_i2p.node.driver import Driver
 from gf_i2p.node.roles import User
-from gf_i2p.raft.settings import I2P
+from gf_i2p.raft.settings import I2P, Timing
 from gf_i2p.storage.database import Storage
-from gf_i2p.transport.backoff import Backoff
+from gf_i2p.transport.backoff import FLOOR_SECONDS, Backoff
 from gf_i2p.transport.certificates import fingerprint_of_file
 from gf_i2p.transport.gate import Gate
 from gf_i2p.transport.link import Link
@@ -43,8 +43,9 @@ class Node:
         self, directory: Path, config: Config, secrets: Secrets, *, on_halt: Callable[[BaseException], None]
     ) -> None:
         self._directory = directory
-        self._config = config
-        self._secrets = secrets
+        self._config = config  # as at the start: what a reload cannot change stays so
+        self._password = secrets.password
+        self._verifiers = secrets.verifiers
         self._users: dict[str, User] = {}
         self._log = logger.bind(server=config.node.id)
         timing = config.timing.timing()
@@ -60,16 +61,14 @@ class Node:
         self.storage = storage
         self._transport = transport
         self._authenticator = Authenticator(config.node.cluster, secrets.verifiers, key=token_bytes(32))
-        handshake = I2P_HANDSHAKE_SECONDS if timing.election_min >= I2P.election_min else HANDSHAKE_SECONDS
+        self.gate = Gate(handshake_seconds=_handshake_seconds(timing))
         self.server = Server(
             transport,
             {config.node.cluster: self._authenticator},
             self._incoming,
             on_session=self._session,
-            gate=Gate(handshake_seconds=handshake),
+            gate=self.gate,
         )
-        # An answer that is later than this finds an election going on.
-        request_seconds = max(timing.election_max, 2 * timing.election_min)
         self.links = {
             server.id: Link(
                 transport,
@@ -78,9 +77,9 @@ class Node:
                 Credentials(f"server-{config.node.id}", secrets.password.get_secret_value()),
                 on_up=lambda peer=server.id: self.driver.reachable(peer),  # type: ignore[misc]
                 # A peer that comes back is to be found before the election that it might call.
-                backoff=Backoff(ceiling=timing.election_max),
-                request_seconds=request_seconds,
-                handshake_seconds=handshake,
+                backoff=Backoff(ceiling=max(timing.election_max, FLOOR_SECONDS)),
+                request_seconds=_request_seconds(timing),
+                handshake_seconds=_handshake_seconds(timing),
             )
             for server in self._peers()
         }
@@ -146,21 +145,28 @@ class Node:
         # The links keep their endpoints until a restart, and so their pins.
         now, before = self._tls_settings(config), self._tls_settings(old)
         self._transport.reload(replace(now, fingerprints={**before.fingerprints, **now.fingerprints}))
-        self._authenticator.replace(secrets.verifiers)
+        verifiers = secrets.verifiers
+        changed = [user for user, secret in self._verifiers.items() if verifiers.get(user) != secret]
+        self._verifiers = verifiers
+        self._authenticator.replace(verifiers)
         self._users.clear()
-        old_users = self._secrets.verifiers
-        changed = [user for user, secret in old_users.items() if secrets.verifiers.get(user) != secret]
-        self.server.disconnect(config.node.cluster, changed)
-        self.driver.core.timing = config.timing.timing()
+        self.server.disconnect(self.cluster, changed)
+        self._set_timing(config.timing.timing())
         pending = [
             f"node.{key}" for key in ("id", "cluster", "listen") if getattr(old.node, key) != getattr(config.node, key)
         ]
         if {(s.id, s.endpoint) for s in old.servers} != {(s.id, s.endpoint) for s in config.servers}:
             pending.append("servers (id, endpoint)")
-        if self._secrets.password != secrets.password:
+        if self._password != secrets.password:
             pending.append("password")
-        self._config, self._secrets = config, secrets
         return pending
+
+    def _set_timing(self, timing: Timing) -> None:
+        self.driver.core.timing = timing
+        self.gate.handshake_seconds = _handshake_seconds(timing)
+        for link in self.links.values():
+            link.request_seconds = _request_seconds(timing)
+            link.handshake_seconds = _handshake_seconds(timing)
 
     # Connections ---------------------------------------------------------------------------------------------------
 
@@ -191,3 +197,12 @@ class Node:
         else:
             self._log.warning("refused", reason=objection)
             reply(None)
+
+
+def _request_seconds(timing: Timing) -> float:
+    """How long a peer may take for an answer: a later one finds an election going on."""
+    return max(timing.election_max, 2 * timing.election_min)
+
+
+def _handshake_seconds(timing: Timing) -> float:
+    return I2P_HANDSHAKE_SECONDS if timing.election_min >= I2P.election_min else HANDSHAKE_SECONDS

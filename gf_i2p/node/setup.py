@@ -32,7 +32,7 @@ profile = "{profile}"               # "lan": heartbeat 0.1 s, election 0.5 to 1 
 # election_min = 0.5          # at least twice the heartbeat
 # election_max = 1.0          # at least 1.2 times election_min
 
-[tls]
+[tls]                         # reloaded
 certificate = "certificate.pem"
 key = "key.pem"               # mode 0600
 # ca = "ca.pem"               # vouches for servers that have no fingerprint below
@@ -42,7 +42,7 @@ level = "info"                # debug, info, warning, error
 format = "text"               # text or json
 
 # The servers with which a new farm begins, this one included. Once the farm has elected its first leader the log says
-# who belongs to it; endpoint and fingerprint here still say how to reach them.
+# who belongs to it; endpoint and fingerprint here still say how to reach them. Fingerprints are reloaded.
 """
 
 _SERVER: Final = """\
@@ -54,11 +54,12 @@ fingerprint = "{fingerprint}"
 """
 
 _SECRETS: Final = """\
-# Secrets of server {id}: whoever reads this file can act as this server. Mode 0600; reloaded on SIGHUP.
+# Secrets of server {id}: whoever reads this file can act as this server. Mode 0600.
 
 password = "{password}"  # with which this server logs in to the others, as user server-{id}
 
-# What checks the passwords of others (HA1 of RFC 7616): as secret as the passwords.
+# What checks the passwords of others (HA1 of RFC 7616): as secret as the passwords. Reloaded on SIGHUP; who is removed
+# or changed here is disconnected.
 """
 
 _USER: Final = """\

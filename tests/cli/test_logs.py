@@ -12,8 +12,8 @@ def log_an_exception(form: str) -> None:
     configure("info", form)
     password = "correct horse"
     try:
-        raise RuntimeError(f"a defect in {len(password)} letters")
-    except RuntimeError:
+        int("x" * len(password))
+    except ValueError:
         structlog.get_logger().exception("it failed", peer=2)
 
 
@@ -24,7 +24,7 @@ def test_a_traceback_shows_where_and_what_but_no_variables(form: str, capsys: py
     assert output == ""
     assert "it failed" in error
     assert "test_logs.py" in error
-    assert "a defect in 13 letters" in error
+    assert "xxxxxxxxxxxxx" in error
     assert "correct horse" not in error
 
 

@@ -9,9 +9,12 @@ import pytest
 from gf_i2p.node import node as node_module
 from gf_i2p.node.config import CONFIG_FILE, SECRETS_FILE, Config, Secrets
 from gf_i2p.node.driver import PostError
+from gf_i2p.node.node import I2P_HANDSHAKE_SECONDS
 from gf_i2p.node.status import status
+from gf_i2p.raft.settings import I2P
 from gf_i2p.storage.writer import Writer
-from gf_i2p.transport.errors import NotCommittedError
+from gf_i2p.transport.certificates import fingerprint, make_certificate
+from gf_i2p.transport.errors import NotCommittedError, TransportError
 from gf_i2p.transport.link import Link
 from gf_i2p.transport.tls import TlsSettings, TlsTransport
 from gf_i2p.wire.digest import Credentials, Secret
@@ -180,20 +183,72 @@ async def test_strangers_are_turned_away_and_the_farm_does_not_notice(
         await becomes("no stranger is left", lambda: farm.nodes[1].server.counters.unauthenticated == 0)
 
 
-async def test_reload_takes_over_secrets_and_time_outs_and_names_the_rest(tmp_path: Path) -> None:
+def edit(path: Path, *changes: tuple[str, str]) -> None:
+    text = path.read_text()
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    path.write_text(text)
+
+
+async def test_reload_takes_over_secrets_and_time_outs(tmp_path: Path) -> None:
     async with NodeFarm(tmp_path) as farm:
         await farm.leader()
-        path = farm.path(1)
-        text = (path / CONFIG_FILE).read_text().replace('profile = "lan"', 'profile = "i2p"')
-        (path / CONFIG_FILE).write_text(text.replace("[node]\nid = 1 ", "[node]\nid = 2 "))
+        path, node = farm.path(1), farm.nodes[1]
+        edit(path / CONFIG_FILE, ('profile = "lan"', 'profile = "i2p"'))
         secret = Secret.derive("client-new", "farm", "secret")
         with (path / SECRETS_FILE).open("a") as file:
             file.write(f'[users.client-new]\nmd5 = "{secret.md5}"\nsha256 = "{secret.sha256}"\n')
-        pending = farm.nodes[1].reload(Config.load(path), Secrets.load(path))
-        assert pending == ["node.id"]
-        assert farm.nodes[1].driver.core.timing.heartbeat == 5
+        assert node.reload(Config.load(path), Secrets.load(path)) == []
+        assert node.driver.core.timing == I2P
+        assert node.gate.handshake_seconds == I2P_HANDSHAKE_SECONDS
+        assert {(link.request_seconds, link.handshake_seconds) for link in node.links.values()} == {
+            (I2P.election_max, I2P_HANDSHAKE_SECONDS)
+        }
         request = Request(MessageType.CLIENT_REQUEST, 0, 0, 0, 0, 0, 0)
         assert await ask(farm, 1, "client-new", "secret", request) is not None
+
+
+async def test_what_a_reload_cannot_change_stays_and_is_named_every_time(tmp_path: Path) -> None:
+    async with NodeFarm(tmp_path) as farm:
+        await farm.leader()
+        path, node = farm.path(1), farm.nodes[1]
+        original = (path / CONFIG_FILE).read_text()
+        port = str(farm.endpoints[3].port)
+        edit(path / CONFIG_FILE, ('cluster = "farm"', 'cluster = "other"'), (port, str(int(port) + 1000)))
+        edit(path / SECRETS_FILE, ("password = ", 'password = "another"  # '))
+        for _ in range(2):
+            pending = node.reload(Config.load(path), Secrets.load(path))
+            assert pending == ["node.cluster", "servers (id, endpoint)", "password"]
+            assert status(node, 0.0)["cluster"] == "farm"
+        (path / CONFIG_FILE).write_text(original)
+        assert node.reload(Config.load(path), Secrets.load(path)) == ["password"], "taken back"
+        node.links[3].nudge()
+        async with farm.client() as client:
+            await client.post([b"x"])
+
+
+async def test_a_new_certificate_is_shown_after_a_reload_and_a_bad_one_changes_nothing(tmp_path: Path) -> None:
+    async with NodeFarm(tmp_path, servers=1) as farm:
+        await farm.leader()
+        path, node = farm.path(1), farm.nodes[1]
+        before = await shown(farm)
+        (path / "certificate.pem").write_text("none")
+        with pytest.raises(TransportError, match=r"certificate\.pem"):
+            node.reload(Config.load(path), Secrets.load(path))
+        assert await shown(farm) == before
+        certificate, key = make_certificate("server-1", hosts=["127.0.0.1"])
+        (path / "certificate.pem").write_bytes(certificate)
+        (path / "key.pem").write_bytes(key)
+        assert node.reload(Config.load(path), Secrets.load(path)) == []
+        assert await shown(farm) == fingerprint(certificate) != before
+
+
+async def shown(farm: NodeFarm) -> str:
+    """Return the fingerprint of the certificate that server 1 shows."""
+    endpoint = farm.endpoints[1]
+    pem = await asyncio.to_thread(ssl.get_server_certificate, (endpoint.host, endpoint.port))
+    return fingerprint(pem.encode())
 
 
 async def test_a_node_whose_disk_fails_answers_nothing_more_and_says_so(
