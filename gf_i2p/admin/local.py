@@ -4,9 +4,11 @@
     POST /v1/entries?timeout=SECONDS    {"values": [TEXT, ...]} -> {"index": INDEX OF THE LAST}, when committed
     GET  /v1/entries?first=N&limit=N    committed entries; `stale=1` reads a server that does not lead
 
-Errors are {"error": SENTENCE, "outcome": "no" | "unknown"} with a 4xx or 5xx status.
+An entry's value is a text ("value") when it is one in UTF-8, otherwise "base64". Errors are
+{"error": SENTENCE, "outcome": "no" | "unknown"} with a 4xx or 5xx status.
 """
 
+import base64
 import contextlib
 import json
 import os
@@ -14,10 +16,15 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final
 
+import structlog
 from aiohttp import web
 
 from gf_i2p.node.driver import Driver, PostError, PostOutcomeUnknownError
-from gf_i2p.wire.limits import MAX_ENTRIES, MAX_ENTRIES_BYTES, MAX_VALUE_BYTES
+from gf_i2p.storage.errors import StorageError
+from gf_i2p.wire.entries import Entry, ValueType
+from gf_i2p.wire.limits import MAX_ENTRIES, MAX_ENTRIES_BYTES, MAX_INTEGER, MAX_VALUE_BYTES
+
+logger = structlog.get_logger()
 
 SOCKET_PATH_BYTES: Final = 107
 """Linux takes no longer name for a Unix socket (unix(7))."""
@@ -81,8 +88,8 @@ class LocalInterface:
         return web.json_response({"index": index})
 
     async def _get_entries(self, request: web.Request) -> web.Response:
-        first = int(_number(request, "first", 1, 1, 2**63 - 1))
-        limit = int(_number(request, "limit", 100, 1, MAX_PAGE))
+        first = _whole(request, "first", 1, MAX_INTEGER)
+        limit = _whole(request, "limit", 100, MAX_PAGE)
         if request.query.get("stale") == "1":
             last = self._driver.core.applicable
         else:
@@ -91,10 +98,7 @@ class LocalInterface:
             except PostError as error:
                 return _error(503, str(error), outcome="no")
         entries = self._driver.core.log.slice(first, last, max_entries=limit, max_bytes=MAX_PAGE_BYTES)
-        page = [
-            {"index": index, "term": entry.term, "type": entry.value_type.name.lower(), "value": _text(entry.value)}
-            for index, entry in enumerate(entries, first)
-        ]
+        page = [_shown(index, entry) for index, entry in enumerate(entries, first)]
         return web.json_response({"entries": page, "commit": last})
 
 
@@ -109,19 +113,38 @@ def _number(request: web.Request, name: str, default: float, low: float, high: f
     return value
 
 
+def _whole(request: web.Request, name: str, default: int, high: int) -> int:
+    text = request.query.get(name, str(default))
+    value = int(text) if text.isascii() and text.isdigit() and len(text) <= len(str(high)) else 0
+    if not 1 <= value <= high:
+        raise _bad_request(f"{name} must be a whole number from 1 to {high}")
+    return value
+
+
 def _values(body: Any) -> list[bytes]:
     if not isinstance(body, dict) or not isinstance(values := body.get("values"), list):
         raise _bad_request('expected {"values": [TEXT, ...]}')
     if not values or len(values) > MAX_ENTRIES or not all(isinstance(value, str) for value in values):
         raise _bad_request(f"values must be 1 to {MAX_ENTRIES} texts")
-    encoded = [value.encode("utf-8", "surrogatepass") for value in values]
+    encoded = [_encoded(number, value) for number, value in enumerate(values, 1)]
     if max(map(len, encoded)) > MAX_VALUE_BYTES or sum(map(len, encoded)) > MAX_ENTRIES_BYTES // 2:
         raise _bad_request(f"a value may have {MAX_VALUE_BYTES} bytes, and all together {MAX_ENTRIES_BYTES // 2}")
     return encoded
 
 
-def _text(value: bytes) -> str:
-    return value.decode("utf-8", "backslashreplace")
+def _encoded(number: int, text: str) -> bytes:
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise _bad_request(f"value {number} is no text that UTF-8 can write ({error.reason})") from error
+
+
+def _shown(index: int, entry: Entry) -> dict[str, Any]:
+    shown = {"index": index, "term": entry.term, "type": entry.value_type.name.lower()}
+    if entry.value_type is ValueType.APPLICATION:
+        with contextlib.suppress(UnicodeDecodeError):
+            return {**shown, "value": entry.value.decode("utf-8")}
+    return {**shown, "base64": base64.b64encode(entry.value).decode("ascii")}
 
 
 def _error(status: int, sentence: str, *, outcome: str) -> web.Response:
@@ -138,7 +161,12 @@ async def _errors_as_json(
 ) -> web.StreamResponse:
     try:
         return await handler(request)
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         return _error(400, f"the body is not JSON: {error}", outcome="no")
     except web.HTTPException as error:
         return _error(error.status, error.text or error.reason, outcome="no")
+    except StorageError as error:
+        return _error(500, str(error), outcome="no")
+    except Exception:
+        logger.exception("a local request failed", method=request.method, path=request.path)
+        return _error(500, "a defect of this program; see the node's log for where it is", outcome="unknown")

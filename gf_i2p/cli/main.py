@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -176,11 +177,12 @@ def _status(options: argparse.Namespace) -> Exit:
 
 def _post(options: argparse.Namespace) -> Exit:
     if options.value in {None, "-"}:
-        values = [line.rstrip("\n") for line in sys.stdin if line.strip()]
+        lines = _utf8(sys.stdin.buffer.read(), "standard input").split("\n")  # JSON may hold other line ends
+        values = [line.removesuffix("\r") for line in lines if line.strip()]
         if not values:
             raise CommandError("nothing to post: give the entry as an argument, or lines on standard input")
     else:
-        values = [options.value]
+        values = [_utf8(os.fsencode(options.value), "the entry")]
     path = f"/v1/entries?timeout={options.timeout}"
     answer = client.ask(options.directory, "POST", path, seconds=options.timeout + 5, body={"values": values})
     if options.json:
@@ -188,6 +190,16 @@ def _post(options: argparse.Namespace) -> Exit:
     else:
         print(f"committed at index {answer['index']}")
     return Exit.OK
+
+
+def _utf8(data: bytes, what: str) -> str:
+    """Return what someone has typed or piped as text. Raises `CommandError`; nothing is replaced silently."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise CommandError(
+            f"{what} is not UTF-8 text: {error.reason} at byte {error.start}", code=Exit.USAGE
+        ) from error
 
 
 def _entries(options: argparse.Namespace) -> Exit:

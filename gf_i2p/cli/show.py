@@ -1,5 +1,6 @@
 """Answers of a node as text for a terminal."""
 
+from base64 import b64decode
 from datetime import timedelta
 from typing import Any
 
@@ -47,14 +48,17 @@ def show_entries(answer: dict[str, Any]) -> str:
         f"{entry['index']:>8}  term {entry['term']:<4} {entry['type']:<13} {_value(entry)}"
         for entry in answer["entries"]
     ]
-    last = answer["entries"][-1]["index"] if answer["entries"] else 0
-    if last < answer["commit"]:
-        lines.append(f"({answer['commit']} entries are committed; go on with --first {last + 1})")
-    return "\n".join(lines) if lines else "(no entries)"
+    commit = answer["commit"]
+    if not lines:
+        return f"(no entries there: {commit} are committed)" if commit else "(no entry is committed yet)"
+    last = answer["entries"][-1]["index"]
+    if last < commit:
+        lines.append(f"({commit} entries are committed; go on with --first {last + 1})")
+    return "\n".join(lines)
 
 
 def _value(entry: dict[str, Any]) -> str:
     """Values come from the log, whoever wrote them: nothing in them may control the terminal."""
-    if entry["type"] != "application":
-        return f"({len(entry['value'])} bytes)"
+    if "base64" in entry:
+        return f"({len(b64decode(entry['base64']))} bytes)"
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in entry["value"])

@@ -1,6 +1,8 @@
 """Commands that need no running node: `init`, and how all of them fail."""
 
+import io
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -76,6 +78,23 @@ def test_a_node_that_does_not_run(tmp_path: Path, capsys: pytest.CaptureFixture[
     node = tmp_path / "server-1"
     assert main([command[0], str(node), *command[1:]]) == 1
     assert f"Start it: gf-i2p run {node}" in capsys.readouterr().err
+
+
+def test_what_is_no_text_is_not_posted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["post", str(tmp_path), "caf\udce9"]) == 2
+    assert "the entry is not UTF-8 text: unexpected end of data at byte 3" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"good\nb\xff\n")))
+    assert main(["post", str(tmp_path), "--json"]) == 2
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["error"] == "standard input is not UTF-8 text: invalid start byte at byte 6"
+
+
+def test_nothing_to_post(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\n  \r\n")))
+    assert main(["post", str(tmp_path), "-"]) == 1
+    assert "nothing to post" in capsys.readouterr().err
 
 
 def test_run_with_a_bad_configuration_names_file_key_and_expectation(

@@ -1,0 +1,188 @@
+"""The local interface of a real node, asked as any HTTP client would."""
+
+import base64
+import io
+import stat
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from gf_i2p.admin.local import MAX_PAGE, SOCKET_PATH_BYTES, LocalInterface
+from gf_i2p.node.node import Node
+from gf_i2p.storage.errors import StorageError
+from gf_i2p.wire.limits import MAX_ENTRIES, MAX_VALUE_BYTES
+from tests.node.farm import NodeFarm
+
+Answer = tuple[int, Any]
+
+
+class Asker:
+    """Asks one node over its socket."""
+
+    def __init__(self, node: Node, session: aiohttp.ClientSession) -> None:
+        self.node = node
+        self._session = session
+
+    async def __call__(self, method: str, path: str, **options: Any) -> Answer:
+        async with self._session.request(method, f"http://node{path}", **options) as response:
+            assert response.content_type == "application/json"
+            return response.status, await response.json()
+
+    async def post(self, *values: object, query: str = "") -> Answer:
+        return await self("POST", f"/v1/entries{query}", json={"values": values})
+
+
+@asynccontextmanager
+async def served(node: Node, path: Path) -> AsyncIterator[Asker]:
+    local = LocalInterface(path, node.driver, lambda: {"cluster": node.cluster})
+    await local.start()
+    try:
+        async with aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(path))) as session:
+            yield Asker(node, session)
+    finally:
+        await local.stop()
+
+
+@pytest.fixture
+async def ask(tmp_path: Path) -> AsyncIterator[Asker]:
+    async with NodeFarm(tmp_path, servers=1) as farm, served(await farm.leader(), tmp_path / "s") as asker:
+        yield asker
+
+
+async def test_status(ask: Asker) -> None:
+    assert await ask("GET", "/v1/status") == (200, {"cluster": "farm"})
+
+
+async def test_what_was_posted_is_read_back(ask: Asker) -> None:
+    assert await ask.post("one", "zw\u00f6lf \U0001f9c4") == (200, {"index": 3})
+    status, page = await ask("GET", "/v1/entries?first=2")
+    assert (status, page["commit"]) == (200, 3)
+    assert page["entries"] == [
+        {"index": 2, "term": 1, "type": "application", "value": "one"},
+        {"index": 3, "term": 1, "type": "application", "value": "zw\u00f6lf \U0001f9c4"},
+    ]
+
+
+async def test_bytes_that_are_no_text_are_shown_as_base64_and_nothing_is_lost(ask: Asker) -> None:
+    await ask.node.driver.post([b"\xff\x00"], seconds=10)
+    _, page = await ask("GET", "/v1/entries?limit=2")
+    assert page["entries"][0]["type"] == "configuration"
+    assert b"tcp://127.0.0.1" in base64.b64decode(page["entries"][0]["base64"])
+    assert page["entries"][1] == {"index": 2, "term": 1, "type": "application", "base64": "/wA="}
+
+
+async def test_pages(ask: Asker) -> None:
+    await ask.post(*map(str, range(10)))
+    _, page = await ask("GET", "/v1/entries?first=4&limit=3")
+    assert [entry["index"] for entry in page["entries"]] == [4, 5, 6]
+    assert await ask("GET", "/v1/entries?first=12") == (200, {"entries": [], "commit": 11})
+    assert await ask("GET", f"/v1/entries?first={2**63 - 1}") == (200, {"entries": [], "commit": 11})
+    _, page = await ask("GET", f"/v1/entries?limit={MAX_PAGE}")
+    assert len(page["entries"]) == 11
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("{", "the body is not JSON"),
+        ("[]", "expected {"),
+        ('{"values": "x"}', "expected {"),
+        ('{"values": []}', f"1 to {MAX_ENTRIES} texts"),
+        ('{"values": [1]}', "texts"),
+        ('{"values": ["\\ud800"]}', "value 1 is no text that UTF-8 can write"),
+        ('{"values": ["%s"]}' % ("x" * (MAX_VALUE_BYTES + 1)), f"may have {MAX_VALUE_BYTES} bytes"),
+        ("[" * 100_000, "the body is not JSON"),
+    ],
+)
+async def test_bodies_that_are_refused(ask: Asker, body: str, expected: str) -> None:
+    status, answer = await ask("POST", "/v1/entries", data=io.BytesIO(body.encode()))
+    assert (status, answer["outcome"]) == (400, "no")
+    assert expected in answer["error"]
+    assert ask.node.driver.core.log.last_index == 1
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "expected"),
+    [
+        ("GET", "/v1/entries?first=0", "first must be a whole number from 1"),
+        ("GET", "/v1/entries?first=1.5", "first must be a whole number from 1"),
+        ("GET", f"/v1/entries?first={2**63}", "first must be a whole number from 1"),
+        ("GET", f"/v1/entries?limit={MAX_PAGE + 1}", f"limit must be a whole number from 1 to {MAX_PAGE}"),
+        ("POST", "/v1/entries?timeout=0", "timeout must be a number from 0.001 to 3600"),
+        ("POST", "/v1/entries?timeout=nan", "timeout must be a number from 0.001 to 3600"),
+    ],
+)
+async def test_queries_that_are_refused(ask: Asker, method: str, path: str, expected: str) -> None:
+    status, answer = await ask(method, path, json={"values": ["x"]})
+    assert (status, answer["outcome"]) == (400, "no")
+    assert expected in answer["error"]
+
+
+async def test_other_paths_and_methods(ask: Asker) -> None:
+    assert (await ask("GET", "/v2"))[0] == 404
+    assert (await ask("DELETE", "/v1/entries"))[0] == 405
+
+
+async def test_only_the_leader_reads_what_is_newest(tmp_path: Path) -> None:
+    async with NodeFarm(tmp_path) as farm, served(await farm.follower(), tmp_path / "s") as ask:
+        index = (await ask.post("x"))[1]["index"]
+        await farm.equal()
+        status, answer = await ask("GET", "/v1/entries")
+        assert (status, answer["outcome"]) == (503, "no")
+        assert "only the leader" in answer["error"]
+        status, page = await ask("GET", "/v1/entries?stale=1")
+        assert [entry["index"] for entry in page["entries"]][-1] == index
+
+
+async def test_without_a_leader_a_post_is_refused(tmp_path: Path) -> None:
+    async with NodeFarm(tmp_path) as farm:
+        for server in (1, 2):
+            await farm.stop(server)
+        async with served(farm.nodes[3], tmp_path / "s") as ask:
+            status, answer = await ask.post("x", query="?timeout=0.1")
+            assert (status, answer["outcome"]) == (503, "no")
+            assert "no server has led" in answer["error"]
+
+
+async def test_a_log_that_cannot_be_read_gives_its_sentence(ask: Asker, monkeypatch: pytest.MonkeyPatch) -> None:
+    def bad(*_: object, **__: object) -> None:
+        raise StorageError("row 7 is damaged: do this")
+
+    monkeypatch.setattr(ask.node.driver.core.log, "slice", bad)
+    assert await ask("GET", "/v1/entries") == (500, {"error": "row 7 is damaged: do this", "outcome": "no"})
+
+
+async def test_a_defect_is_logged_and_gives_a_sentence(ask: Asker, monkeypatch: pytest.MonkeyPatch) -> None:
+    def bad(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(ask.node.driver, "post", bad)
+    status, answer = await ask.post("x")
+    assert (status, answer["outcome"]) == (500, "unknown")
+    assert "see the node's log" in answer["error"]
+
+
+async def test_an_entry_of_unknown_outcome(ask: Asker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ask.node.storage, "store", lambda group: (_ for _ in ()).throw(StorageError("full")).__next__())
+    status, answer = await ask.post("x")
+    assert (status, answer["outcome"]) == (504, "unknown")
+
+
+async def test_nobody_else_may_open_the_socket_and_one_left_behind_gives_way(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    path.write_text("left behind")
+    async with NodeFarm(tmp_path, servers=1) as farm:
+        async with served(await farm.leader(), path):
+            assert stat.S_ISSOCK(path.stat().st_mode)
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert not path.exists()
+
+
+async def test_a_path_that_is_too_long(tmp_path: Path) -> None:
+    async with NodeFarm(tmp_path, servers=1) as farm:
+        with pytest.raises(OSError, match="use a shorter directory"):
+            LocalInterface(tmp_path / ("x" * SOCKET_PATH_BYTES), farm.nodes[1].driver, dict)

@@ -1,0 +1,79 @@
+"""What people see in a terminal."""
+
+from typing import Any
+
+from gf_i2p.cli.show import show_entries, show_status
+
+
+def entry(index: int, **value: str) -> dict[str, Any]:
+    return {"index": index, "term": 3, "type": "application", **value}
+
+
+def test_entries_are_lines_and_say_how_to_go_on() -> None:
+    text = show_entries({"entries": [entry(7, value="a"), entry(8, base64="AAEC")], "commit": 9})
+    assert text.splitlines() == [
+        "       7  term 3    application   a",
+        "       8  term 3    application   (3 bytes)",
+        "(9 entries are committed; go on with --first 9)",
+    ]
+    assert "go on" not in show_entries({"entries": [entry(9, value="a")], "commit": 9})
+
+
+def test_no_entries() -> None:
+    assert show_entries({"entries": [], "commit": 0}) == "(no entry is committed yet)"
+    assert show_entries({"entries": [], "commit": 9}) == "(no entries there: 9 are committed)"
+
+
+def test_a_value_cannot_control_the_terminal() -> None:
+    text = show_entries({"entries": [entry(1, value="\x1b[2J\r\n\u202e\x9b \u00fc")], "commit": 1})
+    assert text.endswith("\\x1b[2J\\r\\n\\u202e\\x9b \u00fc")
+    assert len(text.splitlines()) == 1
+
+
+def status(**changes: Any) -> dict[str, Any]:
+    servers = [
+        {"id": 1, "endpoint": "tcp://a:1", "self": True, "leader": True, "connected": True, "error": None, "lag": 0},
+        {
+            "id": 20,
+            "endpoint": "tcp://b:100",
+            "self": False,
+            "leader": False,
+            "connected": True,
+            "error": None,
+            "lag": 5,
+        },
+        {
+            "id": 3,
+            "endpoint": "tcp://c:1",
+            "self": False,
+            "leader": False,
+            "connected": False,
+            "error": "tcp://c:1 cannot be reached",
+            "lag": None,
+        },
+    ]
+    return {
+        "cluster": "farm", "id": 1, "uptime": 3725.5, "healthy": True, "role": "leader", "term": 7, "leader": 1,
+        "leader_endpoint": "tcp://a:1", "quorum": {"reachable": 2, "needed": 2, "servers": 3},
+        "log": {"last_index": 12, "stored": 11, "commit": 10, "applied": 10}, "servers": servers, **changes,
+    }  # fmt: skip
+
+
+def test_status_of_a_farm_that_is_well() -> None:
+    assert show_status(status()).splitlines() == [
+        "farm     farm, server 1, leader in term 7, up 1:02:05",
+        "leader   1 (tcp://a:1)",
+        "log      12 entries, 10 committed, 11 durable here",
+        "servers",
+        "    1  tcp://a:1    this server, leader",
+        "   20  tcp://b:100  connected, 5 entries behind",
+        "    3  tcp://c:1    not connected, tcp://c:1 cannot be reached",
+    ]
+
+
+def test_status_without_leader_and_quorum_says_so_first() -> None:
+    text = show_status(status(leader=None, leader_endpoint=None, quorum={"reachable": 1, "needed": 2, "servers": 3}))
+    lines = text.splitlines()
+    assert lines[0].startswith("No leader is known")
+    assert lines[1].startswith("Only 1 of 3 servers can be reached from here, and a majority is 2")
+    assert "leader   none" in lines
