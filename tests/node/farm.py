@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Self
 
 from gf_i2p.node.clientfile import ClientFile
-from gf_i2p.node.config import Config, Secrets
+from gf_i2p.node.config import CONFIG_FILE, Config, Secrets
 from gf_i2p.node.node import Node
 from gf_i2p.node.setup import make_farm
 from gf_i2p.transport.client import FarmClient
@@ -23,6 +23,10 @@ class NodeFarm:
         endpoints = {i: Endpoint("127.0.0.1", port) for i, port in enumerate(free_ports(servers), 1)}
         self.endpoints = endpoints
         make_farm(directory, endpoints, cluster="farm", profile="lan", clients=["test"])
+        if servers == 1:  # nobody to collide with: no need to wait
+            path = self.path(1) / CONFIG_FILE
+            quick = "[timing]\nheartbeat = 0.01\nelection_min = 0.02\nelection_max = 0.04\n"
+            path.write_text(path.read_text().replace("[timing]", quick, 1))
         self.nodes: dict[int, Node] = {}
         self.halted: list[BaseException] = []
 
