@@ -19,7 +19,7 @@ from pathlib import Path
 
 from gf_i2p.cli.logs import configure
 from gf_i2p.node.clientfile import ClientFile
-from gf_i2p.node.config import DATABASE_FILE
+from gf_i2p.node.layout import DATABASE_FILE
 from gf_i2p.storage.database import Storage
 from gf_i2p.transport.client import FarmClient
 from gf_i2p.transport.errors import NotCommittedError, OutcomeUnknownError

@@ -1,13 +1,12 @@
 """Asks a running node over its local socket."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 
 from gf_i2p.cli.errors import CommandError
-from gf_i2p.node.config import CONFIG_FILE, SOCKET_FILE
+from gf_i2p.node.layout import CONFIG_FILE, SOCKET_FILE
 
 
 async def request(directory: Path, method: str, path: str, *, seconds: float = 10.0, body: object = None) -> Any:
@@ -36,8 +35,3 @@ async def request(directory: Path, method: str, path: str, *, seconds: float = 1
     if response.status != 200:
         raise CommandError(answer["error"], outcome=answer["outcome"])
     return answer
-
-
-def ask(directory: Path, method: str, path: str, *, seconds: float = 10.0, body: object = None) -> Any:
-    """Do what `request` does, from a program without an event loop."""
-    return asyncio.run(request(directory, method, path, seconds=seconds, body=body))

@@ -1,22 +1,28 @@
 """`gf-i2p`: the command line. Every command has `--json`, also for failures."""
 
 import argparse
+import asyncio
 import json
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from gf_i2p import __version__
-from gf_i2p.cli import client
 from gf_i2p.cli.errors import CommandError, Exit
-from gf_i2p.cli.run import EXPECTED, run
 from gf_i2p.cli.show import show_entries, show_status
-from gf_i2p.node.setup import make_farm
+from gf_i2p.node.errors import ConfigError
+from gf_i2p.storage.errors import StorageError
+from gf_i2p.transport.errors import TransportError
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.errors import EndpointError
 from gf_i2p.wire.limits import MAX_ID
+
+# A command imports what only it needs when it runs: starting takes long enough as it is.
+
+EXPECTED: Final = (ConfigError, StorageError, TransportError, OSError)
+"""What can go wrong for reasons that an operator can mend; the texts are for the operator."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -145,6 +151,8 @@ def _init(options: argparse.Namespace) -> Exit:
     for endpoint in servers.values():
         if endpoint.is_i2p:
             raise CommandError(f"{endpoint}: servers inside I2P are not supported yet", code=Exit.USAGE)
+    from gf_i2p.node.setup import make_farm
+
     written = make_farm(
         options.directory, servers, cluster=options.cluster, profile=options.profile, clients=options.client
     )
@@ -163,11 +171,20 @@ def _init(options: argparse.Namespace) -> Exit:
 
 
 def _run(options: argparse.Namespace) -> Exit:
+    from gf_i2p.cli.run import run
+
     return run(options.directory)
 
 
+def _ask(directory: Path, method: str, path: str, *, seconds: float = 10.0, body: object = None) -> Any:
+    """Ask the node that runs in this directory; see `client.request`."""
+    from gf_i2p.cli.client import request
+
+    return asyncio.run(request(directory, method, path, seconds=seconds, body=body))
+
+
 def _status(options: argparse.Namespace) -> Exit:
-    answer = client.ask(options.directory, "GET", "/v1/status")
+    answer = _ask(options.directory, "GET", "/v1/status")
     if options.json:
         _print_json({"ok": True, **answer})
     else:
@@ -184,7 +201,7 @@ def _post(options: argparse.Namespace) -> Exit:
     else:
         values = [_utf8(os.fsencode(options.value), "the entry")]
     path = f"/v1/entries?timeout={options.timeout}"
-    answer = client.ask(options.directory, "POST", path, seconds=options.timeout + 5, body={"values": values})
+    answer = _ask(options.directory, "POST", path, seconds=options.timeout + 5, body={"values": values})
     if options.json:
         _print_json({"ok": True, **answer})
     else:
@@ -204,7 +221,7 @@ def _utf8(data: bytes, what: str) -> str:
 
 def _entries(options: argparse.Namespace) -> Exit:
     path = f"/v1/entries?first={options.first}&limit={options.limit}&stale={int(options.stale)}"
-    answer = client.ask(options.directory, "GET", path)
+    answer = _ask(options.directory, "GET", path)
     if options.json:
         _print_json({"ok": True, **answer})
     else:

@@ -14,10 +14,11 @@ import structlog
 from gf_i2p.admin.local import LocalInterface
 from gf_i2p.cli.errors import CommandError, Exit
 from gf_i2p.cli.logs import configure
-from gf_i2p.node.config import SOCKET_FILE, Config, ConfigError, Secrets
+from gf_i2p.node.config import Config, Secrets
+from gf_i2p.node.errors import ConfigError
+from gf_i2p.node.layout import SOCKET_FILE
 from gf_i2p.node.node import Node
 from gf_i2p.node.status import status
-from gf_i2p.storage.errors import StorageError
 from gf_i2p.transport.errors import TransportError
 
 logger = structlog.get_logger()
@@ -80,7 +81,3 @@ def _reload(node: Node, directory: Path) -> None:
         return
     configure(config.logging.level, config.logging.format)
     logger.info("reloaded", needs_restart=pending)
-
-
-EXPECTED = (ConfigError, StorageError, TransportError, OSError)
-"""What can go wrong for reasons that an operator can mend; the texts are for the operator."""

@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
 
+from gf_i2p.node.errors import ConfigError
+from gf_i2p.node.layout import CONFIG_FILE, SECRETS_FILE
 from gf_i2p.raft import settings
 from gf_i2p.transport.certificates import parse_fingerprint
 from gf_i2p.transport.errors import TransportError
@@ -18,15 +20,6 @@ from gf_i2p.wire.limits import MAX_ID
 from gf_i2p.wire.messages import NOBODY
 from gf_i2p.wire.names import check_name
 from gf_i2p.wire.values import ClusterServer, Configuration
-
-CONFIG_FILE = "gf-i2p.toml"
-SECRETS_FILE = "secrets.toml"
-DATABASE_FILE = "log.sqlite"
-SOCKET_FILE = "node.sock"
-
-
-class ConfigError(Exception):
-    """The configuration cannot be used; the message names file and key, and says what was expected."""
 
 
 def check_name_of_cluster(text: str) -> str:

@@ -9,8 +9,9 @@ from typing import Final
 
 import structlog
 
-from gf_i2p.node.config import DATABASE_FILE, Config, Secrets, ServerTable, check_private
+from gf_i2p.node.config import Config, Secrets, ServerTable, check_private
 from gf_i2p.node.driver import Driver
+from gf_i2p.node.layout import DATABASE_FILE
 from gf_i2p.node.roles import User
 from gf_i2p.raft.settings import I2P, Timing
 from gf_i2p.storage.database import Storage

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gf_i2p.node.config import CONFIG_FILE, DATABASE_FILE, SECRETS_FILE, ConfigError
+from gf_i2p.node.errors import ConfigError
+from gf_i2p.node.layout import CONFIG_FILE, DATABASE_FILE, SECRETS_FILE
 from gf_i2p.storage.database import Storage
 from gf_i2p.transport.certificates import fingerprint, make_certificate
 from gf_i2p.wire.digest import Secret

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gf_i2p.cli.main import main
-from gf_i2p.node.config import CONFIG_FILE
+from gf_i2p.node.layout import CONFIG_FILE
 
 SERVERS = ["--server", "1=tcp://127.0.0.1:9001", "--server", "2=tcp://127.0.0.1:9002"]
 

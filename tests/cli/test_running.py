@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from gf_i2p.node.config import CONFIG_FILE
+from gf_i2p.node.layout import CONFIG_FILE
 from integration.localfarm import LocalFarm, until
 
 

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Self
 
 from gf_i2p.node.clientfile import ClientFile
-from gf_i2p.node.config import CONFIG_FILE, Config, Secrets
+from gf_i2p.node.config import Config, Secrets
+from gf_i2p.node.layout import CONFIG_FILE
 from gf_i2p.node.node import Node
 from gf_i2p.node.setup import make_farm
 from gf_i2p.transport.client import FarmClient

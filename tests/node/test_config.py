@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from gf_i2p.node.config import CONFIG_FILE, SECRETS_FILE, Config, ConfigError, Secrets
+from gf_i2p.node.config import Config, Secrets
+from gf_i2p.node.errors import ConfigError
+from gf_i2p.node.layout import CONFIG_FILE, SECRETS_FILE
 from gf_i2p.raft.settings import I2P, LAN
 from gf_i2p.wire.values import ClusterServer
 

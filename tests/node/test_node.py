@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from gf_i2p.node import node as node_module
-from gf_i2p.node.config import CONFIG_FILE, SECRETS_FILE, Config, Secrets
+from gf_i2p.node.config import Config, Secrets
 from gf_i2p.node.driver import PostError
+from gf_i2p.node.layout import CONFIG_FILE, SECRETS_FILE
 from gf_i2p.node.node import I2P_HANDSHAKE_SECONDS
 from gf_i2p.node.status import status
 from gf_i2p.raft.settings import I2P

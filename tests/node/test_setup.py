@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gf_i2p.node.config import Config, ConfigError, Secrets
+from gf_i2p.node.config import Config, Secrets
+from gf_i2p.node.errors import ConfigError
 from gf_i2p.node.setup import make_farm
 from gf_i2p.transport.certificates import fingerprint_of_file
 from gf_i2p.wire.digest import Secret
