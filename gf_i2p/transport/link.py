@@ -291,12 +291,14 @@ class _Connection(asyncio.Protocol):
     # --- Handshake ----------------------------------------------------------------------------------------
 
     def _introduce(self, data: bytes) -> None:
+        if self.outcome.done():
+            return  # behind a challenge, or after the deadline: the link is about to hang up
         try:
             outcome = self._handshake.receive(data, self._loop.time())
         except RemoteProtocolError as error:
             self.give_up(str(error))
             return
-        if outcome is None or self.outcome.done():
+        if outcome is None:
             return
         if isinstance(outcome, Retry):
             self.outcome.set_result(False)

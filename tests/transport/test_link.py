@@ -1,6 +1,7 @@
 import asyncio
 import ssl
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -184,6 +185,23 @@ async def test_a_wrong_answer_ends_the_connection(node: Identity, answer: bytes,
         assert await soon(first) == response(request(index=1))
         assert await soon(second) is None
         assert await until_down(link) == reason
+
+
+async def test_what_follows_a_challenge_is_of_no_interest(
+    node: Identity, unhandled: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receive = link_module._Connection.data_received
+
+    def twice(connection: link_module._Connection, data: bytes) -> None:
+        receive(connection, data)
+        if data.startswith(b"HTTP/1.1 401"):
+            receive(connection, b"more, before the link has come round to hang up")
+
+    monkeypatch.setattr(link_module._Connection, "data_received", twice)
+    async with serving(node, echo) as farm, connected(farm) as link:
+        assert await soon(ask(link, request(index=1))) == response(request(index=1))
+    assert farm.server.counters.accepted == 2
+    assert unhandled == []
 
 
 async def test_an_answer_that_nobody_asked_for_ends_the_connection(node: Identity) -> None:
