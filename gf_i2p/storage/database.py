@@ -11,14 +11,15 @@ transaction that made it long was reported, preferably while there is nothing to
 `CHECKPOINT_BYTES` plus one group of writes, unless a foreign program reads the file for long.
 """
 
+import ctypes
 import sqlite3
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Final
 
-from gf_i2p.storage import files
+from gf_i2p.storage import files, wal
 from gf_i2p.storage.chunks import Chunk, Packed, Run, pack, pack_chunk, term_at
-from gf_i2p.storage.errors import StorageError, damaged, explaining
+from gf_i2p.storage.errors import StorageError, damaged, explaining, held
 from gf_i2p.storage.group import Group
 from gf_i2p.storage.loading import Loaded, load, unpacked
 from gf_i2p.storage.schema import (
@@ -52,6 +53,10 @@ class Storage:
     At opening, these are checked: SQLite's header with our marks, cluster and server id, term and vote by their
     checksum, every term run and Configuration against the entries, and the first and the last row of entries. The rest
     of a long log is checked where it is read: a `DamagedError` then.
+
+    After a kill, a WAL that is missing, shortened or begins like none is noticed (see `wal`). Damage inside it is not:
+    what stands behind the damage is lost without a word, because that is also what a power cut leaves behind the last
+    write that was synced. Nor is an older WAL of this same log, unless what it holds contradicts the main file.
     """
 
     def __init__(
@@ -61,6 +66,7 @@ class Storage:
         reading: sqlite3.Connection,
         owner: tuple[str, int],
         loaded: Loaded,
+        least_wal_bytes: int,
     ) -> None:
         """Use `Storage.open`. `owner`: cluster and server id."""
         self.path = path
@@ -75,6 +81,8 @@ class Storage:
         self._runs: list[Run] = [Run(*run) for run in loaded.terms]
         self._configurations = [index for index, _ in loaded.configurations]
         self._wal_bytes = 0
+        self._least_wal_bytes = least_wal_bytes
+        """See `ServerRow.wal_bytes`."""
         self._sound = True
         """Whether the last change of the file succeeded; after one that failed, nothing is written any more."""
 
@@ -89,7 +97,7 @@ class Storage:
         path = path.absolute()
         with explaining(path), ExitStack() as stack:
             stack.callback(files.Lock(path).close)
-            for taken in (path, _wal_of(path)):
+            for taken in (path, wal.path_of(path)):
                 if taken.exists() or taken.is_symlink():
                     raise StorageError(
                         f"{taken} exists already and is left as it is: a server must not lose its log. Choose another "
@@ -102,8 +110,8 @@ class Storage:
             files.create_private(unfinished)
             with closing(connect(unfinished)) as connection:
                 connection.executescript(SCHEMA)
-                row = ServerRow(cluster, server_id, 0, NOBODY, 0)
-                connection.execute("INSERT INTO server VALUES (?, ?, ?, ?, ?, ?)", (*row, row.checksum(0, 0)))
+                row = ServerRow(cluster, server_id, 0, NOBODY, 0, 0)
+                connection.execute("INSERT INTO server VALUES (?, ?, ?, ?, ?, ?, ?)", (*row, row.checksum(0, 0)))
                 set_wal_mode(unfinished, connection)
             files.sync_file(unfinished)
             unfinished.rename(path)  # the lock keeps others from creating `path` meanwhile
@@ -113,40 +121,55 @@ class Storage:
     def open(cls, path: Path, *, cluster: str, server_id: int) -> "Storage":
         """Open the log of this server, which must exist; what is in it is durable when this returns.
 
-        Raises `StorageError` when the file is missing, in use, of another program, version, farm or server, or damaged;
-        its content is never changed then.
+        Raises `StorageError` when the file is missing, in use, of another program, version, farm or server, or damaged,
+        or when its WAL was lost; what they hold is never changed then.
         """
         path = path.resolve()
         with explaining(path):
             if not path.exists():
                 raise StorageError(
                     f"{path} is missing. If this server is new, create it with `gf-i2p init`. If it has run before, "
-                    "its log is lost: bring the file itself back if it was moved, but no older copy; otherwise remove "
-                    "the server from the farm and let it join again under a new id."
+                    "its log is lost: bring its directory itself back if it was moved, but no older copy; otherwise "
+                    "remove the server from the farm and let it join again under a new id."
                 )
             with ExitStack() as stack:
                 stack.callback(files.Lock(path).close)
                 check_header(path)
-                if not _wal_of(path).exists():
-                    files.create_private(_wal_of(path), WAL_BYTES)
-                writing = stack.enter_context(closing(connect(path)))
-                reading = stack.enter_context(closing(connect(path)))
-                set_wal_mode(path, writing)
-                loaded = load(path, reading, cluster, server_id)
+                usable = wal.usable_bytes(path)
+                # Where there is no WAL, SQLite would make one.
+                with closing(connect(path, "mode=ro" if usable else "immutable=1")) as first:
+                    loaded = load(path, first, cluster, server_id, usable)
+                least = files.lengthen(wal.path_of(path), WAL_BYTES)
                 files.sync_directory(path.parent)
-                storage = cls(path, writing, reading, (cluster, server_id), loaded)
+                # Closed last, this one keeps the WAL (see `wal`). Also when an owner drops the storage without `close`:
+                # it counts as in use until it was closed, whether anything refers to it or not.
+                reading = connect(path, "mode=ro")
+                ctypes.pythonapi.Py_IncRef(ctypes.py_object(reading))
+                stack.callback(ctypes.pythonapi.Py_DecRef, ctypes.py_object(reading))
+                stack.enter_context(closing(reading))
+                writing = stack.enter_context(closing(connect(path)))
+                set_wal_mode(path, writing)
+                storage = cls(path, writing, reading, (cluster, server_id), loaded, least)
                 # A killed process may have written to the WAL what it had no time to sync. We are about to build on it,
-                # so it must be on the disk first: this syncs it, and then moves it.
-                storage.checkpoint()
+                # so it must be on the disk first: this syncs it, and then moves it. With it goes `least`, without which
+                # the main file would still say that it needs no WAL.
+                complete = storage.checkpoint("FULL")
                 storage._resources = stack.pop_all()
-                return storage
+            if not complete:
+                storage.close()  # or the reader, when it ends, would move `least` and delete the WAL
+                raise held(path, "it is being read")
+            return storage
 
     def close(self) -> None:
         """Close the file. The writer must have stopped before."""
         with explaining(self.path), self._resources:
             if self._sound:
+                self.checkpoint()
+                # Only now, with all else in the main file, may it say that it needs no WAL.
+                self._least_wal_bytes = 0
+                self.checkpoint()
                 self._sound = False
-                self._store_server()  # SQLite moves the WAL when it closes
+                self._reading.close()  # makes the writing connection the last one, with which SQLite deletes the WAL
 
     # The reading half ----------------------------------------------------------------------------------------------
 
@@ -203,17 +226,19 @@ class Storage:
         """Whether the WAL is so long that `checkpoint` should run now, when there is something else to do or not."""
         return self._wal_bytes >= (IDLE_CHECKPOINT_BYTES if idle else CHECKPOINT_BYTES)
 
-    def checkpoint(self) -> None:
+    def checkpoint(self, mode: str = "PASSIVE") -> bool:
         """Move what stands in the WAL into the database, so that the WAL is written from its beginning again.
 
-        What a reader still needs stays; the next checkpoint takes it along.
+        What a reader still needs stays; the next checkpoint takes it along. `mode` "FULL" waits for such a reader, up
+        to `PATIENCE_SECONDS`. Return whether all was moved.
         """
         self._sound = False
         with explaining(self.path):
             self._store_server()
-            self._writing.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            _, frames, moved = self._writing.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
         self._sound = True
         self._wal_bytes = 0
+        return bool(moved == frames)
 
     def _store_all(self, group: Group, packed: Packed) -> None:
         """Store what is more than entries at the end of the log."""
@@ -234,9 +259,9 @@ class Storage:
         execute("COMMIT")
 
     def _store_server(self) -> None:
-        row = ServerRow(*self._owner, *self._hard_state, self._last_index)
+        row = ServerRow(*self._owner, *self._hard_state, self._last_index, self._least_wal_bytes)
         self._writing.execute(
-            "UPDATE server SET term = ?, vote = ?, last_index = ?, checksum = ?",
+            "UPDATE server SET term = ?, vote = ?, last_index = ?, wal_bytes = ?, checksum = ?",
             (*row[2:], row.checksum(len(self._runs), len(self._configurations))),
         )
 
@@ -264,7 +289,3 @@ class Storage:
                     "UPDATE chunk SET entry_count = ?, checksum = ?, entries = ? WHERE first_index = ?",
                     (kept.length, kept.checksum, kept.data, kept.first),
                 )
-
-
-def _wal_of(path: Path) -> Path:
-    return path.with_name(path.name + "-wal")

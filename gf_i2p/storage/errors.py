@@ -37,6 +37,13 @@ def defect(what: str) -> StorageError:
     )
 
 
+def held(path: Path, why: str) -> StorageError:
+    """Another program is in the way."""
+    return StorageError(
+        f"{path} is held by another program ({why}): end it (a sqlite3 shell, a backup), then start this node"
+    )
+
+
 def explained(path: Path, error: sqlite3.Error) -> StorageError:
     """Say what an error of SQLite means for the log at `path`."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
@@ -55,9 +62,7 @@ def explained(path: Path, error: sqlite3.Error) -> StorageError:
             "and its directory must belong to the user that runs this node"
         )
     if code in _BUSY:
-        return StorageError(
-            f"{path} is held by another program ({error}): end it (a sqlite3 shell, a backup), then start this node"
-        )
+        return held(path, str(error))
     return StorageError(f"{path} cannot be used: SQLite says: {error}")
 
 

@@ -28,15 +28,21 @@ def sync_file(path: Path) -> None:
         os.close(descriptor)
 
 
-def create_private(path: Path, size: int = 0) -> None:
-    """Create `path` with mode 0600 and `size` zero bytes that are on the disk. Raises `FileExistsError`."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+def create_private(path: Path) -> None:
+    """Create `path` with mode 0600, empty. Raises `FileExistsError`."""
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+
+
+def lengthen(path: Path, size: int) -> int:
+    """Append zeros until `path` has at least `size` bytes, on the disk; create it if need be. Return its size."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
-        for start in range(0, size, len(_ZEROS)):
-            rest = memoryview(_ZEROS)[: size - start]
-            while rest:
-                rest = rest[os.write(descriptor, rest) :]
+        if (length := os.fstat(descriptor).st_size) >= size:
+            return length
+        while length < size:
+            length += os.write(descriptor, memoryview(_ZEROS)[: size - length])
         os.fsync(descriptor)
+        return length
     finally:
         os.close(descriptor)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gf_i2p.raft.effects import HardState
+from gf_i2p.storage import wal
 from gf_i2p.storage.chunks import Chunk, Run, unpack_chunk
 from gf_i2p.storage.errors import StorageError, damaged
 from gf_i2p.storage.schema import CHUNK_AT, TABLES, ServerRow
@@ -40,16 +41,16 @@ def unpacked(path: Path, row: tuple[Any, ...]) -> tuple[Chunk, tuple[Entry, ...]
         raise damaged(path, str(error)) from error
 
 
-def load(path: Path, connection: sqlite3.Connection, cluster: str, server_id: int) -> Loaded:
+def load(path: Path, connection: sqlite3.Connection, cluster: str, server_id: int, wal_bytes: int) -> Loaded:
     """Read everything but the entries, and those entries that prove it.
 
-    Takes time by the number of terms, not of entries. Raises `StorageError` when the log belongs to another server,
-    `DamagedError` when its parts contradict each other.
+    Takes time by the number of terms, not of entries. Raises `StorageError` when the log belongs to another server, or
+    needs a longer WAL than one of `wal_bytes`; `DamagedError` when its parts contradict each other.
     """
     execute = connection.execute
     if [sql for (sql,) in execute("SELECT sql FROM sqlite_master ORDER BY rowid")] != list(TABLES):
         raise damaged(path, "it does not have the tables of a log")
-    rows = execute("SELECT cluster, id, term, vote, last_index, checksum FROM server").fetchall()
+    rows = execute("SELECT cluster, id, term, vote, last_index, wal_bytes, checksum FROM server").fetchall()
     if len(rows) != 1:
         raise damaged(path, f"it names {len(rows)} servers instead of one")
     *values, checksum = rows[0]
@@ -63,6 +64,8 @@ def load(path: Path, connection: sqlite3.Connection, cluster: str, server_id: in
             f"{path} is the log of server {row.server_id} of the farm {row.cluster!r}, but the configuration says "
             f"server {server_id} of {cluster!r}: correct the configuration, or give this server a directory of its own"
         )
+    if wal_bytes < row.wal_bytes:
+        raise wal.lost(path, row.wal_bytes)
     last_index = _last_index(path, connection)
     if last_index < row.last_index:
         raise damaged(path, f"the entries {last_index + 1} to {row.last_index} are missing")

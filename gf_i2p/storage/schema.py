@@ -17,10 +17,13 @@ SCHEMA_VERSION: Final = 1
 # 16 KiB instead of 4: a third less CPU per entry in batches, and no slower for single entries.
 PAGE_BYTES: Final = 16 << 10
 
+PATIENCE_SECONDS: Final = 5.0
+"""How long to wait for a foreign program that reads the file, where its reading is in the way."""
+
 TABLES: Final = (
     """CREATE TABLE server (
     cluster TEXT NOT NULL, id INTEGER NOT NULL, term INTEGER NOT NULL, vote INTEGER NOT NULL,
-    last_index INTEGER NOT NULL, checksum INTEGER NOT NULL
+    last_index INTEGER NOT NULL, wal_bytes INTEGER NOT NULL, checksum INTEGER NOT NULL
 )""",
     """CREATE TABLE chunk (
     first_index INTEGER PRIMARY KEY, entry_count INTEGER NOT NULL, checksum INTEGER NOT NULL, entries BLOB NOT NULL
@@ -61,16 +64,24 @@ class ServerRow(NamedTuple):
     vote: int
     last_index: int
     """The log reached up to here when it was last moved out of the WAL, which has checksums of its own; or further."""
+    wal_bytes: int
+    """Length that the WAL has at least; 0: the log was closed cleanly, and the main file needs no WAL (see `wal`)."""
 
     def checksum(self, runs: int, configurations: int) -> int:
         """Checksum over this row, and over how many term runs and Configurations there are."""
         return zlib.crc32(repr((*self, runs, configurations)).encode())
 
 
-def connect(path: Path) -> sqlite3.Connection:
-    """Open the file at `path` as it is; one that is missing is not created."""
+def connect(path: Path, how: str = "mode=rw") -> sqlite3.Connection:
+    """Open the file at `path` as it is; one that is missing is not created.
+
+    `how`: "mode=rw"; "mode=ro" neither changes the log nor, when it is closed, the WAL; "immutable=1" reads the main
+    file only, as if it had no WAL.
+    """
     # isolation_level None: transactions begin where we say so.
-    connection = sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(
+        f"{path.as_uri()}?{how}", PATIENCE_SECONDS, uri=True, isolation_level=None, check_same_thread=False
+    )
     try:
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA fullfsync = ON")  # macOS: the plain one stops at the disk's cache

@@ -1,9 +1,10 @@
 """A process that writes until it is killed, for the tests that kill it.
 
-`python -m tests.storage.child PATH SEED DONE LIMIT DEPTH`: goes on with the history of SEED after DONE writes, up to
-LIMIT writes, with at most DEPTH of them not yet durable. Says "opened", then the number of each durable write, a line
-each, or "failed: ..." when the disk fails; ends without closing anything. With DEPTH 0 it submits one write at a time
-and says "seen N" as soon as a reader finds its last entry.
+`python -m tests.storage.child PATH SEED DONE LIMIT DEPTH [CLOSE]`: goes on with the history of SEED after DONE writes,
+up to LIMIT writes, with at most DEPTH of them not yet durable. Says "opened", then the number of each durable write, a
+line each, or "failed: ..." when the disk fails; ends without closing anything, or says "closed" when CLOSE is 1. With
+DEPTH 0 it submits one write at a time and says "seen N" as soon as a reader finds its last entry. With PATH alone it
+creates the log and says "created".
 """
 
 import os
@@ -16,7 +17,7 @@ from gf_i2p.raft.effects import Write
 from gf_i2p.storage import database
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.storage.writer import Writer
-from tests.storage.history import open_log, writes
+from tests.storage.history import create, open_log, writes
 
 # Small, so that a short run goes through the WAL several times.
 database.WAL_BYTES = 128 << 10  # type: ignore[misc]
@@ -28,7 +29,7 @@ def say(line: str) -> None:
     os.write(1, line.encode() + b"\n")
 
 
-def main(path: Path, seed: int, done: int, limit: int, depth: int) -> None:
+def main(path: Path, seed: int, done: int, limit: int, depth: int, close: int = 0) -> None:
     if depth == 0:
         # Nothing but the writes in question shall reach the WAL.
         database.IDLE_CHECKPOINT_BYTES = 1 << 40  # type: ignore[misc]
@@ -71,8 +72,16 @@ def main(path: Path, seed: int, done: int, limit: int, depth: int) -> None:
     with progress:
         while durable < limit:
             progress.wait()
+    if close:
+        writer.stop()
+        storage.close()
+        say("closed")
     os._exit(0)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), *map(int, sys.argv[2:]))
+    if len(sys.argv) > 2:
+        main(Path(sys.argv[1]), *map(int, sys.argv[2:]))
+    else:
+        create(Path(sys.argv[1]).parent)
+        say("created")

@@ -1,8 +1,10 @@
 """Random writes as a core could issue them, the same for the same seed, and what a log must hold after each."""
 
 import random
+import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import closing
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -90,10 +92,26 @@ def writes(seed: int, *, max_value: int = 3000) -> Iterator[Write]:
         yield write
 
 
+def history_states(seed: int, count: int) -> list[State]:
+    states = [State()]
+    for write in islice(writes(seed), count):
+        states.append(states[-1].after(write))
+    return states
+
+
 def create(directory: Path) -> Path:
     path = directory / "log.db"
     Storage.create(path, cluster=CLUSTER, server_id=SERVER)
     return path
+
+
+def copied(path: Path, directory: Path) -> Path:
+    """A copy of the log, open or not, as a process that is killed now leaves it."""
+    directory.mkdir()
+    for file in path.parent.glob(path.name + "*"):
+        if not file.name.endswith(("-lock", "-shm")):
+            shutil.copy(file, directory)
+    return directory / path.name
 
 
 def open_log(path: Path) -> Storage:

@@ -12,13 +12,20 @@ def test_a_private_file_has_its_size_in_zeros_and_nobody_else_reads_it(tmp_path:
     size = 3 * (1 << 20) // 2
     old = os.umask(0)
     try:
-        files.create_private(tmp_path / "zeros", size)
+        assert files.lengthen(tmp_path / "zeros", size) == size
         files.create_private(tmp_path / "empty")
     finally:
         os.umask(old)
     assert (tmp_path / "zeros").read_bytes() == bytes(size)
     assert (tmp_path / "empty").read_bytes() == b""
-    assert stat.S_IMODE((tmp_path / "zeros").stat().st_mode) == 0o600
+    assert {stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()} == {0o600}
+
+
+def test_a_file_that_is_lengthened_keeps_what_it_has(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"content")
+    assert files.lengthen(tmp_path / "file", 100) == 100
+    assert files.lengthen(tmp_path / "file", 50) == 100
+    assert (tmp_path / "file").read_bytes() == b"content" + bytes(93)
 
 
 def test_a_private_file_replaces_none(tmp_path: Path) -> None:

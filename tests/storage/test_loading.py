@@ -1,6 +1,5 @@
 import os
 import random
-import shutil
 import sqlite3
 from contextlib import closing, suppress
 from itertools import islice
@@ -11,7 +10,8 @@ import pytest
 from gf_i2p.raft.effects import HardState, Write
 from gf_i2p.storage import database, schema
 from gf_i2p.storage.errors import DamagedError, StorageError
-from tests.storage.history import SMALL, app, create, filled, open_log, store, stored_state, writes
+from tests.storage.disk import start_over
+from tests.storage.history import SMALL, app, copied, create, filled, open_log, store, stored_state, writes
 from tests.storage.refusals import refusal
 
 
@@ -45,6 +45,7 @@ def test_the_log_of_another_server_or_farm_is_refused(tmp_path: Path) -> None:
         ("UPDATE chunk SET entries = CAST('text' AS TEXT) WHERE first_index = 6", "wrong types"),
         ("UPDATE chunk SET checksum = checksum + 1 WHERE first_index = 6", "checksum"),
         ("UPDATE server SET last_index = 5", "checksum"),
+        ("UPDATE server SET wal_bytes = 1", "checksum"),
         ("DELETE FROM chunk", "entries 1 to 6 are missing"),
         ("DELETE FROM chunk WHERE first_index = 6", "entries 6 to 6 are missing"),
         ("DELETE FROM chunk WHERE first_index = 1", "entry 1 is missing"),
@@ -66,18 +67,19 @@ def test_a_log_that_contradicts_itself_is_refused(tmp_path: Path, statement: str
 def test_a_lost_end_is_noticed_also_after_a_kill(tmp_path: Path) -> None:
     """What has been moved out of the WAL has lost its checksums; that there was something must not be forgotten."""
     path = create(tmp_path)
-    killed = path.with_name("killed.db")
-    whole = path.with_name("whole.db")
     with closing(open_log(path)) as storage:
         for write in SMALL:
             store(storage, write)
         storage.checkpoint()
-        shutil.copy(path, killed)
-    shutil.copy(killed, whole)
+        killed = copied(path, tmp_path / "killed")
+    start_over(killed.with_name("log.db-wal"))
+    whole = copied(killed, tmp_path / "whole")
     assert len(stored_state(whole).entries) == 6
+    wal = killed.with_name("log.db-wal").read_bytes()
     with closing(sqlite3.connect(killed)) as raw:
         raw.execute("DELETE FROM chunk WHERE first_index = 6")
         raw.commit()
+    killed.with_name("log.db-wal").write_bytes(wal)  # SQLite has deleted it
     with pytest.raises(DamagedError, match="entries 6 to 6 are missing"):
         open_log(killed)
 

@@ -276,5 +276,7 @@ def test_checkpoints_run_after_the_report_and_know_whether_anything_waits(
         for index in range(1, 6):
             log.writer.submit(one(index, bytes(MAX_GROUP_BYTES // 4)))
         log.writer.start()
-    assert steps == ["durable 5", "idle False", "durable 6", "idle True", "checkpoint"]
+        log.writer.stop()
+        written = steps.copy()
+    assert written == ["durable 5", "idle False", "durable 6", "idle True", "checkpoint"]
     assert log.failures == []

@@ -1,0 +1,12 @@
+"""What more than one module of these tests uses."""
+
+import pytest
+
+from tests.storage.disk import why_no_strace
+
+
+@pytest.fixture
+def strace() -> None:
+    """Skip the test where strace cannot be used."""
+    if (reason := why_no_strace()) is not None:
+        pytest.skip(reason)

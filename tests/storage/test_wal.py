@@ -1,0 +1,324 @@
+"""A lost WAL is noticed after a kill; a log that is as a kill or a power cut left it is never refused."""
+
+import os
+import random
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from gf_i2p.raft.effects import HardState, Write
+from gf_i2p.storage import database, schema, wal
+from gf_i2p.storage.errors import StorageError
+from tests.storage.disk import Disk, start, start_over, traced
+from tests.storage.history import (
+    SMALL,
+    State,
+    app,
+    copied,
+    create,
+    filled,
+    history_states,
+    open_log,
+    store,
+    stored_state,
+)
+from tests.storage.refusals import refusal
+
+SEED = 11
+CHILD_WAL_BYTES = 128 << 10
+"""What the writing child sets."""
+
+
+@pytest.fixture(scope="module")
+def busy(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[State]]:
+    """A log whose owner was killed while it wrote, and the states of which it holds one."""
+    path = create(tmp_path_factory.mktemp("busy"))
+    with start(path, SEED, 0, 1_000_000, 1) as child:
+        assert child.stdout is not None
+        lines = [child.stdout.readline() for _ in range(40)]
+        child.kill()
+        lines += child.stdout.readlines()
+    least = max(int(line) for line in lines if line.strip().isdigit())
+    return path, history_states(SEED, least + 2)[least:]
+
+
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log whose owner was killed when it had just opened it."""
+    path = create(tmp_path_factory.mktemp("fresh"))
+    with start(path, SEED, 0, 0, 1) as child:  # ends by itself, without closing
+        assert child.communicate()[0] == "opened\n"
+    return path
+
+
+def alone(path: Path, directory: Path) -> Path:
+    """A copy of the main file only."""
+    directory.mkdir()
+    copy = directory / path.name
+    copy.write_bytes(path.read_bytes())
+    return copy
+
+
+# What is refused -----------------------------------------------------------------------------------------------------
+
+LOSSES: dict[str, Callable[[Path], object]] = {
+    "deleted": Path.unlink,
+    "emptied": lambda path: os.truncate(path, 0),
+    "cut to its header": lambda path: os.truncate(path, 32),
+    "cut in the middle": lambda path: os.truncate(path, CHILD_WAL_BYTES // 2),
+    "cut by a byte": lambda path: os.truncate(path, CHILD_WAL_BYTES - 1),
+    "zeroed": lambda path: path.write_bytes(bytes(path.stat().st_size)),
+    "a new one": lambda path: path.write_bytes(bytes(database.WAL_BYTES)),
+    "something else": lambda path: path.write_bytes(b"server = 7\n" * 1_000_000),
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("killed", ["busy", "fresh"])
+def test_a_wal_that_is_lost_after_a_kill_is_noticed(
+    tmp_path: Path, request: pytest.FixtureRequest, killed: str, loss: str
+) -> None:
+    found = request.getfixturevalue(killed)
+    path = copied(found[0] if killed == "busy" else found, tmp_path / "copy")
+    beside = wal.path_of(path)
+    LOSSES[loss](beside)
+    left = beside.read_bytes() if beside.exists() else None
+    text = refusal(path)
+    assert str(beside) in text
+    assert "was not closed" in text
+    assert "bring the whole directory" in text
+    assert "join again under a new id" in text
+    assert ("is missing" in text) == (loss == "deleted")
+    assert (f"of at least {CHILD_WAL_BYTES} bytes" in text) == loss.startswith("cut")
+    assert (beside.read_bytes() if beside.exists() else None) == left
+
+
+def test_with_its_wal_a_killed_log_has_everything(tmp_path: Path, busy: tuple[Path, list[State]], fresh: Path) -> None:
+    path, states = busy
+    assert stored_state(copied(path, tmp_path / "busy")) in states
+    assert stored_state(copied(fresh, tmp_path / "fresh")) == State()
+
+
+def test_a_log_whose_wal_was_moved_completely_cannot_prove_it(tmp_path: Path) -> None:
+    with closing(open_log(create(tmp_path))) as storage:
+        store(storage, *SMALL)
+        storage.checkpoint()
+        assert "is missing" in refusal(alone(storage.path, tmp_path / "alone"))
+
+
+def test_a_refusal_for_another_reason_does_not_lose_the_wal(tmp_path: Path, busy: tuple[Path, list[State]]) -> None:
+    path = copied(busy[0], tmp_path / "copy")
+    before = wal.path_of(path).read_bytes()
+    assert "configuration says server 8" in refusal(path, server_id=8)
+    assert wal.path_of(path).read_bytes() == before
+    assert stored_state(path) in busy[1]
+
+
+# What is not ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_new_log_needs_no_wal(tmp_path: Path) -> None:
+    assert stored_state(alone(create(tmp_path), tmp_path / "alone")) == State()
+
+
+def test_a_log_that_was_closed_needs_no_wal(tmp_path: Path, busy: tuple[Path, list[State]]) -> None:
+    path = copied(busy[0], tmp_path / "copy")
+    state = stored_state(path)
+    assert state in busy[1]
+    assert stored_state(alone(path, tmp_path / "alone")) == state
+
+
+def test_a_wal_that_was_begun_anew_and_has_no_frame_is_none_that_was_lost(tmp_path: Path) -> None:
+    """A power cut leaves this right after a checkpoint: see `Disk`, which finds it only now and then."""
+    with closing(open_log(create(tmp_path))) as storage:
+        store(storage, *SMALL)
+        storage.checkpoint()
+        copy = copied(storage.path, tmp_path / "copy")
+    state = stored_state(copied(copy, tmp_path / "whole"))
+    assert len(state.entries) == 6
+    start_over(wal.path_of(copy))
+    assert stored_state(copy) == state
+
+
+@pytest.mark.parametrize("size", [0, 1000, 64 << 10])
+def test_a_wal_that_was_not_yet_filled_is_none_that_was_lost(tmp_path: Path, size: int) -> None:
+    path = filled(tmp_path, SMALL)
+    wal.path_of(path).write_bytes(bytes(size))
+    with closing(open_log(path)) as storage:
+        assert wal.path_of(path).stat().st_size == database.WAL_BYTES
+        assert storage.loaded.last_index == 6
+
+
+# Closing -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_log_that_failed_keeps_its_wal_and_needs_it(tmp_path: Path) -> None:
+    path = create(tmp_path)
+    storage = open_log(path)
+    store(storage, *SMALL)
+    (pages,) = storage._writing.execute("PRAGMA page_count").fetchone()
+    storage._writing.execute(f"PRAGMA max_page_count = {pages + 3}")
+    with pytest.raises(StorageError, match="is full"):
+        store(storage, Write(None, 7, (app(bytes(200_000), 3),)))
+    storage.close()
+    assert "is missing" in refusal(alone(path, tmp_path / "alone"))
+    assert len(stored_state(path).entries) == 6
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_close_that_fails_keeps_the_wal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    path = create(tmp_path)
+    storage = open_log(path)
+    store(storage, *SMALL)
+    checkpoint = storage.checkpoint
+    calls: list[int] = []
+
+    def failing() -> bool:
+        calls.append(1)
+        if len(calls) == number:
+            raise OSError(5, "Input/output error")
+        return checkpoint()
+
+    monkeypatch.setattr(storage, "checkpoint", failing)
+    with pytest.raises(StorageError, match="Input/output error"):
+        storage.close()
+    assert "is missing" in refusal(alone(path, tmp_path / "alone"))
+    assert len(stored_state(path).entries) == 6
+
+
+@pytest.mark.parametrize("end", ["sys.exit(1)", "raise RuntimeError", "del storage; gc.collect(); os._exit(1)"])
+def test_an_owner_that_never_closes_keeps_the_wal(tmp_path: Path, end: str) -> None:
+    """Python closes what is left over, and SQLite then deletes the WAL, unless it is kept from it."""
+    path = create(tmp_path)
+    code = (
+        "import gc, os, sys; from pathlib import Path; from tests.storage.history import SMALL, open_log, store\n"
+        f"storage = open_log(Path(sys.argv[1])); store(storage, *SMALL); {end}"
+    )
+    command = [sys.executable, "-c", code, str(path)]
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 1
+    assert "is missing" in refusal(alone(path, tmp_path / "alone"))
+    assert len(stored_state(path).entries) == 6
+
+
+def test_closing_beside_a_reader_lets_the_reader_finish(tmp_path: Path) -> None:
+    path = create(tmp_path)
+    storage = open_log(path)
+    store(storage, SMALL[0])
+    with closing(sqlite3.connect(path)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM server").fetchall()
+        store(storage, *SMALL[1:])
+        storage.close()
+        assert "is missing" in refusal(alone(path, tmp_path / "too early"))
+    assert not wal.path_of(path).exists()
+    assert len(stored_state(path).entries) == 6
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_opening_beside_a_reader_that_does_not_end_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy: tuple[Path, list[State]], killed: bool
+) -> None:
+    """The main file cannot be told yet that it needs its WAL."""
+    monkeypatch.setattr(schema, "PATIENCE_SECONDS", 0.01)
+    path = copied(busy[0], tmp_path / "copy")
+    state = stored_state(copied(path, tmp_path / "other"))
+    if not killed:
+        open_log(path).close()
+    with closing(sqlite3.connect(path)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM server").fetchall()
+        with pytest.raises(StorageError, match=r"held by another program.*then start this node"):
+            open_log(path)
+    assert not wal.path_of(path).exists()
+    assert stored_state(path) == state
+
+
+# Every moment --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("strace")
+def test_a_log_is_there_whenever_its_creation_is_killed_or_can_be_created_then(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    disk = Disk(tmp_path / "run")
+    run, said = traced(tmp_path, tmp_path / "run" / "log.db")
+    assert said == ["created"]
+    found = []
+    for call in run:
+        if disk.take(call):
+            path = disk.killed(tmp_path / "killed")
+            found.append(path.exists())
+            if not path.exists():
+                create(path.parent)
+            assert stored_state(path) == State()
+    assert found == sorted(found)
+    assert (found[0], found[-1]) == (False, True)
+
+
+@pytest.mark.usefixtures("strace")
+@pytest.mark.parametrize("before", [0, 8], ids=["after a clean close", "after a kill"])
+def test_a_log_opens_after_every_moment_and_without_its_wal_only_when_it_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: int
+) -> None:
+    """Opening, writing and closing, killed and cut off from power after each system call."""
+    monkeypatch.setattr(database, "WAL_BYTES", CHILD_WAL_BYTES)
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    path = create(tmp_path)
+    if before:
+        traced(tmp_path, path, seed, 0, before, 1)
+    disk = Disk(tmp_path)
+    count = before + 16
+    run, said = traced(tmp_path, path, seed, before, count, 1, 1)
+    assert said[-1] == "closed"
+    states = history_states(seed, count)
+
+    def newest(path: Path) -> int:
+        found = stored_state(path)
+        return max(number for number, state in enumerate(states) if state == found)
+
+    acknowledged = before
+    opened = False
+    refused = 0
+    for call in run:
+        if call.data == b"opened\n":
+            opened = True
+            # What is not synced does not count: the mark must be on the disk.
+            (lonely := tmp_path / "synced").mkdir()
+            (lonely / "log.db").write_bytes(disk.files["log.db"].synced)
+            assert "is missing" in refusal(lonely / "log.db")
+        elif call.name == "write" and call.data.strip().isdigit():
+            acknowledged = int(call.data)
+        if not disk.take(call):
+            continue
+        for made in (disk.killed(tmp_path / "killed"), disk.cut(tmp_path / "cut", rng)):
+            main = made.read_bytes()
+            assert newest(made) >= acknowledged
+            (made.parent / "alone").mkdir()
+            main_alone = made.parent / "alone" / "log.db"
+            main_alone.write_bytes(main)
+            try:
+                assert newest(main_alone) >= acknowledged
+            except StorageError:
+                assert main_alone.read_bytes() == main
+                refused += 1
+            else:
+                assert not opened or acknowledged == count, "only what was closed needs no WAL"
+    assert refused > 50
+    assert stored_state(main_alone) == states[count]
+
+
+def test_the_term_and_the_vote_are_not_forgotten_with_the_wal(tmp_path: Path) -> None:
+    """The case for which all this is: the main file alone would vote again in a term in which it has voted."""
+    path = create(tmp_path)
+    with closing(open_log(path)) as storage:
+        store(storage, Write(HardState(5, 3), 1, ()))
+        copy = copied(path, tmp_path / "copy")
+    assert stored_state(copied(copy, tmp_path / "whole")).hard_state == HardState(5, 3)
+    wal.path_of(copy).unlink()
+    assert "its vote may stand in that file only" in refusal(copy)
