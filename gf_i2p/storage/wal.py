@@ -2,8 +2,8 @@
 
 Between two checkpoints the newest entries, term and vote stand in the WAL alone, so whoever loses it after a kill would
 go on from an older log without noticing. Therefore the main file says, in `ServerRow.wal_bytes`, how long the WAL
-beside it is at least; 0 after a clean close, when the main file needs no WAL. `Storage.open` accepts a WAL of that length
-or more that begins like one, and refuses any other.
+beside it is at least; 0 after a clean close, when the main file needs no WAL. `Storage.open` accepts a WAL that is so
+long or longer and begins like one, and refuses any other.
 
 That never refuses a log that a kill or a power cut left. When the main file says so, such a WAL is on the disk:
 
