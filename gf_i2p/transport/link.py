@@ -112,9 +112,9 @@ class Link:
     def send(self, request: Request, done: Done, *, seconds: float | None = None) -> None:
         """Send a request; `done` is called exactly once, never from within this call.
 
-        `seconds`: for its answer, instead of `request_seconds` and counted as those are; then the connection is given up
-        with all that is in flight, so it is no caller's patience and seldom less than `request_seconds`. Answers come in
-        order: what is sent behind a request that takes long waits for it.
+        `seconds`: for its answer, instead of `request_seconds` and counted as those are. Then the connection is given
+        up with all that is in flight, so it is no caller's patience, and seldom less than `request_seconds`. Answers
+        come in order: what is sent behind a request that takes long waits for it.
         With the response, or with None: not connected, the connection ended, the answer is overdue or of the wrong
         type, or the peer does not read (then the connection is closed, so everything in flight fails). After None
         the outcome is unknown, unless `connected` was false when this was called: then nothing was sent.
