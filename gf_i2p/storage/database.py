@@ -11,8 +11,8 @@ transaction that made it long was reported, preferably while there is nothing to
 `CHECKPOINT_BYTES` plus one group of writes, unless a foreign program reads the file for long.
 """
 
-import ctypes
 import sqlite3
+import weakref
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Final
@@ -141,12 +141,9 @@ class Storage:
                     loaded = load(path, first, cluster, server_id, usable)
                 least = files.lengthen(wal.path_of(path), WAL_BYTES)
                 files.sync_directory(path.parent)
-                # Closed last, this one keeps the WAL (see `wal`). Also when an owner drops the storage without `close`:
-                # it counts as in use until it was closed, whether anything refers to it or not.
-                reading = connect(path, "mode=ro")
-                ctypes.pythonapi.Py_IncRef(ctypes.py_object(reading))
-                stack.callback(ctypes.pythonapi.Py_DecRef, ctypes.py_object(reading))
-                stack.enter_context(closing(reading))
+                reading = stack.enter_context(
+                    closing(connect(path, "mode=ro"))
+                )  # closed last, keeps the WAL (see `wal`)
                 writing = stack.enter_context(closing(connect(path)))
                 set_wal_mode(path, writing)
                 storage = cls(path, writing, reading, (cluster, server_id), loaded, least)
@@ -155,6 +152,8 @@ class Storage:
                 # the main file would still say that it needs no WAL.
                 complete = storage.checkpoint("FULL")
                 storage._resources = stack.pop_all()
+                # The same order when the owner drops the storage, or the interpreter ends, without `close`.
+                weakref.finalize(storage, storage._resources.close)
             if not complete:
                 storage.close()  # or the reader, when it ends, would move `least` and delete the WAL
                 raise held(path, "it is being read")
