@@ -18,11 +18,12 @@ from gf_i2p.raft import inputs
 from gf_i2p.raft.configurations import Configurations
 from gf_i2p.raft.core import Core
 from gf_i2p.raft.effects import Effects, Reply, Send, Token
-from gf_i2p.raft.log import Log
+from gf_i2p.raft.log import Log, size_of
 from gf_i2p.raft.settings import Flow, Timing
 from gf_i2p.storage.database import Storage
 from gf_i2p.storage.writer import Writer
 from gf_i2p.wire.entries import Entry, ValueType
+from gf_i2p.wire.limits import MAX_BUFFERED_BYTES, MAX_REQUESTS_IN_FLIGHT
 from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
 from gf_i2p.wire.values import Configuration
 
@@ -33,8 +34,13 @@ _T = TypeVar("_T")
 Done = Callable[[Response | None], None]
 """Takes the answer to one request, or None: there will be none, and what became of the request nobody knows."""
 
-_RETRY_SECONDS: Final = 0.05
+RETRY_SECONDS: Final = 0.05
 """Pause before a post that was refused, or had no leader to go to, is tried again."""
+
+MAX_FORWARDED: Final = MAX_REQUESTS_IN_FLIGHT // 2
+"""Posts on the way to the leader; more wait. The link gives a connection up that has more requests than it takes."""
+MAX_FORWARDED_BYTES: Final = MAX_BUFFERED_BYTES // 2
+"""Their bytes; a larger one goes alone."""
 
 
 class Peer(Protocol):
@@ -88,6 +94,7 @@ class Driver:
         self._proposals: list[inputs.Proposal] = []
         self._timer: asyncio.TimerHandle | None = None
         self._applied_waiters: list[tuple[int, asyncio.Future[None]]] = []
+        self._forwarded = self._forwarded_bytes = 0
         self._callers: set[asyncio.Future[Any]] = set()
         loaded = storage.loaded
         configurations = [(index, Configuration.decode(value)) for index, value in loaded.configurations]
@@ -160,20 +167,12 @@ class Driver:
         refusal = "no server has led within the time given; see `gf-i2p status`"
         end = self._loop.time() + seconds
         while not self.halted and self._loop.time() < end:
-            leader = self.core.leader
-            answer: asyncio.Future[Response | None] = self._caller()
-            done = partial(_resolve, answer)
-            if leader == self.core.id:
-                self._collect(inputs.Proposal(done, entries))
-            elif leader != NOBODY and leader in self._peers and self._peers[leader].connected:
-                request = Request(MessageType.CLIENT_REQUEST, self.core.id, leader, 0, 0, 0, 0, entries)
-                self._peers[leader].send(request, done, seconds=end - self._loop.time())
-            else:
-                await asyncio.sleep(_RETRY_SECONDS)
+            if not self._has_way(entries):
+                await asyncio.sleep(RETRY_SECONDS)
                 continue
             try:
                 async with asyncio.timeout_at(end):
-                    response = await answer
+                    response = await self._submit(entries, end)
             except TimeoutError:
                 response = None
             if response is None:
@@ -186,8 +185,38 @@ class Driver:
                 return response.next_index - 1
             if response.destination == response.source:
                 refusal = "the leader's queue is full: fewer posts at a time, or a longer time limit"
-            await asyncio.sleep(_RETRY_SECONDS)
+            await asyncio.sleep(RETRY_SECONDS)
         raise PostError(f"not committed: {self._over or refusal}")
+
+    def _has_way(self, entries: Sequence[Entry]) -> bool:
+        """Whether we lead, or the leader can be reached and the way there is not crowded."""
+        leader = self._peers.get(self.core.leader)
+        if leader is None or not leader.connected:
+            return self.core.is_leader
+        room = MAX_FORWARDED_BYTES - sum(map(size_of, entries))
+        return self._forwarded == 0 or (self._forwarded < MAX_FORWARDED and self._forwarded_bytes <= room)
+
+    async def _submit(self, entries: tuple[Entry, ...], end: float) -> Response | None:
+        """Propose to ourselves or to the leader. None: nobody knows."""
+        answer: asyncio.Future[Response | None] = self._caller()
+        done = partial(_resolve, answer)
+        leader = self.core.leader
+        if leader == self.core.id:
+            self._collect(inputs.Proposal(done, entries))
+            return await answer
+        request = Request(MessageType.CLIENT_REQUEST, self.core.id, leader, 0, 0, 0, 0, entries)
+        # A late answer costs the connection, and with it the posts of others: not just because one caller is in haste.
+        seconds = end - self._loop.time() + self.core.timing.election_max
+        size = sum(map(size_of, entries))
+        self._peers[leader].send(request, partial(self._forwarded_answered, size, done), seconds=seconds)
+        self._forwarded += 1
+        self._forwarded_bytes += size
+        return await answer
+
+    def _forwarded_answered(self, size: int, done: Done, response: Response | None) -> None:
+        self._forwarded -= 1
+        self._forwarded_bytes -= size
+        done(response)
 
     async def read_barrier(self) -> int:
         """Return the index up to which this leader's log must be read to see everything acknowledged before the call.

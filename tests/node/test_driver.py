@@ -10,7 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from gf_i2p.node.driver import Done, Driver, PostError, PostOutcomeUnknownError
+from gf_i2p.node.driver import (
+    MAX_FORWARDED,
+    MAX_FORWARDED_BYTES,
+    RETRY_SECONDS,
+    Done,
+    Driver,
+    PostError,
+    PostOutcomeUnknownError,
+)
 from gf_i2p.raft.core import Core
 from gf_i2p.raft.effects import HardState, Write
 from gf_i2p.raft.settings import LAN, Flow, Timing
@@ -243,7 +251,9 @@ async def test_a_stop_that_cannot_wait_leaves_nobody_waiting(tmp_path: Path, mon
         assert r.ask(vote(9)) == [None]
 
 
-async def test_a_post_is_forwarded_with_all_the_time_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_time_for_a_forwarded_post_is_never_shorter_than_its_callers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with rig(tmp_path, monkeypatch) as r:
         given: list[float | None] = []
         monkeypatch.setattr(r.peers[2], "send", lambda request, done, *, seconds=None: given.append(seconds))
@@ -251,8 +261,43 @@ async def test_a_post_is_forwarded_with_all_the_time_it_has(tmp_path: Path, monk
         post = asyncio.create_task(r.driver.post([b"x"], seconds=100))
         await becomes("forwarded to whom it follows now", lambda: len(given) == 1)
         assert given[0] is not None
-        assert given[0] > 99
+        assert given[0] > 99 + PATIENT.election_max, "one that is over must not cost the others their connection"
         post.cancel()
+
+
+async def test_no_more_posts_are_forwarded_than_the_connection_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with rig(tmp_path, monkeypatch) as r:
+        leader = r.peers[2]
+        leader.answer = lambda request: None
+        r.ask(append(0))
+        posts = [asyncio.create_task(r.driver.post([b"x"], seconds=30)) for _ in range(MAX_FORWARDED + 1)]
+        await becomes("as many as may be", lambda: len(leader.requests) == MAX_FORWARDED)
+        await asyncio.wait(posts, timeout=3 * RETRY_SECONDS)
+        assert len(leader.requests) == MAX_FORWARDED
+        (request, done), rest = leader.requests[0], leader.requests[1:]
+        done(leader.agree(request))
+        await becomes("room for one more", lambda: len(leader.requests) == MAX_FORWARDED + 1)
+        for request, done in [*rest, leader.requests[-1]]:
+            done(leader.agree(request))
+        await asyncio.gather(*posts)
+
+
+async def test_large_posts_are_forwarded_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with rig(tmp_path, monkeypatch) as r:
+        leader = r.peers[2]
+        leader.answer = lambda request: None
+        r.ask(append(0))
+        large = [bytes(MAX_FORWARDED_BYTES // 2 + 1)]
+        posts = [asyncio.create_task(r.driver.post(large, seconds=30)) for _ in range(2)]
+        for number in (1, 2):
+            await becomes("the next", lambda number=number: len(leader.requests) == number)  # type: ignore[misc]
+            await asyncio.wait(posts, timeout=3 * RETRY_SECONDS)
+            assert len(leader.requests) == number
+            request, done = leader.requests[-1]
+            done(leader.agree(request))
+        await asyncio.gather(*posts)
 
 
 # Trouble -----------------------------------------------------------------------------------------------------------
