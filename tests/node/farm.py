@@ -9,6 +9,7 @@ from gf_i2p.node.config import Config, Secrets
 from gf_i2p.node.layout import CONFIG_FILE
 from gf_i2p.node.node import Node
 from gf_i2p.node.setup import make_farm
+from gf_i2p.raft.settings import Timing
 from gf_i2p.transport.client import FarmClient
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.entries import Entry
@@ -57,6 +58,11 @@ class NodeFarm:
     async def follower(self) -> Node:
         leader = await self.leader()
         return next(node for node in self.nodes.values() if node is not leader)
+
+    def calm(self) -> None:
+        """Let the leader keep its office, however busy the machine is with something else."""
+        for node in self.nodes.values():
+            node.driver.core.timing = Timing(heartbeat=0.1, election_min=60, election_max=120)
 
     async def equal(self) -> None:
         async def same() -> bool:
