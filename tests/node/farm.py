@@ -1,5 +1,6 @@
 """A farm of real nodes in the test's own process: real disks, real TLS on loopback."""
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Self
@@ -59,10 +60,15 @@ class NodeFarm:
         leader = await self.leader()
         return next(node for node in self.nodes.values() if node is not leader)
 
-    def calm(self) -> None:
-        """Let the leader keep its office, however busy the machine is with something else."""
-        for node in self.nodes.values():
-            node.driver.core.timing = Timing(heartbeat=0.1, election_min=60, election_max=120)
+    async def calm(self) -> Node:
+        """Let the leader keep its office, however busy the machine is with something else; return it."""
+        await self.leader()
+        cores = [node.driver.core for node in self.nodes.values()]
+        for core in cores:
+            core.timing = Timing(heartbeat=0.1, election_min=60, election_max=120)
+        soon = asyncio.get_running_loop().time() + 50
+        await becomes("heard with the new times", lambda: all(c.is_leader or c.deadline > soon for c in cores))
+        return await self.leader()
 
     async def equal(self) -> None:
         async def same() -> bool:

@@ -73,8 +73,7 @@ async def test_without_a_majority_a_post_is_refused_and_says_so(tmp_path: Path) 
 
 async def test_a_read_barrier_sees_all_that_was_acknowledged_and_only_a_leader_gives_one(tmp_path: Path) -> None:
     async with NodeFarm(tmp_path) as farm:
-        leader, follower = await farm.leader(), await farm.follower()
-        farm.calm()
+        leader, follower = await farm.calm(), await farm.follower()
         index = await follower.driver.post([b"x"], seconds=10)
         assert await leader.driver.read_barrier() >= index
         with pytest.raises(PostError, match="only the leader"):
@@ -108,8 +107,7 @@ async def ask(farm: NodeFarm, server: int, user: str, password: str, request: Re
 
 async def test_users_may_send_only_what_their_role_allows(tmp_path: Path) -> None:
     async with NodeFarm(tmp_path) as farm:
-        leader = (await farm.leader()).driver.core
-        farm.calm()
+        leader = (await farm.calm()).driver.core
         term = leader.term
         other = next(server for server in farm.endpoints if server != leader.id)
         vote = Request(MessageType.REQUEST_VOTE_REQUEST, other, leader.id, term + 5, 99, 99, 0)
@@ -127,7 +125,7 @@ async def test_users_may_send_only_what_their_role_allows(tmp_path: Path) -> Non
 
 async def turned_away(farm: NodeFarm, data: bytes, *, slowly: bool = False) -> bytes:
     """Send bytes over TLS; return all that comes back until the server closes."""
-    context = ssl.create_default_context()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     endpoint = farm.endpoints[1]
@@ -160,8 +158,7 @@ async def test_strangers_are_turned_away_and_the_farm_does_not_notice(
 ) -> None:
     monkeypatch.setattr(node_module, "HANDSHAKE_SECONDS", 1.0)
     async with NodeFarm(tmp_path) as farm:
-        leader = (await farm.leader()).driver.core
-        farm.calm()
+        leader = (await farm.calm()).driver.core
         term = leader.term
         path = "/GarlicFarm/farm/1/websocket"
         wrong = (
