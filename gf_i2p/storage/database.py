@@ -83,6 +83,7 @@ class Storage:
         self._wal_bytes = 0
         self._least_wal_bytes = least_wal_bytes
         """See `ServerRow.wal_bytes`."""
+        self._openings = loaded.openings + 1
         self._sound = True
         """Whether the last change of the file succeeded; after one that failed, nothing is written any more."""
 
@@ -110,8 +111,8 @@ class Storage:
             files.create_private(unfinished)
             with closing(connect(unfinished)) as connection:
                 connection.executescript(SCHEMA)
-                row = ServerRow(cluster, server_id, 0, NOBODY, 0, 0)
-                connection.execute("INSERT INTO server VALUES (?, ?, ?, ?, ?, ?, ?)", (*row, row.checksum(0, 0)))
+                row = ServerRow(cluster, server_id, 0, NOBODY, 0, 0, 0)
+                connection.execute("INSERT INTO server VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*row, row.checksum(0, 0)))
                 set_wal_mode(unfinished, connection)
             files.sync_file(unfinished)
             unfinished.rename(path)  # the lock keeps others from creating `path` meanwhile
@@ -147,10 +148,15 @@ class Storage:
                 writing = stack.enter_context(closing(connect(path)))
                 set_wal_mode(path, writing)
                 storage = cls(path, writing, reading, (cluster, server_id), loaded, least)
-                # A killed process may have written to the WAL what it had no time to sync. We are about to build on it,
-                # so it must be on the disk first: this syncs it, and then moves it. With it goes `least`, without which
-                # the main file would still say that it needs no WAL.
+                # A killed process may have written to the WAL what it had no time to sync, or could not. We are about
+                # to build on it, so it must be on the disk first, in the main file: Linux forgets that pages were not
+                # written when a sync has failed. With it goes `least`, without which the main file would still say
+                # that it needs no WAL.
                 complete = storage.checkpoint("FULL")
+                # What stands in the WAL now may be on the disk in part; found there after a power cut, it would hide
+                # what the main file has. Another write begins the WAL anew, and syncs its beginning.
+                storage._openings += 1
+                complete = complete and storage.checkpoint("FULL")
                 storage._resources = stack.pop_all()
                 # The same order when the owner drops the storage, or the interpreter ends, without `close`.
                 weakref.finalize(storage, storage._resources.close)
@@ -234,10 +240,10 @@ class Storage:
         self._sound = False
         with explaining(self.path):
             self._store_server()
-            _, frames, moved = self._writing.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
+            busy, frames, moved = self._writing.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
         self._sound = True
         self._wal_bytes = 0
-        return bool(moved == frames)
+        return not busy and 0 <= frames == moved
 
     def _store_all(self, group: Group, packed: Packed) -> None:
         """Store what is more than entries at the end of the log."""
@@ -258,9 +264,9 @@ class Storage:
         execute("COMMIT")
 
     def _store_server(self) -> None:
-        row = ServerRow(*self._owner, *self._hard_state, self._last_index, self._least_wal_bytes)
+        row = ServerRow(*self._owner, *self._hard_state, self._last_index, self._least_wal_bytes, self._openings)
         self._writing.execute(
-            "UPDATE server SET term = ?, vote = ?, last_index = ?, wal_bytes = ?, checksum = ?",
+            "UPDATE server SET term = ?, vote = ?, last_index = ?, wal_bytes = ?, openings = ?, checksum = ?",
             (*row[2:], row.checksum(len(self._runs), len(self._configurations))),
         )
 

@@ -30,6 +30,16 @@ def damaged(path: Path, what: str) -> DamagedError:
     )
 
 
+def unreadable(path: Path, what: str) -> DamagedError:
+    """SQLite says that the file is damaged, which it says of a disk that fails to read for a moment, too."""
+    return DamagedError(
+        f"{path} is damaged, or its disk failed to read ({what}). Nothing was changed. Look into the system log for "
+        "I/O errors, and start this node again. If it says the same once the disk is well, the log is lost: keep the file "
+        "for examination, put no older copy in its place (it would have forgotten votes and acknowledged entries), "
+        "remove the server from the farm and let it join again under a new id with a new, empty directory."
+    )
+
+
 def defect(what: str) -> StorageError:
     """Say that we ourselves were about to store what no correct server stores."""
     return StorageError(
@@ -48,7 +58,7 @@ def explained(path: Path, error: sqlite3.Error) -> StorageError:
     """Say what an error of SQLite means for the log at `path`."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in _DAMAGED:
-        return damaged(path, f"SQLite says: {error}")
+        return unreadable(path, f"SQLite says: {error}")
     if code == sqlite3.SQLITE_FULL:
         return StorageError(f"the disk under {path} is full: free some space, then start this node again")
     if code == sqlite3.SQLITE_IOERR:

@@ -20,14 +20,14 @@ class Loaded(NamedTuple):
 
     hard_state: HardState
     """Term 0 and `NOBODY` in a new file."""
-    first_index: int
-    """Index of the first stored entry; always 1 now."""
     last_index: int
     """0 when the log is empty."""
     terms: tuple[tuple[int, int], ...]
     """(first index, term) runs, both strictly ascending; the first run begins at index 1."""
     configurations: tuple[tuple[int, bytes], ...]
     """(index, value) of every Configuration in the log, ascending."""
+    openings: int
+    """See `ServerRow.openings`."""
 
 
 def unpacked(path: Path, row: tuple[Any, ...]) -> tuple[Chunk, tuple[Entry, ...]]:
@@ -50,7 +50,7 @@ def load(path: Path, connection: sqlite3.Connection, cluster: str, server_id: in
     execute = connection.execute
     if [sql for (sql,) in execute("SELECT sql FROM sqlite_master ORDER BY rowid")] != list(TABLES):
         raise damaged(path, "it does not have the tables of a log")
-    rows = execute("SELECT cluster, id, term, vote, last_index, wal_bytes, checksum FROM server").fetchall()
+    rows = execute("SELECT cluster, id, term, vote, last_index, wal_bytes, openings, checksum FROM server").fetchall()
     if len(rows) != 1:
         raise damaged(path, f"it names {len(rows)} servers instead of one")
     *values, checksum = rows[0]
@@ -85,7 +85,7 @@ def load(path: Path, connection: sqlite3.Connection, cluster: str, server_id: in
     for index, value in configurations:
         if entries[index][1:] != (ValueType.CONFIGURATION, value):
             raise damaged(path, f"the entry {index} should be a Configuration and is another one or none")
-    return Loaded(HardState(row.term, row.vote), 1, last_index, runs, configurations)
+    return Loaded(HardState(row.term, row.vote), last_index, runs, configurations, row.openings)
 
 
 def _last_index(path: Path, connection: sqlite3.Connection) -> int:

@@ -23,7 +23,8 @@ PATIENCE_SECONDS: Final = 5.0
 TABLES: Final = (
     """CREATE TABLE server (
     cluster TEXT NOT NULL, id INTEGER NOT NULL, term INTEGER NOT NULL, vote INTEGER NOT NULL,
-    last_index INTEGER NOT NULL, wal_bytes INTEGER NOT NULL, checksum INTEGER NOT NULL
+    last_index INTEGER NOT NULL, wal_bytes INTEGER NOT NULL, openings INTEGER NOT NULL,
+    checksum INTEGER NOT NULL
 )""",
     """CREATE TABLE chunk (
     first_index INTEGER PRIMARY KEY, entry_count INTEGER NOT NULL, checksum INTEGER NOT NULL, entries BLOB NOT NULL
@@ -66,6 +67,8 @@ class ServerRow(NamedTuple):
     """The log reached up to here when it was last moved out of the WAL, which has checksums of its own; or further."""
     wal_bytes: int
     """Length that the WAL has at least; 0: the log was closed cleanly, and the main file needs no WAL (see `wal`)."""
+    openings: int
+    """How often the log was opened: what opening writes is never what stands there."""
 
     def checksum(self, runs: int, configurations: int) -> int:
         """Checksum over this row, and over how many term runs and Configurations there are."""

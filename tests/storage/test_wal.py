@@ -238,6 +238,30 @@ def test_opening_beside_a_reader_that_does_not_end_is_refused(
     assert stored_state(path) == state
 
 
+CHECKPOINTING = """
+import fcntl, sqlite3, sys
+connection = sqlite3.connect(sys.argv[1])
+connection.execute("SELECT * FROM server").fetchall()
+with open(sys.argv[1] + "-shm", "r+b") as index:
+    fcntl.lockf(index, fcntl.LOCK_EX, 1, 121)  # SQLite's lock of the one who checkpoints
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_opening_beside_a_foreign_checkpoint_is_refused(tmp_path: Path) -> None:
+    path = create(tmp_path)
+    with subprocess.Popen(
+        [sys.executable, "-c", CHECKPOINTING, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "held\n"
+        with pytest.raises(StorageError, match="held by another program"):
+            open_log(path)
+        other.communicate()
+    assert stored_state(path) == State()
+
+
 # Every moment --------------------------------------------------------------------------------------------------------
 
 
