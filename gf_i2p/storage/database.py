@@ -19,7 +19,7 @@ from typing import Final
 
 from gf_i2p.storage import files, wal
 from gf_i2p.storage.chunks import Chunk, Packed, Run, pack, pack_chunk, term_at
-from gf_i2p.storage.errors import StorageError, damaged, explaining, held
+from gf_i2p.storage.errors import REJOIN, StorageError, damaged, explaining, held
 from gf_i2p.storage.group import Group
 from gf_i2p.storage.loading import Loaded, load, unpacked
 from gf_i2p.storage.schema import (
@@ -130,8 +130,8 @@ class Storage:
             if not path.exists():
                 raise StorageError(
                     f"{path} is missing. If this server is new, create it with `gf-i2p init`. If it has run before, "
-                    "its log is lost: bring its directory itself back if it was moved, but no older copy; otherwise "
-                    "remove the server from the farm and let it join again under a new id."
+                    "its log is lost: bring its directory itself back if it was moved, but no older copy. Otherwise: "
+                    f"{REJOIN}"
                 )
             with ExitStack() as stack:
                 stack.callback(files.Lock(path).close)

@@ -12,6 +12,13 @@ _DAMAGED: Final = frozenset((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB))
 _DENIED: Final = frozenset((sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM))
 
 
+REJOIN: Final = (
+    "This server must not come back under its id: remove it from the farm and add a new one, with a new id and a new, "
+    "empty directory. (This version cannot change the servers of a farm yet; the others go on without it.)"
+)
+"""What to do about a log that is lost."""
+
+
 class StorageError(Exception):
     """The log file cannot be used; `str()` says why and what to do next."""
 
@@ -34,9 +41,9 @@ def unreadable(path: Path, what: str) -> DamagedError:
     """SQLite says that the file is damaged, which it says of a disk that fails to read for a moment, too."""
     return DamagedError(
         f"{path} is damaged, or its disk failed to read ({what}). Nothing was changed. Look into the system log for "
-        "I/O errors, and start this node again. If it says the same once the disk is well, the log is lost: keep the file "
-        "for examination, put no older copy in its place (it would have forgotten votes and acknowledged entries), "
-        "remove the server from the farm and let it join again under a new id with a new, empty directory."
+        "I/O errors, and start this node again. If it says the same once the disk is well, the log is lost: keep the "
+        "file for examination, put no older copy in its place (it would have forgotten votes and acknowledged "
+        f"entries). {REJOIN}"
     )
 
 

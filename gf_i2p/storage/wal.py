@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Final
 
 from gf_i2p.storage import files
-from gf_i2p.storage.errors import StorageError
+from gf_i2p.storage.errors import REJOIN, StorageError
 
 _START: Final = struct.Struct(">II")
 _MAGIC: Final = 0x377F0682
@@ -63,6 +63,5 @@ def lost(database: Path, least: int) -> StorageError:
         f"{path} {what}, and {database.name} was not closed before: its newest entries, its term and its vote may "
         "stand in that file only. Nothing was changed. If the log was moved or copied, bring the whole directory as it "
         f"is where its node ended, with the {path.name} that belongs to it; an older one would have forgotten votes "
-        "and acknowledged entries. If it is really gone (a sqlite3 shell deletes it, too), this server's log is lost; "
-        "remove the server from the farm and let it join again under a new id with a new, empty directory."
+        f"and acknowledged entries. If it is really gone (a sqlite3 shell deletes it, too), the log is lost. {REJOIN}"
     )

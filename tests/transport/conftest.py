@@ -1,15 +1,13 @@
 """Every asynchronous test runs on both event loops, and none may leave an exception to the loop's handler."""
 
-import asyncio
-import gc
-from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
-import pytest_asyncio
 
+from tests.loops import pytest_asyncio_loop_factories, unhandled
 from tests.transport.harness import Identity
+
+__all__ = ["pytest_asyncio_loop_factories", "unhandled"]
 
 
 @pytest.fixture(scope="session")
@@ -27,24 +25,3 @@ def identities(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Identity]:
 @pytest.fixture
 def node(identities: dict[str, Identity]) -> Identity:
     return identities["node"]
-
-
-def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    return {"asyncio": asyncio.new_event_loop, "uvloop": _new_uvloop}
-
-
-def _new_uvloop() -> asyncio.AbstractEventLoop:
-    uvloop = pytest.importorskip("uvloop", reason="the optional extra uvloop is not installed")
-    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
-    return loop
-
-
-@pytest_asyncio.fixture
-async def unhandled() -> AsyncIterator[list[dict[str, Any]]]:
-    """What the loop's exception handler got; a test that provokes something clears it."""
-    seen: list[dict[str, Any]] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, context: seen.append(context))
-    yield seen
-    gc.collect(1)  # futures and tasks complain when they are collected
-    await asyncio.sleep(0)
-    assert seen == []
