@@ -22,6 +22,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(autouse=True)
 def _fresh_log_settings() -> Iterator[None]:
-    """Undo what a command has set: its standard error is gone with its test."""
+    """Undo what a command has set: its standard error is gone with its test.
+
+    Tracebacks are plain: Rich's, the default where it is installed, take longer than some time-outs in tests.
+    """
+    renderer = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+    structlog.configure(processors=[structlog.processors.add_log_level, renderer])
     yield
     structlog.reset_defaults()

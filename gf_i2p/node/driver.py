@@ -21,6 +21,7 @@ from gf_i2p.raft.effects import Effects, Reply, Send, Token
 from gf_i2p.raft.log import Log, size_of
 from gf_i2p.raft.settings import Flow, Timing
 from gf_i2p.storage.database import Storage
+from gf_i2p.storage.errors import StorageError
 from gf_i2p.storage.writer import Writer
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.limits import MAX_BUFFERED_BYTES, MAX_REQUESTS_IN_FLIGHT
@@ -53,6 +54,10 @@ class Peer(Protocol):
 
     def send(self, request: Request, done: Done, *, seconds: float | None = None) -> None:
         """Send a request; `done` is called later, exactly once. `seconds`: how long an answer to it may take."""
+        ...
+
+    def reset(self, reason: str) -> None:
+        """Make the connection anew; what is on the way is answered with None."""
         ...
 
 
@@ -92,9 +97,11 @@ class Driver:
         self._durable = 0
         self._gated: deque[tuple[int, Send | Reply]] = deque()
         self._proposals: list[inputs.Proposal] = []
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        self._timer_at = 0.0  # uvloop's handles do not all know their time
         self._applied_waiters: list[tuple[int, asyncio.Future[None]]] = []
-        self._forwarded = self._forwarded_bytes = 0
+        self._forwarded: dict[int, list[int]] = {}
+        """By server, the sizes of the posts that are on the way to it."""
         self._callers: set[asyncio.Future[Any]] = set()
         loaded = storage.loaded
         configurations = [(index, Configuration.decode(value)) for index, value in loaded.configurations]
@@ -164,10 +171,12 @@ class Driver:
         May take so many seconds. Raises `PostError` or `PostOutcomeUnknownError`.
         """
         entries = tuple(Entry(0, ValueType.APPLICATION, value) for value in values)
-        refusal = "no server has led within the time given; see `gf-i2p status`"
+        refusal = "no server has led within the time given, or none that can be reached; see `gf-i2p status`"
         end = self._loop.time() + seconds
         while not self.halted and self._loop.time() < end:
             if not self._has_way(entries):
+                if self._forwarded.get(self.core.leader):
+                    refusal = "too many posts are on the way to the leader: fewer at a time, or a longer time limit"
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
             try:
@@ -193,8 +202,10 @@ class Driver:
         leader = self._peers.get(self.core.leader)
         if leader is None or not leader.connected:
             return self.core.is_leader
-        room = MAX_FORWARDED_BYTES - sum(map(size_of, entries))
-        return self._forwarded == 0 or (self._forwarded < MAX_FORWARDED and self._forwarded_bytes <= room)
+        sizes = self._forwarded.get(self.core.leader, [])
+        return not sizes or (
+            len(sizes) < MAX_FORWARDED and sum(sizes) + sum(map(size_of, entries)) <= MAX_FORWARDED_BYTES
+        )
 
     async def _submit(self, entries: tuple[Entry, ...], end: float) -> Response | None:
         """Propose to ourselves or to the leader. None: nobody knows."""
@@ -208,15 +219,22 @@ class Driver:
         # A late answer costs the connection, and with it the posts of others: not just because one caller is in haste.
         seconds = end - self._loop.time() + self.core.timing.election_max
         size = sum(map(size_of, entries))
-        self._peers[leader].send(request, partial(self._forwarded_answered, size, done), seconds=seconds)
-        self._forwarded += 1
-        self._forwarded_bytes += size
+        self._peers[leader].send(request, partial(self._forwarded_answered, leader, size, done), seconds=seconds)
+        self._forwarded.setdefault(leader, []).append(size)
         return await answer
 
-    def _forwarded_answered(self, size: int, done: Done, response: Response | None) -> None:
-        self._forwarded -= 1
-        self._forwarded_bytes -= size
+    def _forwarded_answered(self, peer: int, size: int, done: Done, response: Response | None) -> None:
+        self._forwarded[peer].remove(size)
         done(response)
+
+    def _abandon_posts(self) -> None:
+        """Give up the posts that are on the way to servers that lead no more.
+
+        Such a server may hang: then our AppendEntries, which are answered after the posts, would wait as long as they.
+        """
+        for peer, sizes in self._forwarded.items():
+            if sizes and self.core.leader not in {peer, NOBODY}:
+                self._peers[peer].reset("it leads no more, and posts were on the way to it")
 
     async def read_barrier(self) -> int:
         """Return the index up to which this leader's log must be read to see everything acknowledged before the call.
@@ -278,9 +296,10 @@ class Driver:
         """Have a timer that fires no later than the core's deadline; most steps only push the deadline back."""
         deadline = self.core.deadline
         if self._timer is not None:
-            if self._timer.when() <= deadline:
+            if self._timer_at <= deadline:
                 return
             self._timer.cancel()
+        self._timer_at = deadline
         self._timer = self._loop.call_at(deadline, self._tick)
 
     def _tick(self) -> None:
@@ -301,7 +320,9 @@ class Driver:
     def _halt(self, error: BaseException) -> None:
         """Never answer again: what is not on the disk, or of what we are not sure, must not be promised."""
         if self._over is None:
-            self._log.critical("this node stops by itself", error=str(error), exc_info=error)
+            # Where the operator can mend it, the sentence says how; a traceback is for our own defects.
+            trace = None if isinstance(error, StorageError | OSError) else error
+            self._log.critical("this node stops by itself", error=str(error), exc_info=trace)
             self._end(f"this node has stopped by itself ({error})")
             self._on_halt(error)
 
@@ -329,6 +350,7 @@ class Driver:
             self._seen = seen
             leader = None if self.core.leader == NOBODY else self.core.leader
             self._log.info("role", term=self.core.term, role=self.core.role, leader=leader)
+            self._abandon_posts()
 
     def _perform(self, effects: Effects) -> None:
         if effects.write is not None:

@@ -109,6 +109,11 @@ class Link:
         """Dial now instead of after the present delay: the peer has shown that it is there."""
         self._nudged.set()
 
+    def reset(self, reason: str) -> None:
+        """End the connection now, if there is one, and dial anew; what is in flight fails."""
+        if self._connection is not None:
+            self._connection.give_up(reason)
+
     def send(self, request: Request, done: Done, *, seconds: float | None = None) -> None:
         """Send a request; `done` is called exactly once, never from within this call.
 

@@ -69,6 +69,7 @@ class Follower:
     requests: list[tuple[Request, Done]] = field(default_factory=list)
     answer: Callable[[Request], Response | None] | None = None
     connected: bool = True
+    resets: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         if self.answer is None:
@@ -76,6 +77,15 @@ class Follower:
 
     def agree(self, to: Request) -> Response:
         return Response(RESPONSE_TYPE[to.type], self.id, 1, to.term, to.last_log_index + len(to.entries) + 1, True)
+
+    def reset(self, reason: str) -> None:
+        for _, done in self.unanswered:
+            asyncio.get_running_loop().call_soon(done, None)
+        self.resets.append(reason)
+
+    @property
+    def unanswered(self) -> list[tuple[Request, Done]]:
+        return self.requests if self.answer is None or self.answer != self.agree else []
 
     def send(self, request: Request, done: Done, *, seconds: float | None = None) -> None:
         self.requests.append((request, done))
@@ -145,6 +155,19 @@ async def turns() -> None:
     """Let everything happen that can happen without the disk."""
     for _ in range(10):
         await asyncio.sleep(0)
+
+
+# The timer ---------------------------------------------------------------------------------------------------------
+
+
+async def test_time_outs_below_a_loops_resolution_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shortest = Timing(heartbeat=0.0002, election_min=0.0004, election_max=300)
+    async with rig(tmp_path, monkeypatch, timing=shortest) as r:
+        await r.lead()
+        for number in range(20):
+            assert await r.driver.post([b"x"], seconds=20) == 2 + number
+        await becomes("heartbeats", lambda: len(r.peers[2].requests) > 200)
+        assert r.halts == []
 
 
 # Promises ----------------------------------------------------------------------------------------------------------
@@ -298,6 +321,24 @@ async def test_large_posts_are_forwarded_one_by_one(tmp_path: Path, monkeypatch:
             request, done = leader.requests[-1]
             done(leader.agree(request))
         await asyncio.gather(*posts)
+
+
+async def test_posts_to_a_leader_that_hangs_are_given_up_when_another_leads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with rig(tmp_path, monkeypatch) as r:
+        hung = r.peers[2]
+        hung.answer = lambda request: None
+        r.ask(append(0))
+        large = [bytes(MAX_FORWARDED_BYTES // 2 + 1)]
+        post = asyncio.create_task(r.driver.post(large, seconds=300))
+        await becomes("forwarded", lambda: len(hung.requests) == 1)
+        claim = Request(MessageType.APPEND_ENTRIES_REQUEST, 3, 1, 2, 0, 0, 0)
+        r.ask(claim)
+        with pytest.raises(PostOutcomeUnknownError):
+            await post
+        assert len(hung.resets) == 1
+        assert await r.driver.post(large, seconds=30) == 1, "there is room on the way to the new leader"
 
 
 # Trouble -----------------------------------------------------------------------------------------------------------
