@@ -16,7 +16,7 @@ def status(node: Node, started: float) -> dict[str, Any]:
     Times are in seconds. `lag` is the number of entries that a follower is behind, null where only the leader knows.
     `healthy` means: there is a leader, and from here a majority can be reached.
     """
-    core = node.driver.core
+    core, counters = node.driver.core, node.server.counters
     endpoints = {server.id: server.endpoint for server in core.configuration.servers}
     servers = []
     for server_id, endpoint in endpoints.items():
@@ -54,5 +54,5 @@ def status(node: Node, started: float) -> dict[str, Any]:
             "applied": core.applicable,
         },
         "servers": servers,
-        "connections": asdict(node.server.counters),
+        "connections": {**asdict(counters), "refused": {str(why): count for why, count in counters.refused.items()}},
     }

@@ -12,7 +12,7 @@ comments here; the thesis is Ongaro's. Where this core is stricter than the pape
 """
 
 from collections.abc import Callable, Sequence
-from typing import assert_never
+from typing import Final, assert_never
 
 from gf_i2p.raft.candidate import Candidate
 from gf_i2p.raft.configurations import Configurations
@@ -37,6 +37,10 @@ from gf_i2p.wire.entries import Entry
 from gf_i2p.wire.errors import RemoteProtocolError
 from gf_i2p.wire.messages import NOBODY, RESPONSE_TYPE, MessageType, Request
 from gf_i2p.wire.values import Configuration
+
+MAX_TERM_STEP: Final = 2**32
+"""By how much one message may raise our term. Ten elections a second need thirteen years for so many; without a bound,
+one message of a broken or hostile server would bring the farm to the last term that there is."""
 
 
 class Core:
@@ -208,6 +212,9 @@ class Core:
                 self._state.answer_client(proposal.token, accepted=False)
 
     def _incoming(self, token: Token, request: Request) -> None:
+        if request.term > self._state.term + MAX_TERM_STEP:
+            self._state.violated(token, self._too_high(request.source, request.term))
+            return
         match request.type:
             case MessageType.APPEND_ENTRIES_REQUEST:
                 self._append_entries(token, request)
@@ -219,6 +226,9 @@ class Core:
                 # Membership and snapshots are refused, never left without an answer: JRaft would wait for ever.
                 self._state.answer_client(token, accepted=False, message_type=RESPONSE_TYPE[request.type])
 
+    def _too_high(self, server: int, term: int) -> str:
+        return f"server {server} claims term {term}, and we are in {self._state.term}: it is broken, or hostile"
+
     def _answered(self, event: Answered) -> None:
         response = event.response
         if response.source != event.peer:
@@ -226,6 +236,8 @@ class Core:
                 f"server {event.peer} answers as server {response.source}: "
                 "check that every endpoint leads to its server"
             )
+        elif response.term > self._state.term + MAX_TERM_STEP:
+            self._state.effects.violation = self._too_high(event.peer, response.term)
         elif response.term > self._state.term:
             self._enter_term(response.term)
         elif response.term == self._state.term:

@@ -1,6 +1,7 @@
 """Whole nodes: real disks, real TLS, one process."""
 
 import asyncio
+import json
 import ssl
 from pathlib import Path
 
@@ -181,6 +182,9 @@ async def test_strangers_are_turned_away_and_the_farm_does_not_notice(
         assert answers[2] == answers[3] == answers[4], "nobody learns what was wrong"
         assert await farm.nodes[2].driver.post([b"x"], seconds=10) > 0
         assert (leader.term, leader.is_leader) == (term, True)
+        connections = json.loads(json.dumps(status(farm.nodes[1], 0.0)))["connections"]
+        assert connections["refused"]["credentials"] == 1
+        assert connections["refused"]["not_found"] == 3
         await becomes("no stranger is left", lambda: farm.nodes[1].server.counters.unauthenticated == 0)
 
 
