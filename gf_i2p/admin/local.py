@@ -10,7 +10,6 @@ An entry's value is a text ("value") when it is one in UTF-8, otherwise "base64"
 
 import base64
 import contextlib
-import json
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -19,19 +18,15 @@ from typing import Any, Final
 import structlog
 from aiohttp import web
 
-from gf_i2p.node.driver import Driver, PostError, PostOutcomeUnknownError
+from gf_i2p.admin.limits import DEFAULT_TIMEOUT, MAX_PAGE, MAX_PAGE_BYTES, MAX_TIMEOUT
+from gf_i2p.node.driver import Driver, NotLeaderError, PostError, PostOutcomeUnknownError
+from gf_i2p.node.layout import socket_path_fault
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.limits import MAX_ENTRIES, MAX_ENTRIES_BYTES, MAX_INTEGER, MAX_VALUE_BYTES
 
 logger = structlog.get_logger()
 
-SOCKET_PATH_BYTES: Final = 107
-"""Linux takes no longer name for a Unix socket (unix(7))."""
-DEFAULT_TIMEOUT: Final = 30.0
-MAX_TIMEOUT: Final = 3600.0
-MAX_PAGE: Final = 1000
-MAX_PAGE_BYTES: Final = 4 << 20
 _BODY_BYTES: Final = 6 * MAX_ENTRIES_BYTES  # a JSON string may need six bytes for one
 
 
@@ -40,10 +35,9 @@ class LocalInterface:
 
     def __init__(self, path: Path, driver: Driver, status: Callable[[], dict[str, Any]]) -> None:
         """Raise `OSError` when the path cannot be the name of a socket."""
-        if len(os.fsencode(path)) > SOCKET_PATH_BYTES:
-            raise OSError(
-                f"{path} is longer than {SOCKET_PATH_BYTES} bytes, too long for a socket: use a shorter directory"
-            )
+        fault = socket_path_fault(path)
+        if fault is not None:
+            raise OSError(fault)
         self._path = path
         self._driver = driver
         self._status = status
@@ -78,7 +72,7 @@ class LocalInterface:
 
     async def _post_entries(self, request: web.Request) -> web.Response:
         timeout = _number(request, "timeout", DEFAULT_TIMEOUT, 0.001, MAX_TIMEOUT)
-        values = _values(await request.json())
+        values = _values(await _json(request))
         try:
             index = await self._driver.post(values, seconds=timeout)
         except PostError as error:
@@ -95,11 +89,20 @@ class LocalInterface:
         else:
             try:
                 last = await self._driver.read_barrier()
+            except NotLeaderError as error:
+                return _error(409, str(error), outcome="no")
             except PostError as error:
                 return _error(503, str(error), outcome="no")
         entries = self._driver.core.log.slice(first, last, max_entries=limit, max_bytes=MAX_PAGE_BYTES)
         page = [_shown(index, entry) for index, entry in enumerate(entries, first)]
         return web.json_response({"entries": page, "commit": last})
+
+
+async def _json(request: web.Request) -> Any:
+    try:
+        return await request.json()
+    except (ValueError, LookupError, RecursionError) as error:  # no JSON, no such charset, too deep
+        raise _bad_request(f"the body is not JSON: {error}") from error
 
 
 def _number(request: web.Request, name: str, default: float, low: float, high: float) -> float:
@@ -125,10 +128,15 @@ def _values(body: Any) -> list[bytes]:
     if not isinstance(body, dict) or not isinstance(values := body.get("values"), list):
         raise _bad_request('expected {"values": [TEXT, ...]}')
     if not values or len(values) > MAX_ENTRIES or not all(isinstance(value, str) for value in values):
-        raise _bad_request(f"values must be 1 to {MAX_ENTRIES} texts")
+        raise _bad_request(
+            f"{len(values)} values were given; one post takes 1 to {MAX_ENTRIES}, all of them texts: post in pieces"
+        )
     encoded = [_encoded(number, value) for number, value in enumerate(values, 1)]
     if max(map(len, encoded)) > MAX_VALUE_BYTES or sum(map(len, encoded)) > MAX_ENTRIES_BYTES // 2:
-        raise _bad_request(f"a value may have {MAX_VALUE_BYTES} bytes, and all together {MAX_ENTRIES_BYTES // 2}")
+        raise _bad_request(
+            f"a value may have {MAX_VALUE_BYTES} bytes (the largest has {max(map(len, encoded))}), and all of one post "
+            f"{MAX_ENTRIES_BYTES // 2} (these have {sum(map(len, encoded))}): post in pieces"
+        )
     return encoded
 
 
@@ -161,8 +169,6 @@ async def _errors_as_json(
 ) -> web.StreamResponse:
     try:
         return await handler(request)
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
-        return _error(400, f"the body is not JSON: {error}", outcome="no")
     except web.HTTPException as error:
         return _error(error.status, error.text or error.reason, outcome="no")
     except StorageError as error:

@@ -5,8 +5,8 @@ from typing import Any
 
 import aiohttp
 
-from gf_i2p.cli.errors import CommandError
-from gf_i2p.node.layout import CONFIG_FILE, SOCKET_FILE
+from gf_i2p.cli.errors import CommandError, Exit
+from gf_i2p.node.layout import CONFIG_FILE, SOCKET_FILE, socket_path_fault
 
 
 async def request(directory: Path, method: str, path: str, *, seconds: float = 10.0, body: object = None) -> Any:
@@ -16,6 +16,9 @@ async def request(directory: Path, method: str, path: str, *, seconds: float = 1
     """
     if not (directory / CONFIG_FILE).exists():
         raise CommandError(f"{directory} is no node's directory: there is no {CONFIG_FILE} in it")
+    fault = socket_path_fault(directory / SOCKET_FILE)
+    if fault is not None:
+        raise CommandError(fault)
     connector = aiohttp.UnixConnector(str(directory / SOCKET_FILE))
     limit = aiohttp.ClientTimeout(total=seconds)
     try:
@@ -33,5 +36,6 @@ async def request(directory: Path, method: str, path: str, *, seconds: float = 1
     except aiohttp.ClientError as error:
         raise CommandError(f"the node in {directory} broke off: {error}", outcome="unknown") from error
     if response.status != 200:
-        raise CommandError(answer["error"], outcome=answer["outcome"])
+        code = {400: Exit.USAGE, 413: Exit.USAGE, 503: Exit.DEGRADED}.get(response.status, Exit.FAILED)
+        raise CommandError(answer["error"], code=code, outcome=answer["outcome"])
     return answer

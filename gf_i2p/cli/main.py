@@ -4,12 +4,14 @@ import argparse
 import asyncio
 import json
 import os
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from gf_i2p import __version__
+from gf_i2p.admin.limits import DEFAULT_TIMEOUT, MAX_PAGE, MAX_TIMEOUT
 from gf_i2p.cli.errors import CommandError, Exit
 from gf_i2p.cli.show import show_entries, show_status
 from gf_i2p.node.errors import ConfigError
@@ -17,7 +19,7 @@ from gf_i2p.storage.errors import StorageError
 from gf_i2p.transport.errors import TransportError
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.errors import EndpointError
-from gf_i2p.wire.limits import MAX_ID
+from gf_i2p.wire.limits import MAX_ID, MAX_INTEGER
 
 # A command imports what only it needs when it runs: starting takes long enough as it is.
 
@@ -41,18 +43,40 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return the exit code (`Exit`)."""
     words = sys.argv[1:] if arguments is None else arguments
     _Parser.json = "--json" in words
-    options = _parser().parse_args(words)
+    options = _parse(words)
     try:
-        return int(options.command(options))
+        code = int(options.command(options))
+        sys.stdout.flush()
     except CommandError as error:
         return _fail(options, str(error), error.code, error.outcome)
+    except BrokenPipeError:  # who reads our output has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.FAILED
     except EXPECTED as error:
-        return _fail(options, str(error), Exit.FAILED, "no")
+        return _fail(options, _sentence(error), Exit.FAILED, "no")
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
-        sys.stderr.close()
-        return Exit.FAILED
+    return code
+
+
+def _parse(words: Sequence[str]) -> argparse.Namespace:
+    """Parse; argparse itself takes no optional argument behind an option, as in `post DIR --json TEXT`."""
+    parser = _parser()
+    options, rest = parser.parse_known_args(words)
+    if len(rest) == 1 and not rest[0].startswith("-") and getattr(options, "value", "") is None:
+        options.value = rest[0]
+    elif rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    return options
+
+
+def _sentence(error: Exception) -> str:
+    if not isinstance(error, OSError) or error.filename is None:
+        return str(error)
+    return (
+        f"{error.filename}: {error.strerror}. Check the path, and that it belongs to the user that runs this command "
+        "and has free space."
+    )
 
 
 def _fail(options: argparse.Namespace, text: str, code: Exit, outcome: str) -> int:
@@ -103,12 +127,22 @@ def _parser() -> argparse.ArgumentParser:
     post.add_argument(
         "value", nargs="?", metavar="TEXT", help="the entry, by convention JSON; - or none: each input line"
     )
-    post.add_argument("--timeout", type=_seconds, default=30.0, metavar="SECONDS", help="give up after (default: 30)")
+    post.add_argument(
+        "--timeout", type=_seconds, default=DEFAULT_TIMEOUT, metavar="SECONDS", help="give up after (default: 30)"
+    )
 
     entries = _command(commands, "entries", "show committed entries", _entries)
     entries.add_argument("directory", type=Path, metavar="DIR")
-    entries.add_argument("--first", type=int, default=1, metavar="INDEX", help="begin with this one (default: 1)")
-    entries.add_argument("--limit", type=int, default=100, metavar="N", help="show at most so many (default: 100)")
+    entries.add_argument(
+        "--first", type=_whole(MAX_INTEGER), default=1, metavar="INDEX", help="begin with this one (default: 1)"
+    )
+    entries.add_argument(
+        "--limit",
+        type=_whole(MAX_PAGE),
+        default=100,
+        metavar="N",
+        help=f"show at most so many (default: 100, up to {MAX_PAGE})",
+    )
     entries.add_argument(
         "--stale", action="store_true", help="ask a server that does not lead; newer entries may be missing"
     )
@@ -134,18 +168,30 @@ def _server(text: str) -> tuple[int, Endpoint]:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
+def _whole(high: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        number = int(text) if text.isascii() and text.isdigit() and len(text) <= len(str(high)) else 0
+        if not 1 <= number <= high:
+            raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number from 1 to {high}")
+        return number
+
+    return parse
+
+
 def _seconds(text: str) -> float:
     try:
         seconds = float(text)
     except ValueError:
         seconds = 0.0
-    if not 0 < seconds <= 3600:
-        raise argparse.ArgumentTypeError(f"{text!r}: expected seconds, up to 3600")
+    if not 0 < seconds <= MAX_TIMEOUT:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected seconds, up to {MAX_TIMEOUT:g}")
     return seconds
 
 
 def _init(options: argparse.Namespace) -> Exit:
     servers = dict(options.server)
+    if len(set(options.client)) != len(options.client):
+        raise CommandError("two clients have the same name", code=Exit.USAGE)
     if len(servers) != len(options.server) or len(set(servers.values())) != len(servers):
         raise CommandError("two servers have the same id or the same endpoint", code=Exit.USAGE)
     for endpoint in servers.values():
@@ -171,6 +217,7 @@ def _init(options: argparse.Namespace) -> Exit:
 
 
 def _run(options: argparse.Namespace) -> Exit:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is something to reload; it would end us
     from gf_i2p.cli.run import run
 
     return run(options.directory)
@@ -200,6 +247,8 @@ def _post(options: argparse.Namespace) -> Exit:
             raise CommandError("nothing to post: give the entry as an argument, or lines on standard input")
     else:
         values = [_utf8(os.fsencode(options.value), "the entry")]
+        if not values[0].strip():
+            raise CommandError("the entry is empty, perhaps a variable that is not set", code=Exit.USAGE)
     path = f"/v1/entries?timeout={options.timeout}"
     answer = _ask(options.directory, "POST", path, seconds=options.timeout + 5, body={"values": values})
     if options.json:

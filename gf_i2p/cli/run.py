@@ -53,11 +53,11 @@ async def _serve(directory: Path, config: Config, secrets: Secrets) -> Exit:
         loop.add_signal_handler(number, stop, None)
     node = Node(directory, config, secrets, on_halt=stop)
     started = time.monotonic()
+    loop.add_signal_handler(signal.SIGHUP, partial(_reload, node, directory))
     local = LocalInterface(directory / SOCKET_FILE, node.driver, lambda: status(node, started))
     await node.start()
     try:
         await local.start()
-        loop.add_signal_handler(signal.SIGHUP, partial(_reload, node, directory))
         # What lives from here to the end need not be looked at by every collection.
         gc.collect()
         gc.freeze()

@@ -65,6 +65,10 @@ class PostError(Exception):
     """An entry was surely not committed; the message says why and what to do."""
 
 
+class NotLeaderError(PostError):
+    """Another server leads; the message says which."""
+
+
 class PostOutcomeUnknownError(Exception):
     """An entry may be committed, now or later, or never."""
 
@@ -239,7 +243,7 @@ class Driver:
     async def read_barrier(self) -> int:
         """Return the index up to which this leader's log must be read to see everything acknowledged before the call.
 
-        Raises `PostError` when this server does not lead, or has not heard from a majority.
+        Raises `NotLeaderError` when another server leads, `PostError` when none does that a majority still follows.
         """
         if self._over is not None:
             raise PostError(self._over)
@@ -251,7 +255,15 @@ class Driver:
         if self._over is not None:
             raise PostError(self._over)
         if index is None:
-            raise PostError("only the leader can promise that nothing newer exists; see `gf-i2p status` for who leads")
+            if self.core.leader not in {NOBODY, self.core.id}:
+                raise NotLeaderError(
+                    f"only the leader can promise that nothing newer exists, and that is server {self.core.leader}: "
+                    "ask there, or read what this one knows with --stale"
+                )
+            raise PostError(
+                "no server leads that a majority follows, and only a leader can promise that nothing newer exists: see "
+                "`gf-i2p status`, or read what this server knows with --stale"
+            )
         return index
 
     def _applied(self, index: int) -> asyncio.Future[None]:

@@ -114,6 +114,7 @@ def make_farm(
     for target in targets:
         if target.exists():
             raise ConfigError(f"{target} exists already. Nothing was changed; choose another directory.")
+    existed = directory.exists()
     directory.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
     try:
@@ -132,6 +133,8 @@ def make_farm(
                 shutil.rmtree(target)
             else:
                 target.unlink(missing_ok=True)
+        if not existed:
+            directory.rmdir()
         raise
     return written
 
@@ -141,7 +144,8 @@ def _password() -> str:
 
 
 def _new_server(server_id: int, endpoint: Endpoint) -> NewServer:
-    certificate, key = make_certificate(f"server-{server_id}", hosts=[endpoint.host])
+    # Strangers see it, and learn nothing from it: others know it by its fingerprint, not by a name.
+    certificate, key = make_certificate("node")
     return NewServer(server_id, endpoint, _password(), certificate, key)
 
 

@@ -11,7 +11,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from gf_i2p.admin.local import MAX_PAGE, SOCKET_PATH_BYTES, LocalInterface
+from gf_i2p.admin.limits import MAX_PAGE
+from gf_i2p.admin.local import LocalInterface
+from gf_i2p.node.layout import SOCKET_PATH_BYTES
 from gf_i2p.node.node import Node
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.wire.limits import MAX_ENTRIES, MAX_VALUE_BYTES
@@ -91,8 +93,9 @@ async def test_pages(ask: Asker) -> None:
         ("{", "the body is not JSON"),
         ("[]", "expected {"),
         ('{"values": "x"}', "expected {"),
-        ('{"values": []}', f"1 to {MAX_ENTRIES} texts"),
-        ('{"values": [1]}', "texts"),
+        ('{"values": []}', f"0 values were given; one post takes 1 to {MAX_ENTRIES}"),
+        ('{"values": [1]}', "all of them texts"),
+        ('{"values": [%s]}' % ("9" * 5000), "the body is not JSON"),
         ('{"values": ["\\ud800"]}', "value 1 is no text that UTF-8 can write"),
         ('{"values": ["%s"]}' % ("x" * (MAX_VALUE_BYTES + 1)), f"may have {MAX_VALUE_BYTES} bytes"),
         ("[" * 100_000, "the body is not JSON"),
@@ -122,6 +125,12 @@ async def test_queries_that_are_refused(ask: Asker, method: str, path: str, expe
     assert expected in answer["error"]
 
 
+async def test_a_charset_that_nobody_knows(ask: Asker) -> None:
+    headers = {"Content-Type": "application/json; charset=none"}
+    status, answer = await ask("POST", "/v1/entries", data=b"{}", headers=headers)
+    assert (status, answer["outcome"]) == (400, "no")
+
+
 async def test_other_paths_and_methods(ask: Asker) -> None:
     assert (await ask("GET", "/v2"))[0] == 404
     assert (await ask("DELETE", "/v1/entries"))[0] == 405
@@ -132,8 +141,9 @@ async def test_only_the_leader_reads_what_is_newest(tmp_path: Path) -> None:
         index = (await ask.post("x"))[1]["index"]
         await farm.equal()
         status, answer = await ask("GET", "/v1/entries")
-        assert (status, answer["outcome"]) == (503, "no")
-        assert "only the leader" in answer["error"]
+        assert (status, answer["outcome"]) == (409, "no")
+        assert f"that is server {ask.node.driver.core.leader}" in answer["error"]
+        assert "--stale" in answer["error"]
         status, page = await ask("GET", "/v1/entries?stale=1")
         assert [entry["index"] for entry in page["entries"]][-1] == index
 
@@ -146,6 +156,9 @@ async def test_without_a_leader_a_post_is_refused(tmp_path: Path) -> None:
             status, answer = await ask.post("x", query="?timeout=0.1")
             assert (status, answer["outcome"]) == (503, "no")
             assert "no server has led" in answer["error"]
+            status, answer = await ask("GET", "/v1/entries")
+            assert (status, answer["outcome"]) == (503, "no")
+            assert "no server leads" in answer["error"]
 
 
 async def test_a_log_that_cannot_be_read_gives_its_sentence(ask: Asker, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,10 @@
 """Commands that need no running node: `init`, and how all of them fail."""
 
+import errno
 import io
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -9,6 +12,7 @@ import pytest
 
 from gf_i2p.cli.main import main
 from gf_i2p.node.layout import CONFIG_FILE
+from gf_i2p.storage.database import Storage
 
 SERVERS = ["--server", "1=tcp://127.0.0.1:9001", "--server", "2=tcp://127.0.0.1:9002"]
 
@@ -89,6 +93,58 @@ def test_what_is_no_text_is_not_posted(
     assert main(["post", str(tmp_path), "--json"]) == 2
     answer = json.loads(capsys.readouterr().out)
     assert answer["error"] == "standard input is not UTF-8 text: invalid start byte at byte 6"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["post", "DIR", ""],
+        ["post", "DIR", "--json", "a", "b"],
+        ["post", "DIR", "a", "--nonsense"],
+        ["entries", "DIR", "--first", "0"],
+        ["entries", "DIR", "--limit", "1001"],
+        ["entries", "DIR", "--first", "9" * 5000],
+        ["status", "DIR", "more"],
+    ],
+)
+def test_usage(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
+    try:
+        code = main(words)
+    except SystemExit as error:
+        code = error.code if isinstance(error.code, int) else -1
+    assert code == 2
+    assert "".join(capsys.readouterr())
+
+
+def test_a_failed_init_leaves_nothing_and_names_the_path(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["init", str(tmp_path / "f"), *SERVERS, "--client", "a", "--client", "a"]) == 2
+    assert "the same name" in capsys.readouterr().err
+
+    def full(path: Path, **_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr(Storage, "create", full)
+    assert main(["init", str(tmp_path / "f"), *SERVERS]) == 1
+    assert "log.sqlite: No space left on device. Check the path" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_that_is_too_long_for_a_socket(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    long = tmp_path / ("x" * 100)
+    assert main(["init", str(long), *SERVERS]) == 0
+    assert main(["status", str(long / "server-1")]) == 1
+    assert "use a shorter directory" in capsys.readouterr().err
+
+
+def test_who_reads_no_more_gets_no_message(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "gf_i2p.cli.main", "init", str(tmp_path / "f"), *SERVERS, "--json"]
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "wb") as output:
+        result = subprocess.run(command, stdout=output, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
+    assert (result.returncode, result.stderr) == (1, "")
 
 
 def test_nothing_to_post(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,7 +53,9 @@ async def test_a_farm_from_the_command_line(tmp_path: Path) -> None:
         assert [entry["value"] for entry in page["entries"]] == ['{"hello": "farm"}', "one", "two"]
         code, failure = await gf_json("entries", farm.node(follower))
         assert (code, failure["ok"]) == (1, False)
-        assert "only the leader" in failure["error"]
+        assert f"that is server {leader}" in failure["error"]
+        code, text, _ = await gf("post", farm.node(leader), "--timeout", "20", "last")
+        assert (code, text) == (0, f"committed at index {answer['index'] + 3}\n"), "an option may stand before the text"
 
         # Log lines are one JSON object each after a reload that says so; the level is changed with it.
         path = farm.node(leader) / CONFIG_FILE
@@ -75,7 +77,9 @@ async def test_a_farm_from_the_command_line(tmp_path: Path) -> None:
         assert code == 3
         assert "Only 1 of 3 servers can be reached from here, and a majority is 2" in text
         code, failure = await gf_json("post", farm.node(others[1]), "x", "--timeout", "0.3")
-        assert (code, failure["outcome"]) == (1, "no")
+        assert (code, failure["outcome"]) == (3, "no")
+        code, failure = await gf_json("entries", farm.node(others[1]))
+        assert (code, failure["outcome"]) == (3, "no")
 
 
 async def logged(farm: LocalFarm, server: int, text: str) -> bool:
