@@ -22,7 +22,12 @@ from gf_i2p.transport.counters import Counters, Refusal
 from gf_i2p.transport.gate import Admission, Gate
 from gf_i2p.wire.digest import Authenticator
 from gf_i2p.wire.errors import LocalProtocolError, RemoteProtocolError
-from gf_i2p.wire.limits import MAX_BYTES_IN_FLIGHT, MAX_CONNECTIONS_PER_USER, MAX_REQUESTS_IN_FLIGHT
+from gf_i2p.wire.limits import (
+    MAX_BYTES_IN_FLIGHT,
+    MAX_CONNECTIONS_PER_USER,
+    MAX_REQUESTS_IN_FLIGHT,
+    MAX_UNFINISHED_BYTES,
+)
 from gf_i2p.wire.messages import RESPONSE_TYPE, Request, Response, encode_response
 from gf_i2p.wire.stream import RequestDecoder
 from gf_i2p.wire.upgrade import Answer, ServerHandshake
@@ -90,6 +95,7 @@ class Server:
         max_in_flight: int = MAX_REQUESTS_IN_FLIGHT,
         max_bytes_in_flight: int = MAX_BYTES_IN_FLIGHT,
         max_per_user: int = MAX_CONNECTIONS_PER_USER,
+        max_unfinished_bytes: int = MAX_UNFINISHED_BYTES,
         entropy: Callable[[int], bytes] = os.urandom,
     ) -> None:
         """Prepare; `start` listens.
@@ -104,6 +110,7 @@ class Server:
             max_in_flight: unanswered requests of one connection.
             max_bytes_in_flight: bytes of their entries, beyond which no further request is read.
             max_per_user: connections of one user of one cluster.
+            max_unfinished_bytes: what these have sent of requests that are not whole yet.
             entropy: returns that many random bytes.
         """
         self.authenticators = dict(authenticators)
@@ -115,6 +122,8 @@ class Server:
         self._transport = transport
         self._gate = gate or Gate()
         self._max_per_user = max_per_user
+        self._max_unfinished_bytes = max_unfinished_bytes
+        self._unfinished: Counter[tuple[str, str]] = Counter()
         self._listener: Listener | None = None
         self._connections: set[_Connection] = set()
         self._per_user: Counter[tuple[str, str]] = Counter()
@@ -181,12 +190,19 @@ class Server:
         session = connection.session
         if session is not None:
             self.counters.current -= 1
+            self.unfinished(session, -connection.unfinished)
             key = (session.cluster, session.user)
             self._per_user[key] -= 1
             if not self._per_user[key]:
-                del self._per_user[key]
+                del self._per_user[key], self._unfinished[key]
 
-    def illegal(self, session: Session, error: Exception) -> None:
+    def unfinished(self, session: Session, change: int) -> bool:
+        """Count bytes of requests that are not whole; return whether the user has no more of them than allowed."""
+        key = (session.cluster, session.user)
+        self._unfinished[key] += change
+        return self._unfinished[key] <= self._max_unfinished_bytes
+
+    def illegal(self, session: Session, error: Exception | str) -> None:
         """An authenticated peer sent something illegal."""
         self._gate.record(Refusal.MESSAGE, session.remote, f"{session.user} of {session.cluster}: {error}")
 
@@ -211,6 +227,7 @@ class _Connection(asyncio.Protocol):
         "_waiting",
         "_written",
         "session",
+        "unfinished",
     )
 
     def __init__(self, server: Server, admission: Admission) -> None:
@@ -230,6 +247,7 @@ class _Connection(asyncio.Protocol):
         self._corked = False  # answers are gathered, written together a little later
         self._written = False  # something was written in this turn of the loop
         self.session: Session | None = None
+        self.unfinished = 0  # bytes of a request that is not whole yet
 
     # --- Events -------------------------------------------------------------------------------------------
 
@@ -325,7 +343,16 @@ class _Connection(asyncio.Protocol):
             self._go_on()
             self.finish()
         else:
+            self._count_unfinished()
             self._go_on()
+
+    def _count_unfinished(self) -> None:
+        unfinished = self._decoder.buffered
+        change, self.unfinished = unfinished - self.unfinished, unfinished
+        session = self.session
+        if change and session is not None and not self._server.unfinished(session, change) and change > 0:
+            self._server.illegal(session, "too many bytes of requests that are not whole")
+            self.drop("too many bytes of requests that are not whole")
 
     def _go_on(self) -> None:
         """Handle requests that wait, as many as may be in flight. Only ever called by the event loop."""

@@ -104,6 +104,10 @@ MAX_UNAUTHENTICATED_PER_SOURCE: Final = 32
 # one client gone wrong takes all file descriptors, and with half-sent requests of the largest size all memory.
 MAX_CONNECTIONS_PER_USER: Final = 64
 
+# Bytes of requests that one user's connections have sent in part, beyond which one that sends more is closed. Some of
+# the largest at once are legal; 64 connections full of them are a client gone wrong.
+MAX_UNFINISHED_BYTES: Final = 4 * MAX_ENTRIES_BYTES
+
 # Bytes that a peer has not taken, beyond which it counts as one that does not read. A peer on a slow line may be in
 # the middle of the largest request there is, with others behind it.
 MAX_BUFFERED_BYTES: Final = 2 * MAX_ENTRIES_BYTES

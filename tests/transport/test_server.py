@@ -308,6 +308,33 @@ async def test_a_user_has_a_limited_number_of_connections(node: Identity) -> Non
             await hang_up(writer)
 
 
+async def test_a_user_has_a_limited_number_of_bytes_in_requests_that_are_not_whole(node: Identity) -> None:
+    users = authenticator({USER: PASSWORD, "client-a": PASSWORD})
+    whole = encode_request(request(entries=(Entry(1, ValueType.APPLICATION, bytes(1000)),)))
+    begin, rest = whole[:600], whole[600:]
+    async with serving(node, echo, max_unfinished_bytes=1500, authenticators={CLUSTER: users}) as farm:
+        (one, one_out), (two, two_out), (three, three_out) = [await foreign_session(farm) for _ in range(3)]
+        for reader, writer in ((one, one_out), (two, two_out)):
+            writer.write(encode_request(request()) + begin)
+            await read_responses(reader, 1)
+        three_out.write(encode_request(request()) + begin)
+        await ends(three)
+        await until(lambda: farm.server.counters.refused == {Refusal.MESSAGE: 1})
+        other, other_out = await foreign_session(farm, user="client-a")
+        other_out.write(begin)
+        for reader, writer in ((one, one_out), (two, two_out), (other, other_out)):
+            writer.write(rest)
+            await read_responses(reader, 1)
+        again, again_out = await foreign_session(farm)
+        for _ in range(5):
+            again_out.write(begin)
+            again_out.write(rest)
+            await read_responses(again, 1)
+        for writer in (one_out, two_out, other_out, again_out):
+            await hang_up(writer)
+        await until(lambda: farm.server.counters.current == 0)
+
+
 # --- Reload and end ---------------------------------------------------------------------------------------
 
 
