@@ -53,7 +53,7 @@ def _server_id(number: int) -> int:
 
 
 ServerId = Annotated[int, Field(ge=0, le=MAX_ID), AfterValidator(_server_id)]
-Seconds = Annotated[float, Field(gt=0, le=3600)]
+Seconds = Annotated[float, Field(ge=0.01, le=3600)]  # less is below what timers and disks keep to
 
 
 class Table(BaseModel):

@@ -77,8 +77,7 @@ class Node:
                 config.node.cluster,
                 Credentials(f"server-{config.node.id}", secrets.password.get_secret_value()),
                 on_up=lambda peer=server.id: self.driver.reachable(peer),  # type: ignore[misc]
-                # A peer that comes back is to be found before the election that it might call.
-                backoff=Backoff(ceiling=max(timing.election_max, FLOOR_SECONDS)),
+                backoff=_backoff(timing),
                 request_seconds=_request_seconds(timing),
                 handshake_seconds=_handshake_seconds(timing),
             )
@@ -143,9 +142,10 @@ class Node:
         Raises `TransportError` when the new certificate or key cannot be used; then nothing has changed.
         """
         old = self._config
-        # The links keep their endpoints until a restart, and so their pins.
-        now, before = self._tls_settings(config), self._tls_settings(old)
-        self._transport.reload(replace(now, fingerprints={**before.fingerprints, **now.fingerprints}))
+        # The links keep their endpoints until a restart, and so the pins of those that are listed no more.
+        now, listed = self._tls_settings(config), {Endpoint.parse(server.endpoint) for server in config.servers}
+        before = {e: pins for e, pins in self._tls_settings(old).fingerprints.items() if e not in listed}
+        self._transport.reload(replace(now, fingerprints={**before, **now.fingerprints}))
         verifiers = secrets.verifiers
         changed = [user for user, secret in self._verifiers.items() if verifiers.get(user) != secret]
         self._verifiers = verifiers
@@ -168,6 +168,7 @@ class Node:
         for link in self.links.values():
             link.request_seconds = _request_seconds(timing)
             link.handshake_seconds = _handshake_seconds(timing)
+            link.backoff = _backoff(timing)
 
     # Connections ---------------------------------------------------------------------------------------------------
 
@@ -203,6 +204,11 @@ class Node:
 def _request_seconds(timing: Timing) -> float:
     """How long a peer may take for an answer: a later one finds an election going on."""
     return max(timing.election_max, 2 * timing.election_min)
+
+
+def _backoff(timing: Timing) -> Backoff:
+    """A peer that comes back is to be found before the election that it might call."""
+    return Backoff(ceiling=max(timing.election_max, FLOOR_SECONDS))
 
 
 def _handshake_seconds(timing: Timing) -> float:

@@ -4,7 +4,8 @@ A connection is a stranger from accept() until it has authenticated. Strangers a
 and have one deadline for everything: TLS, HTTP, Digest. When they are too many, the newcomer is let in and an older
 one is shown out: the oldest of the newcomer's source if that has its full share, else the oldest of the most crowded
 source. An honest peer needs milliseconds, so it is through before its turn; whoever just holds connections open only
-pushes out their own, and keeps out nobody behind the same address.
+pushes out their own. From the same address, only thousands of attempts a second keep a newcomer out; connections that
+have authenticated, and other addresses, are not touched by them.
 """
 
 import asyncio

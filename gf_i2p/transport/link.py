@@ -78,7 +78,8 @@ class Link:
         self._credentials = credentials
         self._on_up = on_up
         self._on_down = on_down
-        self._backoff = backoff or Backoff()
+        self.backoff = backoff or Backoff()
+        """May be exchanged at run time, as the seconds may."""
         self._proxied = proxied
         self._entropy = entropy
         self._connection: _Connection | None = None
@@ -144,7 +145,7 @@ class Link:
                 self._log.info("connected")
                 reason = await connection.ended
                 if loop.time() - began >= _STABLE_SECONDS:
-                    self._backoff.reset()
+                    self.backoff.reset()
             except (TransportError, ProtocolError) as error:
                 reason = str(error)
             except Exception as error:  # noqa: BLE001 - whatever we did wrong
@@ -158,7 +159,7 @@ class Link:
                     self._connection.give_up("the link was stopped")
             self._down(reason)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._backoff.next()):
+                async with asyncio.timeout(self.backoff.next()):
                     await self._nudged.wait()
 
     async def _connect(self) -> "_Connection":

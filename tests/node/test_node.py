@@ -214,6 +214,17 @@ async def test_reload_takes_over_secrets_and_time_outs(tmp_path: Path) -> None:
         assert await ask(farm, 1, "client-new", "secret", request) is not None
 
 
+async def test_a_pin_that_was_taken_out_is_trusted_no_more(tmp_path: Path) -> None:
+    async with NodeFarm(tmp_path) as farm:
+        await farm.leader()
+        path, node = farm.path(1), farm.nodes[1]
+        pin = next(server.fingerprint for server in Config.load(path).servers if server.id == 3)
+        edit(path / CONFIG_FILE, (f'fingerprint = "{pin}"', ""))
+        assert node.reload(Config.load(path), Secrets.load(path)) == []
+        node.links[3].reset("to be made anew")
+        await becomes("not trusted", lambda: "fingerprint" in (node.links[3].last_error or ""))
+
+
 async def test_what_a_reload_cannot_change_stays_and_is_named_every_time(tmp_path: Path) -> None:
     async with NodeFarm(tmp_path) as farm:
         await farm.leader()

@@ -65,7 +65,7 @@ async def test_a_defect_while_connected_ends_that_connection_only(
     node: Identity, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(node, echo) as farm, connected(farm) as link:
-        monkeypatch.setattr(link._backoff, "reset", fail)
+        monkeypatch.setattr(link.backoff, "reset", fail)
         monkeypatch.setattr("gf_i2p.transport.link._STABLE_SECONDS", 0.0)
         with capture_logs() as lines:
             farm.server.disconnect(CLUSTER, {USER})
