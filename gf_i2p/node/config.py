@@ -189,11 +189,15 @@ def check_private(path: Path) -> None:
     try:
         status = path.stat()
     except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
+        raise ConfigError(
+            f"{path} cannot be read: {error.strerror}. It was made with this directory and is needed; run as its owner."
+        ) from error
     if stat.S_IMODE(status.st_mode) & 0o077:
         raise ConfigError(f"{path} can be read by others on this machine. Run: chmod 600 {path}")
     if status.st_uid not in {os.geteuid(), 0}:
-        raise ConfigError(f"{path} belongs to another user, who could change it.")
+        raise ConfigError(
+            f"{path} belongs to another user, who could change it. Run as that user, or: chown {os.geteuid()} {path}"
+        )
 
 
 def _parse(path: Path) -> dict[str, Any]:
