@@ -32,8 +32,7 @@ def damaged(path: Path, what: str) -> DamagedError:
     # An old copy has forgotten votes and acknowledged entries: with it, the farm could commit two histories.
     return DamagedError(
         f"{path} is damaged: {what}. Nothing was changed. Keep the file for examination and check the disk. Do not put "
-        "an older copy in its place: it would have forgotten votes and acknowledged entries. This server's log is "
-        "lost; remove the server from the farm and let it join again under a new id with a new, empty directory."
+        f"an older copy in its place: it would have forgotten votes and acknowledged entries. {REJOIN}"
     )
 
 

@@ -161,7 +161,7 @@ async def turns() -> None:
 
 
 async def test_time_outs_below_a_loops_resolution_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shortest = Timing(heartbeat=0.0002, election_min=0.0004, election_max=300)
+    shortest = Timing(heartbeat=0.0002, election_min=0.05, election_max=300)
     async with rig(tmp_path, monkeypatch, timing=shortest) as r:
         await r.lead()
         for number in range(20):

@@ -33,7 +33,7 @@ def test_a_file_that_is_no_database_is_refused(tmp_path: Path, content: bytes, m
     path.write_bytes(content)
     text = refusal(path, DamagedError)
     assert message in text
-    assert "join again under a new id" in text
+    assert "add a new one, with a new id" in text
 
 
 def test_a_newer_format_asks_for_the_newer_program(tmp_path: Path) -> None:

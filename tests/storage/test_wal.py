@@ -92,7 +92,7 @@ def test_a_wal_that_is_lost_after_a_kill_is_noticed(
     assert str(beside) in text
     assert "was not closed" in text
     assert "bring the whole directory" in text
-    assert "join again under a new id" in text
+    assert "add a new one, with a new id" in text
     assert ("is missing" in text) == (loss == "deleted")
     assert (f"of at least {CHILD_WAL_BYTES} bytes" in text) == loss.startswith("cut")
     assert (beside.read_bytes() if beside.exists() else None) == left
