@@ -19,11 +19,11 @@ import requests.auth
 
 from gf_i2p.wire.digest import Authenticator, Credentials, Secret
 from gf_i2p.wire.upgrade import ClientHandshake, HandshakeRefused, Retry, ServerHandshake, Session, Upgraded
+from integration.processes import free_ports
 from tests.wire.handshakes import PASSWORD, PATH, USER
 from tests.wire.web_servers import (
     CURL,
     apache,
-    free_port,
     lighttpd,
     needs_apache,
     needs_curl,
@@ -268,7 +268,7 @@ SERVERS = pytest.mark.parametrize(
 @SERVERS
 async def test_our_client_is_let_in_and_its_reconnect_is_one_request(start: Starter, algorithm: str) -> None:
     client = Dialler(Credentials(USER, PASSWORD))
-    port = free_port()
+    [port] = free_ports(1)
     with public_folder() as folder:
         async with websocket_backend() as backend, start(folder, port, backend):
             assert [await client.dial(port) for _ in range(3)] == [2, 1, 1]
@@ -280,7 +280,7 @@ async def test_our_client_is_let_in_and_its_reconnect_is_one_request(start: Star
 @needs_apache
 async def test_after_a_restart_apache_says_stale_and_we_come_back_with_its_new_nonce() -> None:
     client = Dialler(Credentials(USER, PASSWORD))
-    port = free_port()
+    [port] = free_ports(1)
     with public_folder() as folder:
         async with websocket_backend() as backend:
             async with apache(folder, port, backend):
@@ -294,7 +294,7 @@ async def test_after_a_restart_apache_says_stale_and_we_come_back_with_its_new_n
 @SERVERS
 async def test_our_client_is_refused_with_a_wrong_password(start: Starter, algorithm: str) -> None:
     client = Dialler(Credentials(USER, "wrong"))
-    port = free_port()
+    [port] = free_ports(1)
     with public_folder() as folder:
         async with websocket_backend() as backend, start(folder, port, backend):
             with pytest.raises(HandshakeRefused, match=f"the peer refuses user {USER} or its password"):
@@ -305,7 +305,7 @@ async def test_our_client_is_refused_with_a_wrong_password(start: Starter, algor
 @needs_lighttpd
 async def test_our_client_notices_that_a_server_was_made_weaker() -> None:
     client = Dialler(Credentials(USER, PASSWORD))
-    port = free_port()
+    [port] = free_ports(1)
     with public_folder() as folder:
         async with websocket_backend() as backend:
             async with lighttpd(folder, port, backend, "MD5|SHA-256"):

@@ -5,7 +5,6 @@ import contextlib
 import hashlib
 import os
 import shutil
-import socket
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -35,13 +34,6 @@ needs_apache = needs(
     APACHE and (APACHE_MODULES / "mod_auth_digest.so").exists(), "Apache httpd with mod_auth_digest", "apache2-bin"
 )
 needs_lighttpd = needs(LIGHTTPD, "lighttpd with mod_auth", "lighttpd")
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    assert isinstance(port, int)
-    return port
 
 
 @contextlib.asynccontextmanager
