@@ -1,0 +1,58 @@
+"""I2P's base64 and base32 (common structures; naming)."""
+
+import base64
+import binascii
+from typing import Final
+
+from gf_i2p.netdb.errors import StructureError
+
+_ALTCHARS: Final = b"-~"
+_HASH_BYTES: Final = 32
+_B32_SUFFIX: Final = ".b32.i2p"
+_B32_CHARS: Final = 52
+
+
+def to_base64(data: bytes) -> str:
+    """Encode with `-` and `~` where the standard has `+` and `/`, padded with `=`."""
+    return base64.b64encode(data, _ALTCHARS).decode("ascii")
+
+
+def from_base64(text: str, max_bytes: int) -> bytes:
+    """Decode; the padding may be missing, nothing else may be there.
+
+    Raises `StructureError` when the text is another one, or longer than `max_bytes` bytes need.
+    """
+    if len(text) > (max_bytes + 2) // 3 * 4:
+        raise StructureError(f"a base64 text of {len(text)} characters is longer than {max_bytes} bytes need")
+    padded = text + "=" * (-len(text) % 4)
+    try:
+        data = base64.b64decode(padded.encode("ascii"), _ALTCHARS, validate=True)
+    except (UnicodeEncodeError, binascii.Error) as error:
+        raise StructureError("this is not base64 as I2P writes it (letters, digits, - and ~)") from error
+    if to_base64(data) != padded:  # bits that no byte has: two texts for the same bytes
+        raise StructureError("this base64 text has bits beyond its last byte")
+    return data
+
+
+def to_b32_address(hash_: bytes) -> str:
+    """Give the address of a destination by its 32-byte hash: 52 characters and `.b32.i2p`."""
+    assert len(hash_) == _HASH_BYTES
+    return base64.b32encode(hash_).decode("ascii").rstrip("=").lower() + _B32_SUFFIX
+
+
+def from_b32_address(address: str) -> bytes:
+    """Give the hash that a b32 address names; case does not matter.
+
+    Raises `StructureError` for anything else, also for the longer addresses of encrypted lease sets.
+    """
+    name = address.lower()
+    text = name.removesuffix(_B32_SUFFIX)
+    if text == name or len(text) != _B32_CHARS:
+        raise StructureError(f"{address[:80]!r} is no b32 address: expected {_B32_CHARS} characters and {_B32_SUFFIX}")
+    try:
+        data = base64.b32decode(text.upper().encode("ascii") + b"====")
+    except (UnicodeEncodeError, binascii.Error) as error:
+        raise StructureError(f"{address[:80]!r} is no b32 address: its letters are a to z and 2 to 7") from error
+    if to_b32_address(data) != name:
+        raise StructureError(f"{address[:80]!r} is no b32 address: it has bits beyond its last byte")
+    return data

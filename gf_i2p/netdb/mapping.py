@@ -1,0 +1,61 @@
+"""Mappings: short texts by short names (common structures, "Mapping")."""
+
+from collections.abc import Mapping
+from itertools import pairwise
+
+from gf_i2p.netdb.errors import LimitError, StructureError
+from gf_i2p.netdb.limits import MAX_MAPPING_BYTES, MAX_STRING_BYTES
+from gf_i2p.netdb.reader import Reader
+
+
+def encode_mapping(pairs: Mapping[str, str]) -> bytes:
+    """Encode, the keys ascending: Java verifies signatures over what it has sorted itself.
+
+    Keys and values are printable ASCII, up to 255 characters, without "=" and ";", which some parsers stop at.
+    Raises `LimitError`.
+    """
+    body = b""
+    for key, value in sorted(pairs.items()):
+        body += _string(key) + b"=" + _string(value) + b";"
+    if len(body) > MAX_MAPPING_BYTES:
+        raise LimitError(f"options of {len(body)} bytes are more than the {MAX_MAPPING_BYTES} that fit")
+    return len(body).to_bytes(2, "big") + body
+
+
+def read_mapping(reader: Reader) -> dict[str, str]:
+    """Read from the front of something larger. Raises `StructureError`, also where Java would refuse it.
+
+    That is where keys are not ascending, or twice there: Java could not verify what is signed.
+    """
+    length = reader.number(2)
+    if length > MAX_MAPPING_BYTES:
+        raise StructureError(f"options of {length} bytes are more than the {MAX_MAPPING_BYTES} that we take")
+    inner = Reader(reader.take(length), "a Mapping")
+    pairs: dict[str, str] = {}
+    while inner.position < length:
+        key = _read_string(inner, b"=")
+        if key in pairs:
+            raise StructureError(f"the option {key!r} is there twice")
+        pairs[key] = _read_string(inner, b";")
+    order = [key.encode("utf-16-be") for key in pairs]  # Java's
+    if any(one > other for one, other in pairwise(order)):
+        raise StructureError("the options are not in ascending order")
+    return pairs
+
+
+def _string(text: str) -> bytes:
+    if not text.isascii() or not text.isprintable() or len(text) > MAX_STRING_BYTES or set(text) & set("=;"):
+        raise LimitError(
+            f"{text[:80]!r} cannot stand in options: up to {MAX_STRING_BYTES} printable ASCII characters, no = and no ;"
+        )
+    return bytes([len(text)]) + text.encode("ascii")
+
+
+def _read_string(reader: Reader, end: bytes) -> str:
+    raw = reader.take(reader.number(1))
+    if reader.take(1) != end:
+        raise StructureError(f"a Mapping lacks a {end.decode()!r}")
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise StructureError("a Mapping has a text that is not UTF-8") from error

@@ -1,0 +1,196 @@
+"""Meta lease sets: a signed list of other destinations' lease sets (common structures, "MetaLeaseSet"; proposal 123).
+
+Routers re-serialise a set before they verify its signature, Java in its own order and with its own idea of some fields.
+So there are sets with a good signature that a router refuses. None of those is made here, and none is taken.
+"""
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Final, Self
+
+from gf_i2p.netdb.destination import Destination
+from gf_i2p.netdb.errors import LimitError, StructureError
+from gf_i2p.netdb.keys import DestinationKeys
+from gf_i2p.netdb.lease_set2 import LeaseSet2Header
+from gf_i2p.netdb.limits import MAX_EXPIRES_SECONDS, MAX_LEASE_SET_BYTES, MAX_META_ENTRIES
+from gf_i2p.netdb.mapping import encode_mapping, read_mapping
+from gf_i2p.netdb.offline import OfflineSignature
+from gf_i2p.netdb.reader import Reader
+from gf_i2p.netdb.signing import SIGNATURE_BYTES
+
+STORE_TYPE: Final = 7
+"""In a DatabaseStore message and in CreateLeaseSet2; also in front of what is signed."""
+MAX_AGE_SECONDS: Final = 600
+"""Java takes no set that was published longer ago than this, nor one with an entry that ended so long ago."""
+MAX_AHEAD_SECONDS: Final = 60
+"""How far a clock may be ahead of a Java router's."""
+_ENTRY: Final = struct.Struct(">32sHBBI")
+_PREFIX: Final = bytes([STORE_TYPE])
+
+
+class LeaseType(IntEnum):
+    """What an entry leads to (proposal 123)."""
+
+    UNKNOWN = 0
+    LEASE_SET = 1
+    LEASE_SET2 = 3
+    ENCRYPTED = 5
+    META = 7
+    """Common structures say 5 for this one; proposal 123 and the routers say 7."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetaLease:
+    """One entry: a destination that answers for the set's own."""
+
+    hash: bytes
+    """SHA-256 of that destination, 32 bytes."""
+    end: int
+    """Until when, in seconds since the epoch."""
+    cost: int = 0
+    """0 to 255; lower is preferred."""
+    type: LeaseType = LeaseType.LEASE_SET2
+
+    def encode(self) -> bytes:
+        """Give its 40 bytes. Raises `LimitError`."""
+        if len(self.hash) != 32 or not 0 <= self.cost <= 255 or not 0 <= self.end < 2**32:
+            raise LimitError(f"{self} has a number that does not fit: 32 bytes of hash, cost up to 255, end of 4 bytes")
+        return _ENTRY.pack(self.hash, 0, self.type, self.cost, self.end)
+
+    @classmethod
+    def read(cls, reader: Reader) -> Self:
+        """Read one entry. Raises `StructureError`."""
+        hash_, flags, kind, cost, end = _ENTRY.unpack(reader.take(_ENTRY.size))
+        if flags:
+            raise StructureError(f"an entry has the flags {flags:#06x}, which Java would drop before it verifies")
+        try:
+            return cls(hash_, end, cost, LeaseType(kind))
+        except ValueError:
+            raise StructureError(f"an entry has the type {kind}, which is not defined") from None
+
+
+@dataclass(frozen=True, slots=True)
+class MetaLeaseSet:
+    """A Meta lease set as it was signed. Use `build` or `parse`."""
+
+    data: bytes = field(repr=False)
+    """All of it, the signature last; what a router gets."""
+    header: LeaseSet2Header
+    options: Mapping[str, str]
+    entries: tuple[MetaLease, ...]
+
+    @classmethod
+    def build(
+        cls,
+        keys: DestinationKeys,
+        *,
+        published: int,
+        entries: Sequence[MetaLease],
+        options: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Make and sign a set that both routers accept; it expires with its last entry.
+
+        Args:
+            keys: who signs, and for which destination.
+            published: seconds since the epoch; must rise from set to set, or routers keep the older one.
+            entries: 1 to 16 of them, each for another destination, each ending after `published` and at most 18.2 hours
+                later. In the order given.
+            options: see `encode_mapping`.
+
+        Raises:
+            LimitError: a router would refuse it; the message says why.
+        """
+        if not entries or len(entries) > MAX_META_ENTRIES:
+            raise LimitError(f"a Meta lease set has 1 to {MAX_META_ENTRIES} entries, not {len(entries)}")
+        if len({entry.hash for entry in entries}) != len(entries):
+            raise LimitError("two entries are for the same destination")
+        if any(entry.hash == keys.destination.hash for entry in entries):
+            raise LimitError(f"{keys.destination.b32} cannot be an entry of its own set: resolvers would go in circles")
+        first, last = min(entry.end for entry in entries), max(entry.end for entry in entries)
+        if first <= published:
+            raise LimitError(f"an entry ends at {first}, and the set is published at {published}, which is not before")
+        if last - published > MAX_EXPIRES_SECONDS:
+            raise LimitError(
+                f"an entry ends {last - published} s after the set is published; {MAX_EXPIRES_SECONDS} s are the most"
+            )
+        if keys.offline is not None and published >= keys.offline.expires:
+            raise LimitError(
+                f"the transient key was good until {keys.offline.expires}, and the set is published at {published}: "
+                "delegate a new one with the destination's own key"
+            )
+        # Java computes `expires` from the entries before it verifies, so no other value would do.
+        header = LeaseSet2Header(keys.destination, published, last - published, keys.offline)
+        options = dict(sorted((options or {}).items()))
+        body = b"".join(
+            [header.encode(), encode_mapping(options), bytes([len(entries)]), *(e.encode() for e in entries)]
+        )
+        body += bytes(1)  # no revocations: Java would write none before it verifies
+        data = body + keys.key.sign(_PREFIX + body)
+        if len(data) > MAX_LEASE_SET_BYTES:
+            raise LimitError(f"a set of {len(data)} bytes is larger than the {MAX_LEASE_SET_BYTES} that i2pd takes")
+        return cls(data, header, options, tuple(entries))
+
+    @classmethod
+    def parse(cls, data: bytes) -> Self:
+        """Read a set and verify its signature.
+
+        Raises `StructureError` or `SignatureError`, also for what a router refuses whatever the time; see `objection`
+        for the time.
+        """
+        if len(data) > MAX_LEASE_SET_BYTES:
+            raise StructureError(f"a set of {len(data)} bytes is larger than the {MAX_LEASE_SET_BYTES} that i2pd takes")
+        reader = Reader(data, "a Meta lease set")
+        header = LeaseSet2Header.read(reader)
+        options = read_mapping(reader)
+        count = reader.number(1)
+        if not 1 <= count <= MAX_META_ENTRIES:
+            raise StructureError(f"a Meta lease set has 1 to {MAX_META_ENTRIES} entries, not {count}")
+        entries = tuple(MetaLease.read(reader) for _ in range(count))
+        revocations = reader.number(1)
+        if revocations:
+            raise StructureError(f"the set has {revocations} revocations, which Java would drop before it verifies")
+        signed = data[: reader.position]
+        signature = reader.take(SIGNATURE_BYTES)
+        reader.finish()
+        header.verify(signature, _PREFIX + signed)
+        last = max(entry.end for entry in entries)
+        if last != header.expires_at:
+            raise StructureError(
+                f"the set expires at {header.expires_at}, not with its last entry at {last}, as Java expects"
+            )
+        return cls(data, header, options, entries)
+
+    @property
+    def destination(self) -> Destination:
+        """Whose set it is."""
+        return self.header.destination
+
+    @property
+    def published(self) -> int:
+        """Seconds since the epoch."""
+        return self.header.published
+
+    @property
+    def expires_at(self) -> int:
+        """Seconds since the epoch: when its last entry ends."""
+        return self.header.expires_at
+
+    @property
+    def offline(self) -> OfflineSignature | None:
+        """Who has signed, when it is not the destination's own key."""
+        return self.header.offline
+
+    def objection(self, now: int) -> str | None:
+        """Say why a router would refuse the set at `now` (seconds since the epoch), or None: both take it."""
+        if now >= self.expires_at:
+            return f"it has expired, {now - self.expires_at} s ago"
+        oldest = min(self.published, *(entry.end for entry in self.entries))
+        if oldest <= now - MAX_AGE_SECONDS:
+            return f"it, or one of its entries, is {now - oldest} s old, and Java takes none of {MAX_AGE_SECONDS} s"
+        if self.published > now + MAX_AHEAD_SECONDS:
+            return f"it is published {self.published - now} s in the future: check the clocks"
+        if self.offline is not None and now >= self.offline.expires:
+            return f"the key that signed it was good until {now - self.offline.expires} s ago"
+        return None
