@@ -1,0 +1,194 @@
+"""The network: routers that know each other, have built tunnels, and have carried bytes. Runs inside its namespaces."""
+
+import asyncio
+import secrets
+import socket
+import subprocess
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import aiohttp
+
+from gf_i2p.netdb.keys import DestinationKeys
+from integration.localfarm import NotSeenError, until
+from integration.testnet.console import StoredLeaseSet, Summary, parse_lease_sets, parse_summary
+from integration.testnet.router import HTTP_PORT, PROXY_PORT, SAM_PORT, Router
+
+MIN_ROUTERS: Final = 4
+MAX_ROUTERS: Final = 32
+START_SECONDS: Final = 120.0
+MIN_TUNNELS: Final = 4
+"""Client tunnels that a router must have built: two each way."""
+_CHECK_BYTES: Final = 1 << 16
+
+Say = Callable[[str], None]
+
+
+def _say_nothing(line: str) -> None:
+    del line
+
+
+class Testnet:
+    """Use it as an asynchronous context manager; entering returns when bytes have crossed the network.
+
+    Everything lies below `directory`, which must be empty or missing. Half of the routers, four at least, are
+    floodfills. `say` is told what is being waited for.
+    """
+
+    __test__ = False  # not one of pytest's
+
+    def __init__(self, directory: Path, *, routers: int = 8, say: Say = _say_nothing) -> None:
+        if not MIN_ROUTERS <= routers <= MAX_ROUTERS:
+            raise ValueError(f"a network has {MIN_ROUTERS} to {MAX_ROUTERS} routers, not {routers}")
+        self.directory = directory
+        self.password = secrets.token_urlsafe(12)
+        floodfills = max(MIN_ROUTERS, routers // 2)
+        self.routers = [
+            Router(number, directory / f"router-{number}", number < floodfills, self.password)
+            for number in range(routers)
+        ]
+        self._say = say
+        self._began = time.monotonic()
+        self._keys = DestinationKeys.generate()
+        self.times: dict[str, float] = {}
+        """Seconds from the start until each condition was seen."""
+
+    @property
+    def floodfills(self) -> list[Router]:
+        """Those whose netDb holds the lease sets."""
+        return [router for router in self.routers if router.floodfill]
+
+    # Life -----------------------------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        self._began = time.monotonic()
+        try:
+            self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=5))
+            _take_addresses([router.address for router in self.routers])
+            await self._introduce()
+            self._add_check_tunnel()
+            for router in self.routers:
+                router.start()
+            for router in self.routers:
+                name = f"router {router.number}"
+                await self._seen(f"{name}: tunnels built", partial(self._has_tunnels, router))
+                await self._seen(f"{name}: SAM ready", partial(_listens, router, SAM_PORT))
+            await self._seen("bytes cross the network", self._bytes_cross)
+        except BaseException:
+            await self._end()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._end()
+
+    async def _end(self) -> None:
+        for router in self.routers:
+            router.stop()
+        await self._session.close()
+
+    async def _introduce(self) -> None:
+        """Let each router write its RouterInfo, and give all of them to all."""
+        for router in self.routers:
+            router.start()
+        await self._seen("every router has an identity", self._all_have_info)
+        for router in self.routers:
+            router.stop()
+        infos = [router.info() for router in self.routers]
+        for router in self.routers:
+            for number, info in enumerate(infos):
+                assert info is not None
+                if number != router.number:
+                    router.learn(info)
+
+    async def _seen(self, what: str, condition: Callable[[], Awaitable[bool]]) -> None:
+        self._say(what)
+        try:
+            await until(what, START_SECONDS, condition)
+        except NotSeenError as error:
+            raise NotSeenError(f"{error}\n{self.complaints()}") from None
+        self.times[what] = round(time.monotonic() - self._began, 2)
+
+    async def _all_have_info(self) -> bool:
+        return all(router.info() is not None for router in self.routers)
+
+    async def _has_tunnels(self, router: Router) -> bool:
+        summary = await self.summary(router)
+        return summary is not None and summary.routers >= len(self.routers) and summary.client_tunnels >= MIN_TUNNELS
+
+    def complaints(self, most: int = 5) -> str:
+        """The last warnings of every router, for people."""
+        lines = []
+        for router in self.routers:
+            state = "runs" if router.running else "does not run"
+            said = router.complaints()
+            lines.append(f"router {router.number} ({router.address}) {state}, {len(said)} warnings")
+            lines += [f"    {line}" for line in said[-most:]]
+        return "\n".join(lines)
+
+    # What routers say -----------------------------------------------------------------------------------------------
+
+    async def summary(self, router: Router) -> Summary | None:
+        """What its console's first page says; None when it does not answer."""
+        page = await self._page(router, "")
+        return None if page is None else parse_summary(page)
+
+    async def lease_sets(self, router: Router) -> list[StoredLeaseSet] | None:
+        """The lease sets in its netDb; None when it does not answer."""
+        page = await self._page(router, "?page=leasesets")
+        return None if page is None else parse_lease_sets(page)
+
+    async def _page(self, router: Router, query: str) -> str | None:
+        try:
+            async with self._session.get(f"http://{router.address}:{HTTP_PORT}/{query}") as response:
+                return await response.text()
+        except (aiohttp.ClientError, TimeoutError):
+            return None
+
+    # Bytes ----------------------------------------------------------------------------------------------------------
+
+    def _add_check_tunnel(self) -> None:
+        """Have the first router offer its own console inside the network, under keys that we have made."""
+        first = self.routers[0]
+        keys = first.directory / "check.dat"
+        keys.touch(mode=0o600)
+        keys.write_bytes(self._keys.encode())
+        (first.directory / "tunnels.conf").write_text(
+            f"[check]\ntype = server\nhost = {first.address}\nport = {HTTP_PORT}\nkeys = check.dat\n"
+            "inbound.length = 1\noutbound.length = 1\n"
+        )
+
+    async def _bytes_cross(self) -> bool:
+        """Whether the first router's console can be read through the last router's proxy."""
+        last = self.routers[-1]
+        proxy = f"http://{last.address}:{PROXY_PORT}"
+        try:
+            async with self._session.get(f"http://{self._keys.destination.b32}/", proxy=proxy) as response:
+                return response.status == 200 and "Routers" in await response.text()
+        except (aiohttp.ClientError, TimeoutError):
+            return False
+
+
+async def _listens(router: Router, port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection(router.address, port)
+    except OSError:
+        return False
+    writer.close()
+    return True
+
+
+def _take_addresses(addresses: list[str]) -> None:
+    """Give the addresses to this namespace's loopback. Refuses to do so where other interfaces are up."""
+    others = [name for _, name in socket.if_nameindex() if name != "lo"]
+    if others:
+        raise RuntimeError(f"this is no network namespace of its own: it has {', '.join(others)}")
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    for address in addresses:
+        subprocess.run(["ip", "address", "add", f"{address}/32", "dev", "lo"], check=True)
