@@ -1,0 +1,199 @@
+"""`python -m integration.testnet`: a private I2P network on this machine, brought up, asked, and taken down."""
+
+import argparse
+import asyncio
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import aiohttp
+
+from integration.testnet.inside import CONTROL_SOCKET, KEEP, READY
+from integration.testnet.namespace import MissingError, check_programs, environment, inside
+from integration.testnet.network import MAX_ROUTERS, MIN_ROUTERS
+
+_PID_FILE: Final = "unshare.pid"
+_MODULE: Final = "integration.testnet.inside"
+_STOP_SECONDS: Final = 30.0
+_POLL_SECONDS: Final = 0.1
+
+
+class CommandError(Exception):
+    """A command failed; the text says why and what to do next."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; return 0 when it worked."""
+    options = _parser().parse_args(arguments)
+    try:
+        return int(options.function(options))
+    except (CommandError, MissingError) as error:
+        if options.json:
+            print(json.dumps({"ok": False, "error": str(error)}))
+        else:
+            print(f"testnet: {error}", file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m integration.testnet", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    default = Path(tempfile.gettempdir()) / f"gf-i2p-testnet-{os.getuid()}"
+    for name, function, text in [
+        ("up", _up, "bring a network up, and leave it running"),
+        ("run", _run, "bring a network up, run a command inside it, take it down"),
+        ("status", _status, "say what runs"),
+        ("logs", _logs, "show the routers' last warnings"),
+        ("down", _down, "take it down; nothing stays behind"),
+    ]:
+        command = commands.add_parser(name, help=text, description=text)
+        command.set_defaults(function=function)
+        command.add_argument("--directory", type=Path, default=default, help=f"where it lives (default: {default})")
+        command.add_argument("--json", action="store_true", help="print one JSON object")
+        if name in {"up", "run"}:
+            command.add_argument(
+                "--routers", type=int, choices=range(MIN_ROUTERS, MAX_ROUTERS + 1), default=8, metavar="N"
+            )
+        if name == "run":
+            command.add_argument("words", nargs="+", metavar="COMMAND")
+    return parser
+
+
+# Starting -----------------------------------------------------------------------------------------------------------
+
+
+def _arguments(options: argparse.Namespace, *more: str) -> list[str]:
+    check_programs()
+    if options.directory.exists():
+        raise CommandError(
+            f"{options.directory} exists: a network runs there (see `status`), or choose another --directory"
+        )
+    return inside(_MODULE, ["--directory", str(options.directory), "--routers", str(options.routers), *more])
+
+
+def _run(options: argparse.Namespace) -> int:
+    process = subprocess.Popen(_arguments(options, "--", *options.words), env=environment())
+    try:
+        return process.wait()
+    except KeyboardInterrupt:  # the terminal has told those inside, too
+        return process.wait()
+
+
+def _up(options: argparse.Namespace) -> int:
+    read, write = os.pipe()
+    command = _arguments(options, "--lifeline", str(read))
+    process = subprocess.Popen(
+        command[command.index("unshare") :],  # without the guard against our own end, for it is to outlive us
+        env=environment(),
+        pass_fds=[read],  # until it is up this is the guard: it reads the end of the pipe when we are gone
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    os.close(read)
+    assert process.stdout is not None
+    for line in process.stdout:
+        if not options.json:
+            print(line, end="", flush=True)
+        if line == READY:
+            break
+    else:
+        raise CommandError("it did not come up; the reason stands above")
+    (options.directory / _PID_FILE).write_text(f"{process.pid}\n")
+    os.write(write, KEEP)
+    if options.json:
+        print(json.dumps({"ok": True, **json.loads(_ask(options.directory, "/status"))}))
+    else:
+        print(f"It runs in {options.directory}. To take it down: python -m integration.testnet down")
+    return 0
+
+
+# A running one ------------------------------------------------------------------------------------------------------
+
+
+def _ask(directory: Path, path: str) -> str:
+    """Ask the process inside over its socket, which crosses network namespaces as files do."""
+    return asyncio.run(_fetch(directory / CONTROL_SOCKET, path))
+
+
+async def _fetch(socket: Path, path: str) -> str:
+    connector = aiohttp.UnixConnector(str(socket))
+    try:
+        async with (
+            aiohttp.ClientSession(connector=connector) as session,
+            session.get(f"http://testnet{path}") as answer,
+        ):
+            return await answer.text()
+    except aiohttp.ClientConnectorError as error:
+        raise CommandError(f"no network runs in {socket.parent}; start one with `up`") from error
+
+
+def _status(options: argparse.Namespace) -> int:
+    answer = json.loads(_ask(options.directory, "/status"))
+    if options.json:
+        print(json.dumps({"ok": True, **answer}))
+        return 0
+    print("ready" if answer["ready"] else f"not ready, waiting for: {answer['doing']}")
+    for router in answer["routers"]:
+        print(_line(router))
+    return 0
+
+
+def _line(router: dict[str, Any]) -> str:
+    kind = "floodfill" if router["floodfill"] else "router"
+    console = router["console"]
+    if not router["running"]:
+        state = "stopped"
+    elif console is None:
+        state = "does not answer"
+    else:
+        known, tunnels, held = console["routers"], console["client_tunnels"], console["lease_sets"]
+        state = f"{known} routers known, {tunnels} tunnels, {held} lease sets"
+    return f"  {router['number']:>2}  {router['address']:<12}  {kind:<9}  {state}, {router['warnings']} warnings"
+
+
+def _logs(options: argparse.Namespace) -> int:
+    text = _ask(options.directory, "/logs")
+    print(json.dumps({"ok": True, "text": text}) if options.json else text)
+    return 0
+
+
+def _down(options: argparse.Namespace) -> int:
+    pid_file = options.directory / _PID_FILE
+    try:
+        pid = int(pid_file.read_text())
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except (OSError, ValueError):
+        pid, command = 0, []
+    if str(options.directory).encode() not in command:
+        if options.directory.exists() and pid:
+            shutil.rmtree(options.directory)  # its processes were killed, and with them the namespaces
+        _say(options, "nothing runs there")
+        return 0
+    # unshare itself takes no signals while it waits; the first process inside is its only child.
+    child = int(Path(f"/proc/{pid}/task/{pid}/children").read_text())
+    os.kill(child, signal.SIGTERM)
+    end = time.monotonic() + _STOP_SECONDS
+    while Path(f"/proc/{pid}").exists() or options.directory.exists():
+        if time.monotonic() > end:
+            raise CommandError(f"it does not end; to end it by force: kill -9 {child}")
+        time.sleep(_POLL_SECONDS)
+    _say(options, "it is down, and nothing of it is left")
+    return 0
+
+
+def _say(options: argparse.Namespace, text: str) -> None:
+    print(json.dumps({"ok": True, "text": text}) if options.json else text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

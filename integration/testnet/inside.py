@@ -1,0 +1,135 @@
+"""The first process inside the namespaces: keeps the network up, answers for it, takes it down.
+
+Run by `integration.testnet`, never by hand.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from aiohttp import web
+
+from integration.localfarm import NotSeenError
+from integration.testnet.network import Testnet
+
+CONTROL_SOCKET: Final = "control.sock"
+DIRECTORY_VARIABLE: Final = "GF_I2P_TESTNET"
+"""Tells a command that runs inside where the network's directory is."""
+READY: Final = "ready\n"
+"""The line that says that the network is up."""
+KEEP: Final = b"k"
+"""On the lifeline: go on without whoever started us."""
+
+
+class Inside:
+    """What happens inside."""
+
+    def __init__(self, directory: Path, routers: int, lifeline: int | None) -> None:
+        self._directory = directory
+        self._lifeline = lifeline
+        self._net = Testnet(directory, routers=routers, say=self._say)
+        self._doing = "starting"
+        self._ready = False
+
+    async def run(self, command: Sequence[str]) -> int:
+        """Bring the network up, then run `command` in it, or stay until SIGTERM without one; return its exit code."""
+        task = asyncio.current_task()
+        assert task is not None
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            loop.add_signal_handler(number, task.cancel)
+        if self._lifeline is not None:
+            loop.add_reader(self._lifeline, self._pulled, task)
+        runner = web.AppRunner(self._app(), access_log=None)
+        try:
+            self._directory.mkdir(mode=0o700, parents=True)
+            await runner.setup()
+            await web.UnixSite(runner, str(self._directory / CONTROL_SOCKET)).start()
+            async with self._net:
+                self._ready = True
+                self._say(READY.strip())
+                if command:
+                    return await self._command(command)
+                await loop.create_future()
+        except asyncio.CancelledError:
+            return 128 + signal.SIGTERM
+        except NotSeenError as error:
+            print(f"testnet: {error}", file=sys.stderr)
+            return 1
+        finally:
+            await runner.cleanup()
+            shutil.rmtree(self._directory, ignore_errors=True)
+        return 0
+
+    def _say(self, line: str) -> None:
+        self._doing = line
+        print(line, flush=True)
+
+    def _pulled(self, task: "asyncio.Task[Any]") -> None:
+        assert self._lifeline is not None
+        said = os.read(self._lifeline, 1)
+        asyncio.get_running_loop().remove_reader(self._lifeline)
+        if said != KEEP:
+            task.cancel()
+
+    async def _command(self, command: Sequence[str]) -> int:
+        environment = {**os.environ, DIRECTORY_VARIABLE: str(self._directory)}
+        process = await asyncio.create_subprocess_exec(*command, env=environment)
+        try:
+            return await process.wait()
+        except asyncio.CancelledError:
+            with contextlib.suppress(ProcessLookupError):
+                process.terminate()
+            await process.wait()
+            raise
+
+    # What it answers ------------------------------------------------------------------------------------------------
+
+    def _app(self) -> web.Application:
+        app = web.Application()
+        app.add_routes([web.get("/status", self._status), web.get("/logs", self._logs)])
+        return app
+
+    async def _status(self, _request: web.Request) -> web.Response:
+        routers = []
+        for router in self._net.routers:
+            summary = await self._net.summary(router) if self._ready else None
+            routers.append(
+                {
+                    "number": router.number,
+                    "address": router.address,
+                    "floodfill": router.floodfill,
+                    "running": router.running,
+                    "console": None if summary is None else asdict(summary),
+                    "warnings": len(router.complaints()),
+                }
+            )
+        answer = {"ready": self._ready, "doing": self._doing, "times": self._net.times, "routers": routers}
+        return web.json_response(answer)
+
+    async def _logs(self, request: web.Request) -> web.Response:
+        return web.Response(text=self._net.complaints(int(request.query.get("most", "20"))))
+
+
+def main() -> int:
+    """Parse what `integration.testnet` passes on, and run."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--directory", type=Path, required=True)
+    parser.add_argument("--routers", type=int, required=True)
+    parser.add_argument("--lifeline", type=int)
+    parser.add_argument("command", nargs="*")
+    options = parser.parse_args()
+    inside = Inside(options.directory, options.routers, options.lifeline)
+    return asyncio.run(inside.run(options.command))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
