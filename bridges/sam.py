@@ -1,0 +1,209 @@
+"""SAM 3.1, the part that we use: destinations, names, and a session that forwards streams or makes them.
+
+The version is 3.1 on purpose: it is enough, and Java I2P then sends no PING, which i2pd answers by hanging up. Values
+have no spaces, since i2pd splits at every one (I2P's SAM v3 specification, API 0.9.66; i2pd 2.45.1).
+"""
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Self
+
+from i2plib import sam
+
+from bridges.errors import RouterError, RouterRefusedError, RouterUnreachableError
+from gf_i2p.netdb.destination import Destination
+from gf_i2p.netdb.errors import NetDbError
+from gf_i2p.netdb.keys import DestinationKeys
+
+VERSION: Final = "3.1"
+DEFAULT_PORT: Final = 7656
+ANSWER_SECONDS: Final = 30.0
+"""For answers that need no tunnels. An address that cannot be resolved takes i2pd so long."""
+SESSION_SECONDS: Final = 120.0
+"""For SESSION CREATE and STREAM CONNECT: tunnels may have to be built first."""
+MAX_LINE_BYTES: Final = 4096
+_NO_SUCH: Final = frozenset({"KEY_NOT_FOUND", "INVALID_KEY", "LEASESET_NOT_FOUND"})
+
+
+@dataclass(frozen=True, slots=True)
+class Sam:
+    """Where a router's SAM is."""
+
+    host: str
+    port: int = DEFAULT_PORT
+
+    async def generate(self) -> DestinationKeys:
+        """Have the router make a new Ed25519 destination. Raises `RouterError`."""
+        async with await self._exchange() as exchange:
+            reply = await exchange.ask(sam.dest_generate(7), "DEST REPLY", ANSWER_SECONDS)
+            return _keys(reply["PRIV"])
+
+    async def lookup(self, name: str) -> Destination | None:
+        """Return the destination of a name or b32 address, None when the router finds none. Raises `RouterError`."""
+        if not name.isascii() or not name.isprintable() or " " in name or len(name) > 255:
+            raise RouterRefusedError(f"{name[:80]!r} is no name that SAM could look up")
+        async with await self._exchange() as exchange:
+            reply = await exchange.ask(sam.naming_lookup(name), "NAMING REPLY", ANSWER_SECONDS, ok=False)
+            if reply["RESULT"] in _NO_SUCH:
+                return None
+            exchange.check(reply)
+            return _destination(reply["VALUE"])
+
+    async def session(self, keys: DestinationKeys, options: Mapping[str, str] | None = None) -> "SamSession":
+        """Make a session for streams under this destination; takes up to two minutes. Raises `RouterError`."""
+        words = {"SIGNATURE_TYPE": "7", "i2cp.leaseSetEncType": "4,0", **(options or {})}
+        # A Java router that hears an id twice ends the session that had it: never one that can be guessed.
+        session_id = "gf" + secrets.token_hex(8)
+        request = sam.session_create("STREAM", session_id, keys.base64, " ".join(f"{k}={v}" for k, v in words.items()))
+        exchange = await self._exchange()
+        try:
+            await exchange.ask(request, "SESSION STATUS", SESSION_SECONDS)
+        except BaseException:
+            exchange.close()
+            raise
+        return SamSession(self, session_id, keys.destination, exchange)
+
+    async def _exchange(self) -> "_Exchange":
+        return await _Exchange.open(self)
+
+    def __str__(self) -> str:
+        return f"SAM at {self.host}:{self.port}"
+
+
+class SamSession:
+    """A destination that is up as long as this is: its tunnels, and the streams through them."""
+
+    def __init__(self, router: Sam, session_id: str, destination: Destination, control: "_Exchange") -> None:
+        self.destination = destination
+        self._router = router
+        self._id = session_id
+        self._control = control
+        self._forwards: list[_Exchange] = []
+
+    async def forward(self, host: str, port: int) -> None:
+        """Have every stream that comes connected to this TCP address, with the peer's destination as its first line.
+
+        `host`: an IP address; i2pd takes no name. It lasts as long as the session. Raises `RouterError`.
+        """
+        exchange = await _Exchange.open(self._router)
+        try:
+            await exchange.ask(
+                sam.stream_forward(self._id, port, f"HOST={host} SILENT=false"), "STREAM STATUS", ANSWER_SECONDS
+            )
+        except BaseException:
+            exchange.close()
+            raise
+        self._forwards.append(exchange)
+
+    async def connect(self, peer: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Open a stream to a destination, by its base64 or b32 form.
+
+        Raises `RouterRefusedError` when it cannot be reached. i2pd says so only later, by the end of the stream.
+        """
+        exchange = await _Exchange.open(self._router)
+        try:
+            await exchange.ask(sam.stream_connect(self._id, peer), "STREAM STATUS", SESSION_SECONDS)
+        except BaseException:
+            exchange.close()
+            raise
+        return exchange.reader, exchange.writer
+
+    async def ended(self) -> None:
+        """Return when the router has ended the session, or is gone."""
+        with contextlib.suppress(OSError):
+            while await self._control.reader.read(MAX_LINE_BYTES):
+                pass  # nothing that it says later matters to us
+
+    def close(self) -> None:
+        """End the session and all its streams."""
+        for exchange in (*self._forwards, self._control):
+            exchange.close()
+
+
+class _Exchange:
+    """One connection to SAM: requests and replies, one by one."""
+
+    def __init__(self, router: Sam, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+        self._router = router
+
+    @classmethod
+    async def open(cls, router: Sam) -> Self:
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                streams = await asyncio.open_connection(router.host, router.port, limit=MAX_LINE_BYTES)
+        except (OSError, TimeoutError) as error:
+            raise RouterUnreachableError(
+                f"{router} does not answer ({error}): check that the router runs, and that SAM is on (i2pd: [sam] "
+                "enabled = true; Java: the SAM application bridge among the clients) and its address is right"
+            ) from error
+        exchange = cls(router, *streams)
+        try:
+            await exchange.ask(sam.hello(VERSION, VERSION), "HELLO REPLY", ANSWER_SECONDS)
+        except BaseException:
+            exchange.close()
+            raise
+        return exchange
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
+
+    async def ask(self, request: bytes, expected: str, seconds: float, *, ok: bool = True) -> sam.Message:
+        """Send one line, return the reply. Raises `RouterError`, also for a refusal unless `ok` is false."""
+        what = " ".join(request.decode().split()[:2])  # never more: keys follow
+        try:
+            async with asyncio.timeout(seconds):
+                self.writer.write(request)
+                await self.writer.drain()
+                line = await self.reader.readuntil(b"\n")
+        except TimeoutError as error:
+            raise RouterUnreachableError(f"{self._router} did not answer {what} within {seconds:g} s") from error
+        except (OSError, asyncio.IncompleteReadError) as error:
+            raise RouterUnreachableError(f"{self._router} hung up at {what}: it may be starting or stopping") from error
+        except asyncio.LimitOverrunError as error:
+            raise RouterError(f"{self._router} answered {what} with an endless line: is it SAM?") from error
+        reply = _message(line)
+        if reply is None or f"{reply.cmd} {reply.action}" != expected:
+            raise RouterError(f"{self._router} answered {what} with something else: is it SAM?")
+        if ok:
+            self.check(reply)
+        return reply
+
+    def check(self, reply: sam.Message) -> None:
+        """Raise `RouterRefusedError` when a reply says no."""
+        result = reply.opts.get("RESULT", "OK" if reply.cmd == "DEST" else "(nothing)")
+        if result != "OK":
+            message = str(reply.opts.get("MESSAGE", "")).strip('"')
+            raise RouterRefusedError(f"{self._router} said {result} {message}".rstrip())
+
+    def close(self) -> None:
+        """Hang up."""
+        self.writer.close()
+
+
+def _message(line: bytes) -> sam.Message | None:
+    try:
+        return sam.Message(line)
+    except ValueError:  # too few words, or no UTF-8
+        return None
+
+
+def _keys(text: str) -> DestinationKeys:
+    try:
+        return DestinationKeys.from_base64(text)
+    except NetDbError as error:
+        raise RouterError(f"the router's SAM gave keys that are none: {error}") from error
+
+
+def _destination(text: str) -> Destination:
+    try:
+        return Destination.from_base64(text)
+    except NetDbError as error:
+        raise RouterError(f"the router's SAM gave a destination that we cannot use: {error}") from error
