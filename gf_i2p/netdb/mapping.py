@@ -11,12 +11,12 @@ from gf_i2p.netdb.reader import Reader
 def encode_mapping(pairs: Mapping[str, str]) -> bytes:
     """Encode, the keys ascending: Java verifies signatures over what it has sorted itself.
 
-    Keys and values are printable ASCII, up to 255 characters, without "=" and ";", which some parsers stop at.
-    Raises `LimitError`.
+    Keys and values are printable ASCII, up to 255 characters, without ";", and keys without "=", which some parsers
+    stop at. Raises `LimitError`.
     """
     body = b""
     for key, value in sorted(pairs.items()):
-        body += _string(key) + b"=" + _string(value) + b";"
+        body += _string(key, "=;") + b"=" + _string(value, ";") + b";"
     if len(body) > MAX_MAPPING_BYTES:
         raise LimitError(f"options of {len(body)} bytes are more than the {MAX_MAPPING_BYTES} that fit")
     return len(body).to_bytes(2, "big") + body
@@ -43,10 +43,11 @@ def read_mapping(reader: Reader) -> dict[str, str]:
     return pairs
 
 
-def _string(text: str) -> bytes:
-    if not text.isascii() or not text.isprintable() or len(text) > MAX_STRING_BYTES or set(text) & set("=;"):
+def _string(text: str, forbidden: str) -> bytes:
+    if not text.isascii() or not text.isprintable() or len(text) > MAX_STRING_BYTES or set(text) & set(forbidden):
         raise LimitError(
-            f"{text[:80]!r} cannot stand in options: up to {MAX_STRING_BYTES} printable ASCII characters, no = and no ;"
+            f"{text[:80]!r} cannot stand in options: up to {MAX_STRING_BYTES} printable ASCII characters without "
+            f"{' and '.join(forbidden)}"
         )
     return bytes([len(text)]) + text.encode("ascii")
 

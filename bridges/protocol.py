@@ -1,0 +1,60 @@
+"""What the node asks of a router, whatever the router is and however it is asked.
+
+Proposal 150, "Router Interface", with its six calls; where that leaves a question open ("Who signs?"), this is our
+answer: the node signs, so that no private key ever crosses an interface. Hashes are the 32-byte SHA-256 of
+destinations. Every call raises `RouterError` with a sentence for the operator.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from gf_i2p.farm.status import LeafStatus, MeasuredStatus, RouterStatus
+from gf_i2p.netdb.meta_lease_set import MetaLeaseSet
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """What is to be published, ready for the router."""
+
+    lease_set: MetaLeaseSet
+    session: bytes
+    """The SessionConfig of I2CP, signed (I2CP specification, "SessionConfig"): see `gf_i2p.netdb.session_config`.
+
+    It opens the session in which the set is published. Java takes one for 180 s after its date; i2pd at any time.
+    """
+
+
+class RouterBridge(Protocol):
+    """A way to one router."""
+
+    async def local_router_status(self) -> RouterStatus:
+        """Say how the router does (getLocalRouterStatus)."""
+        ...
+
+    async def local_leaf_hash(self, master: bytes) -> bytes:
+        """Say which local destination serves this master's service (getLocalLeafHash)."""
+        ...
+
+    async def local_leaf_status(self, leaf: bytes) -> LeafStatus:
+        """Say how that one does (getLocalLeafStatus)."""
+        ...
+
+    async def remote_measured_status(self, target: bytes) -> MeasuredStatus:
+        """Try to reach a master or a leaf through the network (getRemoteMeasuredStatus). May take minutes."""
+        ...
+
+    async def publish_meta_lease_set(self, publication: Publication) -> None:
+        """Publish, or replace what is published for the same master (publishMetaLS).
+
+        Returns when the router has been given the set. Call it again with a fresh set before the last is ten minutes
+        old, and whenever it raises; between calls the bridge answers the router's requests with the last set.
+        """
+        ...
+
+    async def stop_publishing_meta_lease_set(self, master: bytes) -> None:
+        """Publish nothing for this master any more (stopPublishingMetaLS). Nothing happens if nothing is."""
+        ...
+
+    async def close(self) -> None:
+        """Stop publishing, and end all connections."""
+        ...

@@ -1,0 +1,1 @@
+"""What the farm knows and decides: pure functions of its log."""

@@ -1,0 +1,50 @@
+"""What opens a session for a destination."""
+
+import pytest
+
+from gf_i2p.netdb.destination import Destination
+from gf_i2p.netdb.encoding import from_base64
+from gf_i2p.netdb.errors import LimitError, SignatureError
+from gf_i2p.netdb.keys import DestinationKeys
+from gf_i2p.netdb.mapping import read_mapping
+from gf_i2p.netdb.reader import Reader
+from gf_i2p.netdb.session_config import META_OPTIONS, session_config
+from gf_i2p.netdb.signing import SIGNATURE_BYTES, verify
+
+DATE_MS = 1_700_000_000_123
+
+
+def parts(config: bytes) -> tuple[Destination, dict[str, str], int, bytes, bytes]:
+    reader = Reader(config, "a SessionConfig")
+    destination, options, date = Destination.read(reader), read_mapping(reader), reader.number(8)
+    signed = config[: reader.position]
+    signature = reader.take(SIGNATURE_BYTES)
+    reader.finish()
+    return destination, options, date, signed, signature
+
+
+def test_the_destinations_own_key_signs_all_of_it() -> None:
+    keys = DestinationKeys.generate()
+    destination, options, date, signed, signature = parts(session_config(keys, DATE_MS))
+    assert (destination, options, date) == (keys.destination, META_OPTIONS, DATE_MS)
+    destination.verify(signature, signed)
+    with pytest.raises(SignatureError):
+        destination.verify(signature, bytes([signed[0] ^ 1]) + signed[1:])
+
+
+def test_a_transient_key_signs_and_shows_its_authorisation() -> None:
+    keys = DestinationKeys.generate().delegate(expires=1_800_000_000)
+    assert keys.offline is not None
+    _, options, _, signed, signature = parts(session_config(keys, DATE_MS, {"i2cp.leaseSetType": "7"}))
+    verify(keys.offline.key, signature, signed)
+    kind, _, public = options["i2cp.leaseSetTransientPublicKey"].partition(":")
+    assert (kind, from_base64(public, 32)) == ("7", keys.offline.key)
+    assert options["i2cp.leaseSetOfflineExpiration"] == "1800000000"
+    assert from_base64(options["i2cp.leaseSetOfflineSignature"], 64) == keys.offline.signature
+    assert options["i2cp.leaseSetType"] == "7"
+
+
+@pytest.mark.parametrize("date_ms", [-1, 2**64])
+def test_a_date_has_eight_bytes(date_ms: int) -> None:
+    with pytest.raises(LimitError, match="eight bytes"):
+        session_config(DestinationKeys.generate(), date_ms)
