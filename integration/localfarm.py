@@ -22,12 +22,14 @@ class NotSeenError(AssertionError):
     """What was waited for did not happen in time."""
 
 
-async def until(what: str, seconds: float, condition: Callable[[], Awaitable[bool]]) -> None:
-    """Wait until the condition holds; raises `NotSeenError` that names it."""
+async def until(
+    what: str, seconds: float, condition: Callable[[], Awaitable[bool]], *, poll: float = POLL_SECONDS
+) -> None:
+    """Wait until the condition holds, asked every `poll` seconds; raises `NotSeenError` that names it."""
     try:
         async with asyncio.timeout(seconds):
             while not await condition():  # noqa: ASYNC110 -- another process makes it true
-                await asyncio.sleep(POLL_SECONDS)
+                await asyncio.sleep(poll)
     except TimeoutError as error:
         raise NotSeenError(f"not seen within {seconds:g} s: {what}") from error
 

@@ -19,6 +19,7 @@ from aiohttp import web
 
 from integration.localfarm import NotSeenError
 from integration.testnet.network import Testnet
+from integration.testnet.router import INTERFACES, Router
 
 CONTROL_SOCKET: Final = "control.sock"
 DIRECTORY_VARIABLE: Final = "GF_I2P_TESTNET"
@@ -95,7 +96,15 @@ class Inside:
 
     def _app(self) -> web.Application:
         app = web.Application()
-        app.add_routes([web.get("/status", self._status), web.get("/logs", self._logs)])
+        app.add_routes(
+            [
+                web.get("/status", self._status),
+                web.get("/logs", self._logs),
+                web.get("/password", self._password),
+                web.post("/routers/{number}/stop", self._stop),
+                web.post("/routers/{number}/start", self._start),
+            ]
+        )
         return app
 
     async def _status(self, _request: web.Request) -> web.Response:
@@ -106,17 +115,49 @@ class Inside:
                 {
                     "number": router.number,
                     "address": router.address,
+                    "directory": str(router.directory),
                     "floodfill": router.floodfill,
                     "running": router.running,
                     "console": None if summary is None else asdict(summary),
                     "warnings": len(router.complaints()),
                 }
             )
-        answer = {"ready": self._ready, "doing": self._doing, "times": self._net.times, "routers": routers}
-        return web.json_response(answer)
+        return web.json_response(
+            {
+                "ready": self._ready,
+                "doing": self._doing,
+                "times": self._net.times,
+                "routers": routers,
+            }
+        )
 
     async def _logs(self, request: web.Request) -> web.Response:
         return web.Response(text=self._net.complaints(int(request.query.get("most", "20"))))
+
+    async def _password(self, _request: web.Request) -> web.Response:
+        return web.json_response(self._net.password)
+
+    async def _stop(self, request: web.Request) -> web.Response:
+        router = self._router(request)
+        await asyncio.to_thread(router.stop)
+        return web.json_response({"running": router.running})
+
+    async def _start(self, request: web.Request) -> web.Response:
+        """The body says which interfaces are to be on: {"sam": false} leaves that one out, and the others as they are."""
+        router = self._router(request)
+        interfaces = await request.json() if request.can_read_body else {}
+        unknown = set(interfaces) - set(INTERFACES)
+        if router.running or unknown:
+            raise web.HTTPConflict(text="it runs already" if router.running else f"no interfaces: {unknown}")
+        router.interfaces.update(interfaces)
+        router.start()
+        return web.json_response({"running": router.running})
+
+    def _router(self, request: web.Request) -> Router:
+        try:
+            return self._net.routers[int(request.match_info["number"])]
+        except (ValueError, IndexError):
+            raise web.HTTPNotFound(text="there is no router with this number") from None
 
 
 def main() -> int:

@@ -77,7 +77,8 @@ class Testnet:
                 name = f"router {router.number}"
                 await self._seen(f"{name}: tunnels built", partial(self._has_tunnels, router))
                 await self._seen(f"{name}: SAM ready", partial(_listens, router, SAM_PORT))
-            await self._seen("bytes cross the network", self._bytes_cross)
+            # Not more often: each try has the router look for the lease set again, and many keep it from anything else.
+            await self._seen("bytes cross the network", self._bytes_cross, poll=0.5)
         except BaseException:
             await self._end()
             raise
@@ -107,10 +108,10 @@ class Testnet:
                 if number != router.number:
                     router.learn(info)
 
-    async def _seen(self, what: str, condition: Callable[[], Awaitable[bool]]) -> None:
+    async def _seen(self, what: str, condition: Callable[[], Awaitable[bool]], poll: float = 0.05) -> None:
         self._say(what)
         try:
-            await until(what, START_SECONDS, condition)
+            await until(what, START_SECONDS, condition, poll=poll)
         except NotSeenError as error:
             raise NotSeenError(f"{error}\n{self.complaints()}") from None
         self.times[what] = round(time.monotonic() - self._began, 2)

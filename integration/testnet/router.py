@@ -18,6 +18,7 @@ PROXY_PORT: Final = 4444
 SAM_PORT: Final = 7656
 I2CP_PORT: Final = 7654
 I2PCONTROL_PORT: Final = 7650
+INTERFACES: Final = ("proxy", "sam", "i2cp", "i2pcontrol")
 _I2NP_PORT: Final = 20_000
 _STOP_SECONDS: Final = 5.0
 _IDENTITY_KEYS_BYTES: Final = 384
@@ -53,7 +54,7 @@ port = {http_port}
 strictheaders = false
 
 [httpproxy]
-enabled = true
+enabled = {proxy}
 address = {address}
 port = {proxy_port}
 inbound.length = 1
@@ -73,7 +74,7 @@ address = {address}
 port = {i2cp_port}
 
 [i2pcontrol]
-enabled = true
+enabled = {i2pcontrol}
 address = {address}
 port = {i2pcontrol_port}
 password = {password}
@@ -111,8 +112,8 @@ class Router:
     floodfill: bool
     password: str = field(repr=False)
     """Of its i2pcontrol."""
-    sam: bool = True
-    i2cp: bool = True
+    interfaces: dict[str, bool] = field(default_factory=lambda: dict.fromkeys(INTERFACES, True))
+    """Which of them the next start turns on."""
     _process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -147,8 +148,7 @@ class Router:
                 port=_I2NP_PORT + self.number,
                 directory=self.directory,
                 floodfill=str(self.floodfill).lower(),
-                sam=str(self.sam).lower(),
-                i2cp=str(self.i2cp).lower(),
+                **{name: str(on).lower() for name, on in self.interfaces.items()},
                 password=self.password,
                 http_port=HTTP_PORT,
                 proxy_port=PROXY_PORT,

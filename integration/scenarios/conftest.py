@@ -1,0 +1,20 @@
+"""The network that every scenario runs in."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from integration.testnet.client import Network
+
+pytest_plugins = ["tests.conftest"]
+
+
+@pytest_asyncio.fixture
+async def network() -> AsyncIterator[Network]:
+    """The private I2P network around us."""
+    found = Network.here()
+    if found is None:
+        pytest.skip("no private I2P network around us: start these with `make scenarios`")
+    async with found:
+        yield found

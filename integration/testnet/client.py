@@ -1,0 +1,93 @@
+"""The network, as programs see it that run inside its namespaces: which routers there are, and what they hold."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import aiohttp
+
+from integration.testnet.console import StoredLeaseSet, parse_lease_sets
+from integration.testnet.inside import CONTROL_SOCKET, DIRECTORY_VARIABLE
+from integration.testnet.router import HTTP_PORT
+
+
+@dataclass(frozen=True, slots=True)
+class RouterPlace:
+    """One router. Its ports are constants of `integration.testnet.router`."""
+
+    number: int
+    address: str
+    directory: Path
+    floodfill: bool
+
+
+class Network:
+    """The network that this process runs in. Use it as an asynchronous context manager."""
+
+    def __init__(self, directory: Path) -> None:
+        self._socket = directory / CONTROL_SOCKET
+        self.routers: list[RouterPlace] = []
+        self.password = ""
+        """Of every router's i2pcontrol."""
+
+    @classmethod
+    def here(cls) -> Self | None:
+        """Return the network that we are in; None outside of any: see `python -m integration.testnet run`."""
+        directory = os.environ.get(DIRECTORY_VARIABLE)
+        return None if directory is None else cls(Path(directory))
+
+    async def __aenter__(self) -> Self:
+        timeout = aiohttp.ClientTimeout(total=60)
+        self._control = aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(self._socket)), timeout=timeout)
+        self._web = aiohttp.ClientSession(timeout=timeout)
+        status = await self._ask("GET", "/status")
+        self.password = await self._ask("GET", "/password")
+        self.routers = [
+            RouterPlace(each["number"], each["address"], Path(each["directory"]), each["floodfill"])
+            for each in status["routers"]
+        ]
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._control.close()
+        await self._web.close()
+
+    @property
+    def floodfills(self) -> list[RouterPlace]:
+        """Those whose netDb holds the lease sets."""
+        return [router for router in self.routers if router.floodfill]
+
+    async def lease_sets(self, router: RouterPlace) -> list[StoredLeaseSet]:
+        """What is in a floodfill's netDb; nothing when it does not answer."""
+        try:
+            async with self._web.get(f"http://{router.address}:{HTTP_PORT}/?page=leasesets") as response:
+                return parse_lease_sets(await response.text())
+        except (aiohttp.ClientError, TimeoutError):
+            return []
+
+    async def holders(self, b32: str, store_type: int) -> dict[int, StoredLeaseSet]:
+        """Say which floodfills, by their numbers, hold a lease set of this type for this address."""
+        found = {}
+        for router in self.floodfills:
+            for held in await self.lease_sets(router):
+                if held.b32 == b32 and held.store_type == store_type:
+                    found[router.number] = held
+        return found
+
+    async def stop(self, router: RouterPlace) -> None:
+        """Stop its process. Returns when it has ended."""
+        await self._ask("POST", f"/routers/{router.number}/stop")
+
+    async def start(self, router: RouterPlace, **interfaces: bool) -> None:
+        """Start it; `interfaces` (proxy, sam, i2cp, i2pcontrol) turns some of them on or off from now on."""
+        await self._ask("POST", f"/routers/{router.number}/start", interfaces)
+
+    async def _ask(self, method: str, path: str, body: object = None) -> Any:
+        async with self._control.request(method, f"http://testnet{path}", json=body) as answer:
+            if answer.status != 200:
+                raise RuntimeError(f"{method} {path}: {answer.status} {await answer.text()}")
+            return await answer.json()
