@@ -86,9 +86,11 @@ class SamSession:
     async def forward(self, host: str, port: int) -> None:
         """Have every stream that comes connected to this TCP address, with the peer's destination as its first line.
 
-        `host`: an IP address; i2pd takes no name. It lasts as long as the session. Raises `RouterError`.
+        `host`: an IP address of this machine that the router can reach. It lasts as long as the session. Raises
+        `RouterError`.
         """
-        exchange = await _Exchange.open(self._router)
+        # i2pd before 2.57 does not read HOST: it connects to where the asking connection comes from.
+        exchange = await _Exchange.open(self._router, local=host)
         try:
             await exchange.ask(
                 sam.stream_forward(self._id, port, f"HOST={host} SILENT=false"), "STREAM STATUS", ANSWER_SECONDS
@@ -132,10 +134,13 @@ class _Exchange:
         self._router = router
 
     @classmethod
-    async def open(cls, router: Sam) -> Self:
+    async def open(cls, router: Sam, local: str | None = None) -> Self:
+        address = None if local is None else (local, 0)
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                streams = await asyncio.open_connection(router.host, router.port, limit=MAX_LINE_BYTES)
+                streams = await asyncio.open_connection(
+                    router.host, router.port, limit=MAX_LINE_BYTES, local_addr=address
+                )
         except (OSError, TimeoutError) as error:
             raise RouterUnreachableError(
                 f"{router} does not answer ({error}): check that the router runs, and that SAM is on (i2pd: [sam] "

@@ -1,4 +1,4 @@
-"""What carries connections: the face that TLS, and later I2P, show to servers and links.
+"""What carries connections: the face that TLS and I2P show to servers and links.
 
 Whatever implements it encrypts and knows its peer's address, or refuses. There is no plain TCP among them, so
 no setting can make a node listen or dial without.
@@ -36,6 +36,10 @@ class Transport(Protocol):
         `deadline`: seconds from now for everything that happens here. When this returns, the protocol's
         `connection_made` has been called. Raises `DialError` with a sentence that says what to check.
         """
+        ...
+
+    def proxied(self, endpoint: Endpoint) -> bool:
+        """Whether what is written first goes to an HTTP proxy, and must be a request to one (see `ClientHandshake`)."""
         ...
 
     async def listen(self, factory: Callable[[Admission], asyncio.Protocol], gate: Gate) -> Listener:

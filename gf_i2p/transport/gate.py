@@ -55,6 +55,15 @@ class Gate:
         counters.unauthenticated += 1
         return admission
 
+    def move(self, admission: "Admission", source: str) -> None:
+        """Count a stranger for another source, of which it is the newest then."""
+        self._take(admission)
+        admission.source = source
+        share = self._strangers.setdefault(source, {})
+        if len(share) >= self._max_per_source:
+            next(iter(share)).show_out(Refusal.SOURCE, "made room for a newer connection from its source")
+        self._strangers.setdefault(source, {})[admission] = None
+
     def record(self, reason: Refusal, remote: str, detail: str) -> None:
         """Count and log a refusal."""
         if self._log is None:
@@ -63,11 +72,14 @@ class Gate:
 
     def forget(self, admission: "Admission") -> None:
         """Take a connection off the strangers' list."""
+        self._take(admission)
+        self.counters.unauthenticated -= 1
+
+    def _take(self, admission: "Admission") -> None:
         strangers = self._strangers[admission.source]
         del strangers[admission]
         if not strangers:
             del self._strangers[admission.source]
-        self.counters.unauthenticated -= 1
 
     def close(self) -> None:
         """Show every stranger out; they are not counted as refused."""
@@ -84,6 +96,7 @@ class Admission:
     def __init__(self, gate: Gate, source: str, remote: str) -> None:
         """Made by `Gate.admit`; the clock runs from here."""
         self.source = source
+        """Who it counts for; only the gate changes it."""
         self.remote = remote
         self._gate = gate
         self._abort: Callable[[], None] | None = None
@@ -97,6 +110,12 @@ class Admission:
     def bind(self, abort: Callable[[], None]) -> None:
         """Say how to close it at once: called when it is shown out. Due before the event loop goes on."""
         self._abort = abort
+
+    def named(self, source: str, remote: str) -> None:
+        """Say whom it comes from, when that shows later than the connection; the clock runs on."""
+        self.remote = remote
+        if self._stranger:
+            self._gate.move(self, source)
 
     def challenged(self) -> None:
         """It was answered with 401 for want of (fresh) credentials: the ordinary way to begin, no refusal."""

@@ -43,7 +43,6 @@ class Link:
         handshake_seconds: float = HANDSHAKE_SECONDS,
         max_buffered: int = MAX_BUFFERED_BYTES,
         max_in_flight: int = MAX_REQUESTS_IN_FLIGHT,
-        proxied: bool = False,
         entropy: Callable[[int], bytes] = os.urandom,
     ) -> None:
         """Prepare; `start` begins to dial.
@@ -61,7 +60,6 @@ class Link:
             handshake_seconds: for one attempt: name, TCP, TLS and HTTP.
             max_buffered: bytes that the peer has not taken, beyond which the connection is given up.
             max_in_flight: unanswered requests, beyond which the connection is given up.
-            proxied: whether an HTTP proxy stands between (see `ClientHandshake`).
             entropy: returns that many random bytes.
         """
         self.endpoint = endpoint
@@ -80,7 +78,6 @@ class Link:
         self._on_down = on_down
         self.backoff = backoff or Backoff()
         """May be exchanged at run time, as the seconds may."""
-        self._proxied = proxied
         self._entropy = entropy
         self._connection: _Connection | None = None
         self._task: asyncio.Task[None] | None = None
@@ -198,7 +195,7 @@ class Link:
             credentials=self._credentials,
             now=asyncio.get_running_loop().time(),
             entropy=self._entropy,
-            proxied=self._proxied,
+            proxied=self._transport.proxied(self.endpoint),
         )
 
     def _down(self, reason: str) -> None:

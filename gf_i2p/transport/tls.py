@@ -171,6 +171,10 @@ class TlsTransport:
             channel.abort()
             raise
 
+    def proxied(self, endpoint: Endpoint) -> bool:  # noqa: ARG002
+        """See `Transport.proxied`."""
+        return False
+
     # --- Listening ----------------------------------------------------------------------------------------
 
     async def listen(self, factory: Callable[[Admission], asyncio.Protocol], gate: Gate) -> "TcpListener":

@@ -1,1 +1,4 @@
-"""What is seen on real routers, in pytest: `python -m integration.testnet run -- python -m pytest integration/scenarios`."""
+"""What is seen on real routers, in pytest.
+
+To run them: `python -m integration.testnet run -- python -m pytest integration/scenarios`.
+"""

@@ -68,7 +68,7 @@ class Testnet:
         self._began = time.monotonic()
         try:
             self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=5))
-            _take_addresses([router.address for router in self.routers])
+            _take_addresses([router.network_address for router in self.routers])
             await self._introduce()
             self._add_check_tunnel()
             for router in self.routers:

@@ -49,13 +49,13 @@ published = true
 
 [http]
 enabled = true
-address = {address}
+address = {interfaces_address}
 port = {http_port}
 strictheaders = false
 
 [httpproxy]
 enabled = {proxy}
-address = {address}
+address = {interfaces_address}
 port = {proxy_port}
 inbound.length = 1
 outbound.length = 1
@@ -65,17 +65,17 @@ enabled = false
 
 [sam]
 enabled = {sam}
-address = {address}
+address = {interfaces_address}
 port = {sam_port}
 
 [i2cp]
 enabled = {i2cp}
-address = {address}
+address = {interfaces_address}
 port = {i2cp_port}
 
 [i2pcontrol]
 enabled = {i2pcontrol}
-address = {address}
+address = {interfaces_address}
 port = {i2pcontrol_port}
 password = {password}
 
@@ -117,9 +117,14 @@ class Router:
     _process: subprocess.Popen[bytes] | None = None
 
     @property
-    def address(self) -> str:
-        """Its IPv4 address, out of the benchmark range of RFC 2544, which i2pd takes for a public one."""
+    def network_address(self) -> str:
+        """Where other routers find it: out of the benchmark range of RFC 2544, which i2pd takes for a public one."""
         return f"198.18.0.{FIRST_ADDRESS + self.number}"
+
+    @property
+    def address(self) -> str:
+        """Where its interfaces are for those who use it: loopback, as on a machine of its own."""
+        return f"127.0.1.{FIRST_ADDRESS + self.number}"
 
     @property
     def log(self) -> Path:
@@ -144,7 +149,8 @@ class Router:
         config.write_text(
             _CONFIG.format(
                 net_id=NET_ID,
-                address=self.address,
+                address=self.network_address,
+                interfaces_address=self.address,
                 port=_I2NP_PORT + self.number,
                 directory=self.directory,
                 floodfill=str(self.floodfill).lower(),

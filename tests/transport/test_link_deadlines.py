@@ -202,6 +202,9 @@ async def test_another_handshake_time_holds_for_the_next_attempt(node: Identity)
     deadlines: list[float] = []
 
     class Unreachable:
+        def proxied(self, endpoint: object) -> bool:
+            return False
+
         async def dial(self, endpoint: object, factory: object, *, deadline: float) -> asyncio.Transport:
             deadlines.append(deadline)
             link.handshake_seconds = 20.0

@@ -42,6 +42,9 @@ async def test_a_defect_while_dialling_is_logged_once_and_dialling_goes_on(node:
         downs: list[str | None] = []
 
         class Defective:
+            def proxied(self, endpoint: object) -> bool:
+                return False
+
             async def dial(self, endpoint: Any, factory: Callable[[], Any], *, deadline: float) -> asyncio.Transport:
                 nonlocal attempts
                 attempts += 1

@@ -1,0 +1,44 @@
+"""A SAM session that has the streams for one destination brought to a port of this machine."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from bridges.errors import RouterError
+from bridges.sam import Sam, SamSession
+from gf_i2p.netdb.keys import DestinationKeys
+
+
+class SamInbound:
+    """What `gf_i2p.transport.i2p_listener.Inbound` asks for, by SESSION CREATE and STREAM FORWARD."""
+
+    names_peers: Final = True
+    failure: type[Exception] = RouterError
+
+    def __init__(self, router: Sam, keys: DestinationKeys, options: Mapping[str, str] | None = None) -> None:
+        """`keys`: of the destination. `options`: of the session's tunnels, in I2CP's words."""
+        self._router = router
+        self._keys = keys
+        self._options = options
+        self._session: SamSession | None = None
+
+    async def open(self, host: str, port: int) -> str:
+        """See `Inbound.open`."""
+        self.close()
+        self._session = await self._router.session(self._keys, self._options)
+        await self._session.forward(host, port)
+        return self._keys.destination.b32
+
+    async def published(self) -> bool:
+        """See `Inbound.published`. The router asks the floodfills, as it does for any address."""
+        return await self._router.lookup(self._keys.destination.b32) is not None
+
+    async def ended(self) -> None:
+        """See `Inbound.ended`."""
+        assert self._session is not None
+        await self._session.ended()
+
+    def close(self) -> None:
+        """See `Inbound.close`."""
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()

@@ -1,0 +1,138 @@
+"""Connections through I2P: out through the router's proxy, in through whatever brings streams to a loopback port.
+
+I2P encrypts from end to end and a destination's name is its key, so there is no TLS here. What is plain is the way
+between this node and its own router. A name in .i2p goes to the proxy as it is: it is never looked up in DNS.
+"""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from python_socks import ProxyConnectionError, ProxyError, ProxyTimeoutError, ProxyType
+from python_socks.async_.asyncio import Proxy
+
+from gf_i2p.transport.errors import DialError, TransportError
+from gf_i2p.transport.gate import Admission, Gate
+from gf_i2p.transport.i2p_listener import I2pListener, Inbound
+from gf_i2p.transport.tcp import why
+from gf_i2p.wire.endpoint import Endpoint
+
+
+class Way(StrEnum):
+    """How the router's proxy is asked."""
+
+    GET = "get"
+    """By the upgrade request itself, with an absolute URI (RFC 2616, 5.1.2): proposal 150's way."""
+    CONNECT = "connect"
+    """By CONNECT (RFC 9110, 9.3.6): the proxy sees bytes only. A Java router lets it through to some ports only."""
+    SOCKS5 = "socks5"
+    """By SOCKS (RFC 1928), the name given to the proxy."""
+
+
+_SETTINGS: Final = {
+    Way.GET: "i2pd: [httpproxy] enabled = true; Java: the tunnel 'I2P HTTP Proxy' started",
+    Way.CONNECT: "i2pd: [httpproxy] enabled = true; Java: the tunnel 'I2P HTTP Proxy' started",
+    Way.SOCKS5: "i2pd: [socksproxy] enabled = true; Java: a SOCKS 4/4a/5 client tunnel started",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ProxySettings:
+    """Where the router's proxy is: an IP address and a port."""
+
+    host: str = "127.0.0.1"
+    port: int = 4444
+    way: Way = Way.GET
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+class I2pTransport:
+    """Dials and listens through one router.
+
+    `inbound` brings the streams to `host`:`port`, which are for the router only: loopback as a rule. Without it
+    nothing listens.
+    """
+
+    def __init__(
+        self, proxy: ProxySettings, *, inbound: Inbound | None = None, host: str = "127.0.0.1", port: int = 0
+    ) -> None:
+        self._proxy = proxy
+        self._inbound = inbound
+        self._host = host
+        self._port = port
+
+    # --- Dialling -----------------------------------------------------------------------------------------
+
+    def proxied(self, endpoint: Endpoint) -> bool:  # noqa: ARG002
+        """See `Transport.proxied`."""
+        return self._proxy.way is Way.GET
+
+    async def dial(
+        self, endpoint: Endpoint, factory: Callable[[], asyncio.Protocol], *, deadline: float
+    ) -> asyncio.Transport:
+        """See `Transport.dial`. By GET it returns when the proxy is there; what it says shows in the handshake."""
+        if not endpoint.is_i2p:
+            raise DialError(
+                f"{endpoint} is no address inside I2P: the router's proxy would hand it to a stranger. Give the peer "
+                "an address in .i2p, or its certificate's fingerprint to be dialled by TLS."
+            )
+        try:
+            async with asyncio.timeout(deadline):
+                return await self._dial(endpoint, factory)
+        except TimeoutError:
+            raise DialError(
+                f"{endpoint} was not reached through I2P within {deadline:.0f} s: check that its router is up and has "
+                "tunnels."
+            ) from None
+
+    async def _dial(self, endpoint: Endpoint, factory: Callable[[], asyncio.Protocol]) -> asyncio.Transport:
+        loop = asyncio.get_running_loop()
+        if self._proxy.way is Way.GET:
+            try:
+                transport, _ = await loop.create_connection(factory, self._proxy.host, self._proxy.port)
+            except OSError as error:
+                raise DialError(self._no_proxy(why(error))) from error
+            return transport
+        sock = await self._ask(endpoint)
+        try:
+            transport, _ = await loop.create_connection(factory, sock=sock)
+        except OSError as error:
+            sock.close()
+            raise DialError(f"The proxy {self._proxy} broke the connection to {endpoint} ({why(error)}).") from error
+        return transport
+
+    async def _ask(self, endpoint: Endpoint) -> socket.socket:
+        """Have the proxy open a stream. The proxy gets the name, never an address."""
+        kind = ProxyType.HTTP if self._proxy.way is Way.CONNECT else ProxyType.SOCKS5
+        proxy = Proxy.create(kind, self._proxy.host, self._proxy.port, rdns=True)
+        try:
+            # Without a time of its own: ours is the whole dial's, and cancels it.
+            return await proxy.connect(endpoint.host, endpoint.port, timeout=3600.0)
+        except ProxyConnectionError as error:
+            raise DialError(self._no_proxy(str(error))) from error
+        except (ProxyError, ProxyTimeoutError, OSError) as error:
+            raise DialError(
+                f"{endpoint} cannot be reached: the proxy {self._proxy} says {str(error)[:80]!r}. Check the address, "
+                "and that the peer's router is up and has tunnels, then wait or try again."
+            ) from error
+
+    def _no_proxy(self, reason: str) -> str:
+        return (
+            f"The router's proxy at {self._proxy} does not answer ({reason}): check that the router runs and its proxy "
+            f"is on ({_SETTINGS[self._proxy.way]})."
+        )
+
+    # --- Listening ----------------------------------------------------------------------------------------
+
+    async def listen(self, factory: Callable[[Admission], asyncio.Protocol], gate: Gate) -> I2pListener:
+        """See `Transport.listen`. It returns at once: the router may come, go and come back meanwhile."""
+        if self._inbound is None:
+            raise TransportError(
+                "Nothing brings I2P streams to this node: configure a SAM session or a server tunnel of the router's."
+            )
+        return await I2pListener.open(self._inbound, self._host, self._port, factory, gate)

@@ -1,0 +1,223 @@
+"""Being reached through I2P: a loopback port, and whatever has the router bring our destination's streams to it.
+
+The router names the peer in a first line where a SAM session forwards: its destination cannot be forged by a peer,
+so each counts for itself at the gate. A session that ends is made again, and so is one whose address the router does
+not publish: i2pd 2.45 forgets one in three when the machine is busy, and says nothing.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol, Self, cast
+
+import structlog
+
+from gf_i2p.netdb.destination import Destination
+from gf_i2p.netdb.errors import NetDbError
+from gf_i2p.transport.backoff import Backoff
+from gf_i2p.transport.counters import Refusal
+from gf_i2p.transport.errors import TransportError
+from gf_i2p.transport.gate import Admission, Gate, source_of
+from gf_i2p.transport.tcp import bind, host_port
+
+MAX_PEER_LINE_BYTES: Final = 1024
+"""A peer's destination in base64, 524 characters as a rule, and two port numbers."""
+_UNNAMED: Final = "not named yet"
+_AGAIN_FLOOR_SECONDS: Final = 1.0
+_AGAIN_CEILING_SECONDS: Final = 30.0
+_PUBLISHED_POLL_SECONDS: Final = 3.0
+_PUBLISHED_SECONDS: Final = 15.0
+_MAX_PUBLISHED_SECONDS: Final = 600.0
+
+
+class Inbound(Protocol):
+    """Has the router bring the streams for our destination to a port of this machine."""
+
+    names_peers: bool
+    """Whether each connection begins with a line that says from which destination it comes."""
+
+    failure: type[Exception]
+    """What the methods raise when the router cannot be used now, with a sentence that says what to check."""
+
+    async def open(self, host: str, port: int) -> str:
+        """Begin; return our address, for the log, when streams can come. May take minutes."""
+        ...
+
+    async def published(self) -> bool:
+        """Whether others can find our address in the netDb now."""
+        ...
+
+    async def ended(self) -> None:
+        """Return when no more streams will come: the session is gone, or the router."""
+        ...
+
+    def close(self) -> None:
+        """End it; it may be opened again."""
+        ...
+
+
+class ServerTunnel:
+    """An `Inbound` that the operator has configured in the router: there is nothing to do, nor to ask."""
+
+    names_peers = False
+    failure: type[Exception] = TransportError
+
+    async def open(self, host: str, port: int) -> str:
+        """See `Inbound.open`."""
+        return f"the router's server tunnel to {host}:{port}"
+
+    async def published(self) -> bool:
+        """See `Inbound.published`."""
+        return True
+
+    async def ended(self) -> None:
+        """See `Inbound.ended`: never."""
+        await asyncio.get_running_loop().create_future()
+
+    def close(self) -> None:
+        """See `Inbound.close`."""
+
+
+class I2pListener:
+    """Accepts what the router brings, and sees to it that it does."""
+
+    def __init__(self, inbound: Inbound, server: asyncio.Server) -> None:
+        """Use `open`."""
+        self._inbound = inbound
+        self._server = server
+        self._patience = _PUBLISHED_SECONDS
+        self._log = structlog.get_logger(__name__)
+        self._complaint: str | None = None
+        self.arrived = False
+        """Whether a stream has come since the session was made: then it is published, whatever anybody says."""
+        host, port = server.sockets[0].getsockname()[:2]
+        self.addresses: Sequence[str] = [host_port((host, port))]
+        self._keeper = asyncio.get_running_loop().create_task(self._keep(host, port), name="I2P session")
+
+    @classmethod
+    async def open(
+        cls, inbound: Inbound, host: str, port: int, factory: Callable[[Admission], asyncio.Protocol], gate: Gate
+    ) -> Self:
+        """Listen at once; the session follows. Raises `TransportError` when the port cannot be had."""
+        sockets = await bind(host, port)
+        listener: I2pListener | None = None
+
+        def accepted() -> asyncio.Protocol:
+            assert listener is not None
+            return _Stream(listener, gate, factory, named=inbound.names_peers)
+
+        server = await asyncio.get_running_loop().create_server(accepted, sock=sockets[0], start_serving=False)
+        listener = made = cls(inbound, server)
+        await server.start_serving()
+        return made
+
+    def close(self) -> None:
+        """See `Listener.close`."""
+        self._server.close()
+        self._keeper.cancel()
+        self._inbound.close()
+
+    # --- The session --------------------------------------------------------------------------------------
+
+    async def _keep(self, host: str, port: int) -> None:
+        backoff = Backoff(floor=_AGAIN_FLOOR_SECONDS, ceiling=_AGAIN_CEILING_SECONDS)
+        while True:
+            try:
+                self.arrived = False
+                address = await self._inbound.open(host, port)
+                self._complaint = None
+                self._log.info("reachable through I2P", address=address)
+                backoff.reset()
+                await self._watch()
+            except self._inbound.failure as error:
+                self._complain(str(error))
+            except Exception:  # noqa: BLE001 - without this nobody would ever reach us again, and nothing would say so
+                self._log.exception("a defect ended the I2P session")
+            finally:
+                self._inbound.close()
+            await asyncio.sleep(backoff.next())
+
+    async def _watch(self) -> None:
+        """Return when the session is of no use any more."""
+        ended = asyncio.ensure_future(self._inbound.ended())
+        loop = asyncio.get_running_loop()
+        give_up = loop.time() + self._patience
+        try:
+            while not self.arrived and not await self._inbound.published():
+                if loop.time() > give_up:
+                    self._complain(
+                        f"the router has not published our address within {self._patience:g} s: a new session is made"
+                    )
+                    self._patience = min(2 * self._patience, _MAX_PUBLISHED_SECONDS)
+                    return
+                await asyncio.wait([ended], timeout=_PUBLISHED_POLL_SECONDS)
+                if ended.done():
+                    break
+            self._patience = _PUBLISHED_SECONDS
+            await ended
+            self._complain("the router has ended our session: a new one is made")
+        finally:
+            ended.cancel()
+            with contextlib.suppress(asyncio.CancelledError, self._inbound.failure):
+                await ended
+
+    def _complain(self, reason: str) -> None:
+        if reason != self._complaint:  # once per reason, not once per attempt
+            self._complaint = reason
+            self._log.warning("not reachable through I2P", reason=reason)
+
+
+class _Stream(asyncio.Protocol):
+    """One connection until it is known whom it comes from; then the protocol proper takes over."""
+
+    def __init__(
+        self, listener: I2pListener, gate: Gate, factory: Callable[[Admission], asyncio.Protocol], *, named: bool
+    ) -> None:
+        self._listener = listener
+        self._gate = gate
+        self._factory = factory
+        self._named = named
+        self._line = bytearray()
+        self._transport: asyncio.Transport | None = None
+        self._admission: Admission | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        address = transport.get_extra_info("peername") or ("", 0)
+        source = _UNNAMED if self._named else source_of(address[0])
+        self._admission = self._gate.admit(source, host_port(address))
+        self._admission.bind(self._transport.abort)
+        if not self._named:
+            self._hand_over(b"")
+
+    def data_received(self, data: bytes) -> None:
+        assert self._admission is not None
+        assert self._transport is not None
+        line, newline, rest = data.partition(b"\n")
+        self._line += line
+        if not newline and len(self._line) <= MAX_PEER_LINE_BYTES:
+            return
+        try:
+            peer = Destination.from_base64(self._line.split(b" ", 1)[0].decode("ascii")) if newline else None
+        except (NetDbError, UnicodeDecodeError):
+            peer = None
+        if peer is None:
+            self._admission.refuse(Refusal.NOT_HTTP, "the router did not say whom the stream comes from: is it SAM?")
+            self._transport.abort()
+            return
+        self._admission.named(peer.b32, peer.b32)
+        self._hand_over(rest)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        assert self._admission is not None
+        self._admission.closed()
+
+    def _hand_over(self, rest: bytes) -> None:
+        assert self._admission is not None
+        assert self._transport is not None
+        self._listener.arrived = True
+        protocol = self._factory(self._admission)
+        self._transport.set_protocol(protocol)
+        protocol.connection_made(self._transport)
+        if rest and not self._transport.is_closing():
+            protocol.data_received(rest)
