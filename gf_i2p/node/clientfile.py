@@ -5,7 +5,8 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, SecretStr
 
-from gf_i2p.node.config import ServerTable, Table, check_name_of_cluster, check_name_of_user, check_private, load_table
+from gf_i2p.node.config import ServerTable, check_name_of_cluster, check_name_of_user, check_private
+from gf_i2p.node.table import Table, load_table
 from gf_i2p.transport.client import FarmClient
 from gf_i2p.transport.tls import TlsSettings, TlsTransport
 from gf_i2p.wire.endpoint import Endpoint

@@ -2,14 +2,15 @@
 
 import os
 import stat
-import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from gf_i2p.node.errors import ConfigError
 from gf_i2p.node.layout import CONFIG_FILE, SECRETS_FILE
+from gf_i2p.node.router_tables import PublishTable, RouterTable
+from gf_i2p.node.table import Table, load_table
 from gf_i2p.raft import settings
 from gf_i2p.transport.certificates import parse_fingerprint
 from gf_i2p.transport.errors import TransportError
@@ -54,12 +55,6 @@ def _server_id(number: int) -> int:
 
 ServerId = Annotated[int, Field(ge=0, le=MAX_ID), AfterValidator(_server_id)]
 Seconds = Annotated[float, Field(ge=0.01, le=3600)]  # less is below what timers and disks keep to
-
-
-class Table(BaseModel):
-    """A TOML table: unknown keys are mistakes, types are exact."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, hide_input_in_errors=True)
 
 
 class NodeTable(Table):
@@ -123,6 +118,8 @@ class Config(Table):
     timing: TimingTable = TimingTable()
     tls: TlsTable = TlsTable()
     logging: LoggingTable = LoggingTable()
+    router: RouterTable | None = None
+    publish: PublishTable = PublishTable()
     servers: Annotated[tuple[ServerTable, ...], Field(strict=False)]
 
     @model_validator(mode="after")
@@ -135,6 +132,29 @@ class Config(Table):
         if self.node.id not in ids:
             raise ValueError(f"servers: this node's id, {self.node.id}, is not among them")
         return self
+
+    @model_validator(mode="after")
+    def _router_fits(self) -> Self:
+        router = self.router
+        if router is None:
+            inside = [server.endpoint for server in self.servers if Endpoint.parse(server.endpoint).is_i2p]
+            if inside:
+                raise ValueError(f"router: is missing, and {inside[0]} can be reached through an I2P router only")
+            if self.publish.mode != "off":
+                raise ValueError("router: is missing, and only a router publishes")
+            return self
+        listen = Endpoint.parse(self.node.listen)
+        if self.own_endpoint.is_i2p and not router.beyond_loopback and listen.host not in {"127.0.0.1", "::1"}:
+            raise ValueError(
+                f"node.listen: {listen.host} is where the router brings our streams, not encrypted: use 127.0.0.1, or "
+                "set router.beyond_loopback = true if nobody else can see that network"
+            )
+        return self
+
+    @property
+    def own_endpoint(self) -> Endpoint:
+        """Where the others reach this node."""
+        return Endpoint.parse(next(server.endpoint for server in self.servers if server.id == self.node.id))
 
     @property
     def bootstrap(self) -> Configuration:
@@ -198,40 +218,3 @@ def check_private(path: Path) -> None:
         raise ConfigError(
             f"{path} belongs to another user, who could change it. Run as that user, or: chown {os.geteuid()} {path}"
         )
-
-
-def _parse(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}.") from error
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path} is not TOML: {error}.") from error
-
-
-T = TypeVar("T", bound=Table)
-
-
-def load_table(model: type[T], path: Path) -> T:
-    """Read a TOML file as a model; raises `ConfigError` naming every key that is wrong."""
-    try:
-        return model.model_validate(_parse(path))
-    except ValidationError as error:
-        problems = [f"{path}: {_sentence(problem)}" for problem in error.errors()]
-        raise ConfigError("\n".join(problems)) from error
-
-
-def _sentence(problem: Any) -> str:
-    """Say in one line which key is wrong and what was expected."""
-    key = ""
-    for part in problem["loc"]:
-        key += f"[{part + 1}]" if isinstance(part, int) else f"{'.' if key else ''}{part}"
-    if problem["type"] == "extra_forbidden":
-        return f"{key}: no such key; check the spelling"
-    if problem["type"] == "missing":
-        return f"{key}: is missing"
-    message: str = problem["msg"].removeprefix("Value error, ")
-    message = message[:1].lower() + message[1:] if message.startswith("Input") else message
-    return f"{key}: {message}" if key else message

@@ -103,6 +103,9 @@ class Driver:
         self._proposals: list[inputs.Proposal] = []
         self._timer: asyncio.Handle | None = None
         self._timer_at = 0.0  # uvloop's handles do not all know their time
+        self.on_applicable: Callable[[], None] | None = None
+        """Called when there are more entries to apply; must not raise."""
+        self._applicable = 0
         self._applied_waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._forwarded: dict[int, list[int]] = {}
         """By server, the sizes of the posts that are on the way to it."""
@@ -357,6 +360,9 @@ class Driver:
         self._arm()
         if self._applied_waiters:
             self._wake_readers()
+        if self.on_applicable is not None and self.core.applicable > self._applicable:
+            self._applicable = self.core.applicable
+            self.on_applicable()
         seen = (self.core.term, self.core.role, self.core.leader)
         if seen != self._seen:
             self._seen = seen

@@ -9,16 +9,25 @@ from typing import Final
 
 import structlog
 
+from bridges.protocol import RouterBridge
+from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.node.config import Config, Secrets, ServerTable, check_private
 from gf_i2p.node.driver import Driver
 from gf_i2p.node.layout import DATABASE_FILE
+from gf_i2p.node.member import Member
+from gf_i2p.node.publishing import Publisher
+from gf_i2p.node.reporter import Reporter
 from gf_i2p.node.roles import User
+from gf_i2p.node.view import FarmView
 from gf_i2p.raft.settings import I2P, Timing
 from gf_i2p.storage.database import Storage
 from gf_i2p.transport.backoff import FLOOR_SECONDS, Backoff
+from gf_i2p.transport.base import Transport
 from gf_i2p.transport.certificates import fingerprint_of_file
 from gf_i2p.transport.gate import Gate
+from gf_i2p.transport.i2p import I2pTransport
 from gf_i2p.transport.link import Link
+from gf_i2p.transport.mixed import MixedTransport
 from gf_i2p.transport.server import Reply, Server, Session
 from gf_i2p.transport.tls import TlsSettings, TlsTransport
 from gf_i2p.wire.digest import Authenticator, Credentials
@@ -37,11 +46,21 @@ I2P_HANDSHAKE_SECONDS: Final = 120.0
 class Node:
     """A server of a farm in this process.
 
-    `on_halt` is called when the node cannot go on, with what happened; the caller then stops it.
+    `i2p` is the way to peers inside I2P, and theirs to us when our own endpoint is one. `bridge` is the router's, with
+    `keys` those of the master for which this node may publish. `on_halt` is called when the node cannot go on, with
+    what happened; the caller then stops it.
     """
 
     def __init__(
-        self, directory: Path, config: Config, secrets: Secrets, *, on_halt: Callable[[BaseException], None]
+        self,
+        directory: Path,
+        config: Config,
+        secrets: Secrets,
+        *,
+        i2p: I2pTransport | None = None,
+        bridge: RouterBridge | None = None,
+        keys: DestinationKeys | None = None,
+        on_halt: Callable[[BaseException], None],
     ) -> None:
         self._directory = directory
         self._config = config  # as at the start: what a reload cannot change stays so
@@ -54,13 +73,16 @@ class Node:
         try:
             self.driver = Driver(config.node.id, storage, bootstrap=config.bootstrap, timing=timing, on_halt=on_halt)
             listen = Endpoint.parse(config.node.listen)
-            transport = TlsTransport(self._tls_settings(config), host=listen.host, port=listen.port)
+            self._tls = TlsTransport(self._tls_settings(config), host=listen.host, port=listen.port)
             self._warn_of_own_fingerprint()
         except BaseException:
             storage.close()
             raise
         self.storage = storage
-        self._transport = transport
+        transport: Transport = self._tls
+        if i2p is not None:
+            listening = i2p if config.own_endpoint.is_i2p else self._tls
+            transport = MixedTransport(tls=self._tls, i2p=i2p, listening=listening)
         self._authenticator = Authenticator(config.node.cluster, secrets.verifiers, key=token_bytes(32))
         self.gate = Gate(handshake_seconds=_handshake_seconds(timing))
         self.server = Server(
@@ -83,6 +105,26 @@ class Node:
             )
             for server in self._peers()
         }
+        self.member = self._member(bridge, keys)
+
+    def _member(self, bridge: RouterBridge | None, keys: DestinationKeys | None) -> Member:
+        """Our part in what the farm decides, as far as this node has a router to speak of."""
+        cluster, server_id, publish = self._config.node.cluster, self._config.node.id, self._config.publish
+        view = FarmView(cluster, self.driver)
+        if bridge is None:
+            return Member(view, None, None, None)
+        may_publish = keys is not None and publish.mode == "meta"
+        reporter = Reporter(
+            server_id,
+            cluster,
+            self.driver,
+            bridge,
+            master=None if keys is None else keys.destination,
+            may_publish=may_publish,
+            interval=publish.status_seconds,
+        )
+        publisher = Publisher(server_id, view, reporter, bridge, keys) if keys is not None and may_publish else None
+        return Member(view, reporter, publisher, bridge)
 
     @property
     def cluster(self) -> str:
@@ -93,10 +135,13 @@ class Node:
         return [server for server in self._config.servers if server.id != self._config.node.id]
 
     def _tls_settings(self, config: Config) -> TlsSettings:
-        check_private(self._directory / config.tls.key)
+        certificate, key = self._directory / config.tls.certificate, self._directory / config.tls.key
+        by_tls = not config.own_endpoint.is_i2p
+        if by_tls:
+            check_private(key)
         return TlsSettings(
-            certificate=self._directory / config.tls.certificate,
-            key=self._directory / config.tls.key,
+            certificate=certificate if by_tls else None,
+            key=key if by_tls else None,
             fingerprints={
                 Endpoint.parse(server.endpoint): [server.fingerprint]
                 for server in config.servers
@@ -108,8 +153,10 @@ class Node:
     def _warn_of_own_fingerprint(self) -> None:
         """A certificate that others do not expect shows first in their logs; say it here, too."""
         own = next(server for server in self._config.servers if server.id == self._config.node.id)
+        if own.fingerprint is None:
+            return
         actual = fingerprint_of_file(self._directory / self._config.tls.certificate)
-        if own.fingerprint is not None and own.fingerprint != actual:
+        if own.fingerprint != actual:
             self._log.warning(
                 "our certificate is not the one in the list of servers", file=actual, listed=own.fingerprint
             )
@@ -126,10 +173,12 @@ class Node:
         self.driver.start(self.links)
         for link in self.links.values():
             link.start()
+        self.member.start()
         self._log.info("started", cluster=self._config.node.cluster, listen=list(listener.addresses))
 
     async def stop(self) -> None:
         """Answer what was accepted, write what was promised, close everything."""
+        await self.member.stop()
         await self.server.close(0.0 if self.driver.halted else STOP_SECONDS)
         await self.driver.stop(STOP_SECONDS)
         await asyncio.gather(*(link.stop() for link in self.links.values()))
@@ -145,7 +194,7 @@ class Node:
         # The links keep their endpoints until a restart, and so the pins of those that are listed no more.
         now, listed = self._tls_settings(config), {Endpoint.parse(server.endpoint) for server in config.servers}
         before = {e: pins for e, pins in self._tls_settings(old).fingerprints.items() if e not in listed}
-        self._transport.reload(replace(now, fingerprints={**before, **now.fingerprints}))
+        self._tls.reload(replace(now, fingerprints={**before, **now.fingerprints}))
         verifiers = secrets.verifiers
         changed = [user for user, secret in self._verifiers.items() if verifiers.get(user) != secret]
         self._verifiers = verifiers

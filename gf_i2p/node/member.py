@@ -1,0 +1,52 @@
+"""A node's part in its farm's life: it follows the log, posts its own status, and publishes when it is chosen."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from bridges.protocol import RouterBridge
+from gf_i2p.node.publishing import Publisher
+from gf_i2p.node.reporter import Reporter
+from gf_i2p.node.view import FarmView
+
+logger = structlog.get_logger()
+
+_AGAIN_SECONDS = 5.0
+
+
+class Member:
+    """The parts, and their life. `publisher`: None when this server never publishes."""
+
+    def __init__(
+        self, view: FarmView, reporter: Reporter | None, publisher: Publisher | None, bridge: RouterBridge | None
+    ) -> None:
+        self.view = view
+        self.reporter = reporter
+        self.publisher = publisher
+        self._bridge = bridge
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Begin."""
+        parts = [part.run for part in (self.view, self.reporter, self.publisher) if part is not None]
+        self._tasks = [asyncio.get_running_loop().create_task(_for_ever(part)) for part in parts]
+
+    async def stop(self) -> None:
+        """Stop publishing, and end."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        if self._bridge is not None:
+            await self._bridge.close()
+
+
+async def _for_ever(part: Callable[[], Awaitable[None]]) -> None:
+    """Run a part again when a defect of ours has ended it: that costs the farm a moment, not a member."""
+    while True:
+        try:
+            await part()
+        except Exception:
+            logger.exception("a defect in this node's part of the farm")
+        await asyncio.sleep(_AGAIN_SECONDS)

@@ -1,0 +1,86 @@
+"""What a node's configuration says of the I2P router beside it, and of publishing."""
+
+from collections.abc import Mapping
+from ipaddress import ip_address
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from gf_i2p.node.table import Table
+from gf_i2p.transport.certificates import parse_fingerprint
+from gf_i2p.transport.errors import TransportError
+
+
+def place(text: str) -> tuple[str, int]:
+    """Split "IP:PORT", an IPv6 address in brackets. Raises `ValueError`."""
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    try:
+        ip_address(host)
+        number = int(port) if port.isascii() and port.isdigit() else 0
+    except ValueError:
+        number = 0
+    if not colon or not 1 <= number <= 65_535:
+        raise ValueError(f"{text[:80]!r}: expected an IP address and a port, as in 127.0.0.1:7656")
+    return host, number
+
+
+def _place(text: str) -> str:
+    place(text)
+    return text
+
+
+def _fingerprint(text: str) -> str:
+    try:
+        return parse_fingerprint(text)
+    except TransportError as error:
+        raise ValueError(str(error)) from error
+
+
+Place = Annotated[str, AfterValidator(_place)]
+
+
+class RouterTable(Table):
+    """The I2P router beside this node. Its interfaces are plain TCP, and so on this machine only, unless told."""
+
+    proxy: Place = "127.0.0.1:4444"
+    way: Literal["get", "connect", "socks5"] = "get"
+    inbound: Literal["sam", "tunnel"] = "sam"
+    """"tunnel": the operator has configured a server tunnel in the router, to `node.listen`."""
+    sam: Place = "127.0.0.1:7656"
+    destination: str = "destination.dat"
+    """Our keys in the farm, a file; for `inbound = "sam"`."""
+    session: Mapping[str, str] = Field(default={})
+    """Options of the session's tunnels, in I2CP's words."""
+    i2cp: Place = "127.0.0.1:7654"
+    kind: Literal["auto", "i2pd", "java"] = "auto"
+    i2pcontrol: str | None = None
+    """The URL of its JSON-RPC; None: the router's numbers are not asked for."""
+    i2pcontrol_fingerprint: Annotated[str, AfterValidator(_fingerprint)] | None = None
+    i2pcontrol_accept_any: bool = False
+    """Whether any certificate will do there."""
+    beyond_loopback: bool = False
+    """Whether these interfaces may be on another machine: whoever sees that network then reads along."""
+
+    @model_validator(mode="after")
+    def _stays_here(self) -> Self:
+        for name in ("proxy", "sam", "i2cp"):
+            host, _ = place(getattr(self, name))
+            if not self.beyond_loopback and not ip_address(host).is_loopback:
+                raise ValueError(
+                    f"{name}: {host} is another machine, and what goes there is not encrypted: have the router on this "
+                    "one, or set beyond_loopback = true if nobody else can see that network"
+                )
+        return self
+
+
+class PublishTable(Table):
+    """Publishing the farm's Meta lease set."""
+
+    mode: Literal["off", "meta"] = "off"
+    keys: str = "master.dat"
+    """The master's private keys, or delegated ones, in the file format of both routers."""
+    leaf: str | None = None
+    """Our router's destination that serves: a b32 address, or with i2pcontrol the name of its tunnel."""
+    status_seconds: Annotated[float, Field(ge=1, le=30)] = 10.0
+    """Between two status records of ours."""

@@ -1,0 +1,52 @@
+"""TOML files as models: read whole, checked whole, every mistake named."""
+
+import tomllib
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from gf_i2p.node.errors import ConfigError
+
+
+class Table(BaseModel):
+    """A TOML table: unknown keys are mistakes, types are exact."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, hide_input_in_errors=True)
+
+
+def _parse(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}.") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path} is not TOML: {error}.") from error
+
+
+T = TypeVar("T", bound=Table)
+
+
+def load_table(model: type[T], path: Path) -> T:
+    """Read a TOML file as a model; raises `ConfigError` naming every key that is wrong."""
+    try:
+        return model.model_validate(_parse(path))
+    except ValidationError as error:
+        problems = [f"{path}: {_sentence(problem)}" for problem in error.errors()]
+        raise ConfigError("\n".join(problems)) from error
+
+
+def _sentence(problem: Any) -> str:
+    """Say in one line which key is wrong and what was expected."""
+    key = ""
+    for part in problem["loc"]:
+        key += f"[{part + 1}]" if isinstance(part, int) else f"{'.' if key else ''}{part}"
+    if problem["type"] == "extra_forbidden":
+        return f"{key}: no such key; check the spelling"
+    if problem["type"] == "missing":
+        return f"{key}: is missing"
+    message: str = problem["msg"].removeprefix("Value error, ")
+    message = message[:1].lower() + message[1:] if message.startswith("Input") else message
+    return f"{key}: {message}" if key else message

@@ -1,0 +1,54 @@
+"""The farm as its log describes it: follows the log and keeps the state that follows from it."""
+
+import asyncio
+from typing import Final
+
+from gf_i2p.farm.publisher import Choice, choose
+from gf_i2p.farm.state import FarmState
+from gf_i2p.node.driver import Driver
+from gf_i2p.wire.entries import ValueType
+
+_PAGE_ENTRIES: Final = 256
+_PAGE_BYTES: Final = 4 << 20
+
+
+class FarmView:
+    """What one node knows of its farm. `run` keeps it up to date."""
+
+    def __init__(self, cluster: str, driver: Driver) -> None:
+        self.state = FarmState(cluster)
+        self.applied = 0
+        """Index of the last entry that the state has taken in."""
+        self._driver = driver
+        self._more = asyncio.Event()
+        self._more.set()
+        self._moved = asyncio.Condition()
+        driver.on_applicable = self._more.set
+
+    @property
+    def choice(self) -> Choice:
+        """Who publishes what, by the log as far as it is applied."""
+        return choose(self.state.records, [server.id for server in self._driver.core.configuration.servers])
+
+    async def run(self) -> None:
+        """Follow the log, for ever."""
+        core = self._driver.core
+        while True:
+            await self._more.wait()
+            self._more.clear()
+            while self.applied < core.applicable:
+                page = core.log.slice(
+                    self.applied + 1, core.applicable, max_entries=_PAGE_ENTRIES, max_bytes=_PAGE_BYTES
+                )
+                for entry in page:
+                    if entry.value_type is ValueType.APPLICATION:
+                        self.state.apply(entry.value)
+                self.applied += len(page)
+                await asyncio.sleep(0)  # a long log must not keep heartbeats waiting
+            async with self._moved:
+                self._moved.notify_all()
+
+    async def reaches(self, index: int) -> None:
+        """Return when the entry at this index has been taken in."""
+        async with self._moved:
+            await self._moved.wait_for(lambda: self.applied >= index)
