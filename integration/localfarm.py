@@ -45,9 +45,14 @@ class LocalFarm:
         self.ids = tuple(range(1, servers + 1))
         self.client_file = directory / f"client-{client}.toml"
         if not self.client_file.exists():
-            endpoints = {i: Endpoint("127.0.0.1", port) for i, port in zip(self.ids, free_ports(servers), strict=True)}
-            make_farm(directory, endpoints, cluster="farm", profile="lan", clients=[client])
+            self._make(client)
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
+
+    def _make(self, client: str) -> None:
+        """Write the directories."""
+        ports = free_ports(len(self.ids))
+        endpoints = {i: Endpoint("127.0.0.1", port) for i, port in zip(self.ids, ports, strict=True)}
+        make_farm(self.directory, endpoints, cluster="farm", profile="lan", clients=[client])
 
     def node(self, server_id: int) -> Path:
         """Directory of a server."""

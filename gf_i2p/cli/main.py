@@ -107,8 +107,9 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         required=True,
         type=_server,
-        metavar="ID=tcp://HOST:PORT",
-        help="a server and how the others reach it; once for each, three make a farm that survives the loss of one",
+        metavar="ID=ENDPOINT",
+        help="a server and how the others reach it: i2p (it gets a new address inside I2P) or tcp://HOST:PORT; once "
+        "for each, three make a farm that survives the loss of one",
     )
     init.add_argument("--cluster", default="farm", help="the farm's name (default: farm)")
     init.add_argument("--profile", choices=["lan", "i2p"], default="lan", help="time-outs (default: lan)")
@@ -158,10 +159,14 @@ def _command(
     return parser
 
 
-def _server(text: str) -> tuple[int, Endpoint]:
+def _server(text: str) -> tuple[int, Endpoint | None]:
     number, equals, endpoint = text.partition("=")
     if not equals or not number.isascii() or not number.isdigit() or not 0 <= int(number) < MAX_ID:
-        raise argparse.ArgumentTypeError(f"{text!r}: expected ID=tcp://HOST:PORT, the id a number below {MAX_ID}")
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: expected ID=i2p or ID=tcp://HOST:PORT, the id a number below {MAX_ID}"
+        )
+    if endpoint == "i2p":
+        return int(number), None
     try:
         return int(number), Endpoint.parse(endpoint)
     except EndpointError as error:
@@ -192,11 +197,16 @@ def _init(options: argparse.Namespace) -> Exit:
     servers = dict(options.server)
     if len(set(options.client)) != len(options.client):
         raise CommandError("two clients have the same name", code=Exit.USAGE)
-    if len(servers) != len(options.server) or len(set(servers.values())) != len(servers):
+    known = [endpoint for endpoint in servers.values() if endpoint is not None]
+    if len(servers) != len(options.server) or len(set(known)) != len(known):
         raise CommandError("two servers have the same id or the same endpoint", code=Exit.USAGE)
-    for endpoint in servers.values():
+    for endpoint in known:
         if endpoint.is_i2p:
-            raise CommandError(f"{endpoint}: servers inside I2P are not supported yet", code=Exit.USAGE)
+            raise CommandError(
+                f"{endpoint}: keys for this address would have to come from you; write i2p instead of the endpoint for "
+                "a new one, and put your keys and address in its place afterwards",
+                code=Exit.USAGE,
+            )
     from gf_i2p.node.setup import make_farm
 
     written = make_farm(

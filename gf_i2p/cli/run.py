@@ -14,6 +14,7 @@ import structlog
 from gf_i2p.admin.local import LocalInterface
 from gf_i2p.cli.errors import CommandError, Exit
 from gf_i2p.cli.logs import configure
+from gf_i2p.cli.router import i2p_transport, master_keys
 from gf_i2p.node.config import Config, Secrets
 from gf_i2p.node.errors import ConfigError
 from gf_i2p.node.layout import SOCKET_FILE
@@ -51,7 +52,14 @@ async def _serve(directory: Path, config: Config, secrets: Secrets) -> Exit:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop, None)
-    node = Node(directory, config, secrets, on_halt=stop)
+    node = Node(
+        directory,
+        config,
+        secrets,
+        i2p=i2p_transport(directory, config),
+        keys=master_keys(directory, config),
+        on_halt=stop,
+    )
     started = time.monotonic()
     loop.add_signal_handler(signal.SIGHUP, partial(_reload, node, directory))
     local = LocalInterface(directory / SOCKET_FILE, node.driver, lambda: status(node, started))

@@ -14,11 +14,14 @@ META_OPTIONS: Final = {
     "i2cp.messageReliability": "none",
     "inbound.length": "1",
     "inbound.nickname": "gf-i2p",
-    "inbound.quantity": "2",
+    "inbound.quantity": "4",
     "outbound.length": "1",
     "outbound.quantity": "2",
 }
-"""For a session that publishes a Meta lease set and carries no traffic. Java makes the lengths 0 for these."""
+"""For a session that publishes a Meta lease set and carries no traffic. Java makes the lengths 0 for these.
+
+Four inbound tunnels, because i2pd builds two or three at a time, and publishes anew with the next.
+"""
 
 
 def session_config(keys: DestinationKeys, date_ms: int, options: Mapping[str, str] = META_OPTIONS) -> bytes:

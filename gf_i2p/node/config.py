@@ -181,6 +181,7 @@ class Secrets(Table):
     """`secrets.toml`: our password, and what checks those of others."""
 
     password: SecretStr
+    i2pcontrol_password: SecretStr | None = None
     users: dict[Annotated[str, AfterValidator(check_name_of_user)], UserTable]
 
     @property

@@ -7,6 +7,8 @@ from typing import Final
 CONFIG_FILE: Final = "gf-i2p.toml"
 SECRETS_FILE: Final = "secrets.toml"
 DATABASE_FILE: Final = "log.sqlite"
+DESTINATION_FILE: Final = "destination.dat"
+MASTER_FILE: Final = "master.dat"
 SOCKET_FILE: Final = "node.sock"
 
 SOCKET_PATH_BYTES: Final = 107

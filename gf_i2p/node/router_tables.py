@@ -6,6 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from gf_i2p.node.layout import DESTINATION_FILE, MASTER_FILE
 from gf_i2p.node.table import Table
 from gf_i2p.transport.certificates import parse_fingerprint
 from gf_i2p.transport.errors import TransportError
@@ -48,7 +49,7 @@ class RouterTable(Table):
     inbound: Literal["sam", "tunnel"] = "sam"
     """"tunnel": the operator has configured a server tunnel in the router, to `node.listen`."""
     sam: Place = "127.0.0.1:7656"
-    destination: str = "destination.dat"
+    destination: str = DESTINATION_FILE
     """Our keys in the farm, a file; for `inbound = "sam"`."""
     session: Mapping[str, str] = Field(default={})
     """Options of the session's tunnels, in I2CP's words."""
@@ -78,7 +79,7 @@ class PublishTable(Table):
     """Publishing the farm's Meta lease set."""
 
     mode: Literal["off", "meta"] = "off"
-    keys: str = "master.dat"
+    keys: str = MASTER_FILE
     """The master's private keys, or delegated ones, in the file format of both routers."""
     leaf: str | None = None
     """Our router's destination that serves: a b32 address, or with i2pcontrol the name of its tunnel."""

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from gf_i2p.netdb.keys import DestinationKeys
+from gf_i2p.node import templates
 from gf_i2p.node.errors import ConfigError
-from gf_i2p.node.layout import CONFIG_FILE, DATABASE_FILE, SECRETS_FILE
+from gf_i2p.node.layout import CONFIG_FILE, DATABASE_FILE, DESTINATION_FILE, SECRETS_FILE
 from gf_i2p.storage.database import Storage
 from gf_i2p.transport.certificates import fingerprint, make_certificate
 from gf_i2p.wire.digest import Secret
@@ -17,66 +19,9 @@ from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.names import check_name
 
 _PASSWORD_BYTES: Final = 24
-
-_CONFIG: Final = """\
-# A Garlic Farm node, written by `gf-i2p init`. What is marked "reloaded" is read again on SIGHUP; all else needs a
-# restart of the node. Paths are relative to this directory. Passwords are in secrets.toml, never here.
-
-[node]
-id = {id}                        # this server's id in the farm; never reuse the id of a lost server
-cluster = "{cluster}"               # the farm's name, the same on all servers
-listen = "{endpoint}"  # where this node listens, always by TLS
-
-[timing]                      # reloaded
-profile = "{profile}"               # "lan": heartbeat 0.1 s, election 0.5 to 1 s; "i2p": 5 s, 20 to 50 s
-# heartbeat = 0.1             # seconds; replaces the profile's value, as do the next two
-# election_min = 0.5          # at least twice the heartbeat
-# election_max = 1.0          # at least 1.2 times election_min
-
-[tls]                         # reloaded
-certificate = "certificate.pem"
-key = "key.pem"               # mode 0600
-# ca = "ca.pem"               # vouches for servers that have no fingerprint below
-
-[logging]                     # reloaded
-level = "info"                # debug, info, warning, error
-format = "text"               # text or json
-
-# The servers with which a new farm begins, this one included. Once the farm has elected its first leader the log says
-# who belongs to it; endpoint and fingerprint here still say how to reach them. Fingerprints are reloaded.
-"""
-
-_SERVER: Final = """\
-
-[[servers]]
-id = {id}
-endpoint = "{endpoint}"
-fingerprint = "{fingerprint}"
-"""
-
-_SECRETS: Final = """\
-# Secrets of server {id}: whoever reads this file can act as this server. Mode 0600.
-
-password = "{password}"  # with which this server logs in to the others, as user server-{id}
-
-# What checks the passwords of others (HA1 of RFC 7616): as secret as the passwords. Reloaded on SIGHUP; who is removed
-# or changed here is disconnected.
-"""
-
-_USER: Final = """\
-
-[users."{user}"]
-md5 = "{md5}"
-sha256 = "{sha256}"
-"""
-
-_CLIENT: Final = """\
-# A client of the farm "{cluster}", for programs that post entries. Whoever reads this file can post. Mode 0600.
-
-cluster = "{cluster}"
-user = "{user}"
-password = "{password}"
-"""
+_I2P_PORT: Final = 80
+"""Inside I2P ports mean little; proxies of Java routers let every way through to this one."""
+_LISTEN_PORT: Final = 4150
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +31,11 @@ class NewServer:
     id: int
     endpoint: Endpoint
     password: str
-    certificate: bytes
-    key: bytes
+    certificate: bytes | None
+    """PEM; None inside I2P, as the key."""
+    key: bytes | None
+    destination: DestinationKeys | None
+    """Inside I2P only."""
 
     @property
     def user(self) -> str:
@@ -96,10 +44,11 @@ class NewServer:
 
 
 def make_farm(
-    directory: Path, servers: Mapping[int, Endpoint], *, cluster: str, profile: str, clients: Sequence[str]
+    directory: Path, servers: Mapping[int, Endpoint | None], *, cluster: str, profile: str, clients: Sequence[str]
 ) -> list[Path]:
     """Write a directory for each server, `server-ID`, and a file for each client, `client-NAME.toml`.
 
+    A server without endpoint is given a new address inside I2P.
     All or nothing: on an error nothing is left. Raises `ConfigError` when the directory holds any of them already.
     Returns what was written.
     """
@@ -125,7 +74,7 @@ def make_farm(
         for user in users:
             target = directory / f"{user}.toml"
             written.append(target)
-            text = _CLIENT.format(cluster=cluster, user=user, password=passwords[user])
+            text = templates.CLIENT.format(cluster=cluster, user=user, password=passwords[user])
             _write_private(target, text + _servers_text(new))
     except BaseException:
         for target in written:
@@ -143,17 +92,23 @@ def _password() -> str:
     return randomness.token_urlsafe(_PASSWORD_BYTES)
 
 
-def _new_server(server_id: int, endpoint: Endpoint) -> NewServer:
+def _new_server(server_id: int, endpoint: Endpoint | None) -> NewServer:
+    if endpoint is None:
+        keys = DestinationKeys.generate()
+        inside = Endpoint(keys.destination.b32, _I2P_PORT)
+        return NewServer(server_id, inside, _password(), None, None, keys)
     # Strangers see it, and learn nothing from it: others know it by its fingerprint, not by a name.
     certificate, key = make_certificate("node")
-    return NewServer(server_id, endpoint, _password(), certificate, key)
+    return NewServer(server_id, endpoint, _password(), certificate, key, None)
 
 
 def _servers_text(servers: Sequence[NewServer]) -> str:
-    return "".join(
-        _SERVER.format(id=server.id, endpoint=server.endpoint, fingerprint=fingerprint(server.certificate))
-        for server in servers
-    )
+    text = ""
+    for server in servers:
+        text += templates.SERVER.format(id=server.id, endpoint=server.endpoint)
+        if server.certificate is not None:
+            text += templates.FINGERPRINT.format(fingerprint=fingerprint(server.certificate))
+    return text
 
 
 def _write_server(
@@ -165,20 +120,32 @@ def _write_server(
     profile: str,
 ) -> None:
     target.mkdir(mode=0o700)
-    config = _CONFIG.format(id=server.id, cluster=cluster, endpoint=server.endpoint, profile=profile)
+    inside = server.destination is not None
+    config = templates.CONFIG.format(
+        id=server.id,
+        cluster=cluster,
+        listen=f"tcp://127.0.0.1:{_LISTEN_PORT}" if inside else server.endpoint,
+        listen_comment="where the router brings our streams" if inside else "where this node listens, always by TLS",
+        profile=profile,
+        tls="" if inside else templates.TLS,
+        router=templates.ROUTER if any(each.destination is not None for each in servers) else "",
+    )
     (target / CONFIG_FILE).write_text(config + _servers_text(servers), encoding="utf-8")
-    (target / "certificate.pem").write_bytes(server.certificate)
-    _write_private(target / "key.pem", server.key.decode("ascii"))
-    text = _SECRETS.format(id=server.id, password=server.password)
+    if server.certificate is not None and server.key is not None:
+        (target / "certificate.pem").write_bytes(server.certificate)
+        _write_private(target / "key.pem", server.key)
+    if server.destination is not None:
+        _write_private(target / DESTINATION_FILE, server.destination.encode())
+    text = templates.SECRETS.format(id=server.id, password=server.password)
     for user, password in passwords.items():
         secret = Secret.derive(user, cluster, password)
-        text += _USER.format(user=user, md5=secret.md5, sha256=secret.sha256)
+        text += templates.USER.format(user=user, md5=secret.md5, sha256=secret.sha256)
     _write_private(target / SECRETS_FILE, text)
     Storage.create(target / DATABASE_FILE, cluster=cluster, server_id=server.id)
 
 
-def _write_private(path: Path, text: str) -> None:
+def _write_private(path: Path, content: str | bytes) -> None:
     """Write a file that nobody else could read, not even for a moment."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content.encode("utf-8") if isinstance(content, str) else content)

@@ -2,7 +2,8 @@
 
 The router names the peer in a first line where a SAM session forwards: its destination cannot be forged by a peer,
 so each counts for itself at the gate. A session that ends is made again, and so is one whose address the router does
-not publish: i2pd 2.45 forgets one in three when the machine is busy, and says nothing.
+not publish. i2pd forgets it when the inbound tunnels are there before the outbound ones, and remembers with the next
+inbound tunnel: it builds two (2.45) or three (2.58) at a time, so a session that has more of them seldom stays unknown.
 """
 
 import asyncio
@@ -23,21 +24,26 @@ from gf_i2p.transport.tcp import bind, host_port
 MAX_PEER_LINE_BYTES: Final = 1024
 """A peer's destination in base64, 524 characters as a rule, and two port numbers."""
 _UNNAMED: Final = "not named yet"
-_AGAIN_FLOOR_SECONDS: Final = 1.0
+_AGAIN_FLOOR_SECONDS: Final = 8.0
+"""Not earlier: i2pd keeps a destination for 5 s after its session, then ends it, also when a new session has it."""
 _AGAIN_CEILING_SECONDS: Final = 30.0
 _PUBLISHED_POLL_SECONDS: Final = 3.0
-_PUBLISHED_SECONDS: Final = 15.0
+_PUBLISHED_SECONDS: Final = 30.0
 _MAX_PUBLISHED_SECONDS: Final = 600.0
 
 
 class Inbound(Protocol):
     """Has the router bring the streams for our destination to a port of this machine."""
 
-    names_peers: bool
-    """Whether each connection begins with a line that says from which destination it comes."""
+    @property
+    def names_peers(self) -> bool:
+        """Whether each connection begins with a line that says from which destination it comes."""
+        ...
 
-    failure: type[Exception]
-    """What the methods raise when the router cannot be used now, with a sentence that says what to check."""
+    @property
+    def failure(self) -> type[Exception]:
+        """What the methods raise when the router cannot be used now, with a sentence that says what to check."""
+        ...
 
     async def open(self, host: str, port: int) -> str:
         """Begin; return our address, for the log, when streams can come. May take minutes."""

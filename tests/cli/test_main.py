@@ -35,8 +35,8 @@ def test_init_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     ("arguments", "expected"),
     [
         (["--server", "1=http://x"], "is no endpoint"),
-        (["--server", "x=tcp://a:1"], "expected ID=tcp://HOST:PORT"),
-        (["--server", "4294967295=tcp://a:1"], "expected ID=tcp://HOST:PORT"),
+        (["--server", "x=tcp://a:1"], "expected ID=i2p or ID=tcp://HOST:PORT"),
+        (["--server", "4294967295=tcp://a:1"], "expected ID=i2p or ID=tcp://HOST:PORT"),
         (["--server", "1=tcp://a:99999"], "99999 is no port"),
         ([], "--server"),
     ],

@@ -1,0 +1,94 @@
+"""The files that `gf-i2p init` writes, with their comments for the operator."""
+
+from typing import Final
+
+CONFIG: Final = """\
+# A Garlic Farm node, written by `gf-i2p init`. What is marked "reloaded" is read again on SIGHUP; all else needs a
+# restart of the node. Paths are relative to this directory. Passwords are in secrets.toml, never here.
+
+[node]
+id = {id}                        # this server's id in the farm; never reuse the id of a lost server
+cluster = "{cluster}"               # the farm's name, the same on all servers
+listen = "{listen}"  # {listen_comment}
+
+[timing]                      # reloaded
+profile = "{profile}"               # "lan": heartbeat 0.1 s, election 0.5 to 1 s; "i2p": 5 s, 20 to 50 s
+# heartbeat = 0.1             # seconds; replaces the profile's value, as do the next two
+# election_min = 0.5          # at least twice the heartbeat
+# election_max = 1.0          # at least 1.2 times election_min
+
+{tls}[logging]                     # reloaded
+level = "info"                # debug, info, warning, error
+format = "text"               # text or json
+
+{router}# The servers with which a new farm begins, this one included. Once it has elected its first leader the log says
+# who belongs to it; endpoint and fingerprint here still say how to reach them. Fingerprints are reloaded.
+"""
+
+TLS: Final = """\
+[tls]                         # reloaded
+certificate = "certificate.pem"
+key = "key.pem"               # mode 0600
+# ca = "ca.pem"               # vouches for servers that have no fingerprint below
+
+"""
+
+ROUTER: Final = """\
+# The I2P router beside this node. Its interfaces are not encrypted, so they are on this machine.
+[router]
+proxy = "127.0.0.1:4444"      # its HTTP proxy, by which this node reaches the others
+way = "get"                   # "get": as proposal 150 says; "connect"; "socks5" (then proxy = the SOCKS proxy)
+inbound = "sam"               # "sam"; or "tunnel": a plain server tunnel that you have set up, to node.listen
+sam = "127.0.0.1:7656"
+destination = "destination.dat"  # this server's keys inside I2P, mode 0600: who has them can be reached in its place
+i2cp = "127.0.0.1:7654"       # for publishing
+# kind = "i2pd"               # "i2pd" or "java"; asked for when it is not given
+# i2pcontrol = "https://127.0.0.1:7650/"  # for the router's numbers; its password goes into secrets.toml
+# i2pcontrol_fingerprint = "sha256:..."   # of its certificate: i2pcontrol.crt.pem in i2pd's data directory
+
+# [router.session]            # of the tunnels, in I2CP's words; the router's own numbers if nothing is said
+# "inbound.length" = "3"
+# "inbound.quantity" = "5"    # fewer than 4, and i2pd may leave this node unknown for ten minutes
+
+# Publishing is off until you turn it on, on every server that may do it.
+[publish]
+mode = "off"                  # "meta": when the farm chooses this server, it publishes the Meta lease set
+keys = "master.dat"           # the service's master keys, or delegated ones, mode 0600
+# leaf = "....b32.i2p"        # this router's own destination of the service; or the name of its tunnel, by i2pcontrol
+
+"""
+
+SERVER: Final = """\
+
+[[servers]]
+id = {id}
+endpoint = "{endpoint}"
+"""
+
+FINGERPRINT: Final = """\
+fingerprint = "{fingerprint}"
+"""
+
+SECRETS: Final = """\
+# Secrets of server {id}: whoever reads this file can act as this server. Mode 0600.
+
+password = "{password}"  # with which this server logs in to the others, as user server-{id}
+
+# What checks the passwords of others (HA1 of RFC 7616): as secret as the passwords. Reloaded on SIGHUP; who is removed
+# or changed here is disconnected.
+"""
+
+USER: Final = """\
+
+[users."{user}"]
+md5 = "{md5}"
+sha256 = "{sha256}"
+"""
+
+CLIENT: Final = """\
+# A client of the farm "{cluster}", for programs that post entries. Whoever reads this file can post. Mode 0600.
+
+cluster = "{cluster}"
+user = "{user}"
+password = "{password}"
+"""

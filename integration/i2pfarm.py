@@ -1,0 +1,61 @@
+"""A farm of real node processes on the private I2P network around us, each beside a router of its own."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from gf_i2p.netdb.keys import DestinationKeys
+from gf_i2p.node.layout import CONFIG_FILE, MASTER_FILE
+from gf_i2p.node.setup import make_farm
+from integration.localfarm import LocalFarm
+from integration.testnet.client import RouterPlace
+from integration.testnet.router import I2CP_PORT, I2PCONTROL_PORT, PROXY_PORT, SAM_PORT
+
+_LISTEN_PORT: Final = 4150
+_SESSION: Final = """\
+[router.session]
+"inbound.length" = "1"
+"outbound.length" = "1"
+"inbound.quantity" = "4"
+"outbound.quantity" = "2"
+"""
+
+
+class I2pFarm(LocalFarm):
+    """Servers 1 to n, one beside each of the routers."""
+
+    def __init__(self, directory: Path, routers: list[RouterPlace], *, password: str, client: str = "load") -> None:
+        """`password`: of the routers' i2pcontrol."""
+        self.routers: Mapping[int, RouterPlace] = dict(enumerate(routers, 1))
+        self.master = DestinationKeys.generate()
+        self.leaves: dict[int, DestinationKeys] = {number: DestinationKeys.generate() for number in self.routers}
+        self._password = password
+        super().__init__(directory, servers=len(routers), client=client)
+
+    def _make(self, client: str) -> None:
+        make_farm(self.directory, dict.fromkeys(self.ids), cluster="farm", profile="i2p", clients=[client])
+        for server_id, router in self.routers.items():
+            self._place(server_id, router)
+
+    def _place(self, server_id: int, router: RouterPlace) -> None:
+        """Say where this server's router is: all are on this machine, at addresses of their own."""
+        path = self.node(server_id) / CONFIG_FILE
+        text = path.read_text()
+        for old, new in {
+            f"127.0.0.1:{_LISTEN_PORT}": f"127.0.0.1:{_LISTEN_PORT + server_id}",
+            f"127.0.0.1:{PROXY_PORT}": f"{router.address}:{PROXY_PORT}",
+            f"127.0.0.1:{SAM_PORT}": f"{router.address}:{SAM_PORT}",
+            f"127.0.0.1:{I2CP_PORT}": f"{router.address}:{I2CP_PORT}",
+            f'# i2pcontrol = "https://127.0.0.1:{I2PCONTROL_PORT}/"': (
+                f'i2pcontrol = "https://{router.address}:{I2PCONTROL_PORT}/"'
+            ),
+            'mode = "off"': 'mode = "meta"',
+            '# leaf = "....b32.i2p"': f'leaf = "{self.leaves[server_id].destination.b32}"',
+            "# [router.session]": _SESSION + "\n# [router.session]",
+        }.items():
+            assert old in text, f"the configuration that init writes has no {old}"
+            text = text.replace(old, new)
+        path.write_text(text)
+        master = self.node(server_id) / MASTER_FILE
+        master.touch(mode=0o600)
+        master.write_bytes(self.master.encode())
