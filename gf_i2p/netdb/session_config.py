@@ -1,12 +1,16 @@
 """SessionConfig: what a client shows a router to act as a destination (I2CP specification, "SessionConfig")."""
 
 from collections.abc import Mapping
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Final, Self
 
+from gf_i2p.netdb.destination import Destination
 from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.netdb.errors import LimitError
 from gf_i2p.netdb.keys import DestinationKeys
-from gf_i2p.netdb.mapping import encode_mapping
+from gf_i2p.netdb.mapping import encode_mapping, read_mapping
+from gf_i2p.netdb.reader import Reader
+from gf_i2p.netdb.signing import SIGNATURE_BYTES
 
 META_OPTIONS: Final = {
     "i2cp.fastReceive": "true",
@@ -22,6 +26,38 @@ META_OPTIONS: Final = {
 
 Four inbound tunnels, because i2pd builds two or three at a time, and publishes anew with the next.
 """
+_TRANSIENT_KEY: Final = "i2cp.leaseSetTransientPublicKey"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionConfig:
+    """One that somebody has made. Use `parse`."""
+
+    data: bytes = field(repr=False)
+    """All of it, the signature last."""
+    destination: Destination
+    options: Mapping[str, str] = field(repr=False)
+    """I2CP's; a password may be among them."""
+    date_ms: int
+    """When it was made, in milliseconds since the epoch."""
+
+    @classmethod
+    def parse(cls, data: bytes) -> Self:
+        """Read one that is all of `data`. Raises `StructureError`; nothing is verified."""
+        reader = Reader(data, "a SessionConfig")
+        destination, options, date_ms = Destination.read(reader), read_mapping(reader), reader.number(8)
+        reader.take(SIGNATURE_BYTES)
+        reader.finish()
+        return cls(data, destination, options, date_ms)
+
+    @property
+    def delegated(self) -> bool:
+        """Whether it says that a transient key has signed it."""
+        return _TRANSIENT_KEY in self.options
+
+    def verify(self) -> None:
+        """Check that the destination's own key has signed it. Raises `SignatureError`."""
+        self.destination.verify(self.data[-SIGNATURE_BYTES:], self.data[:-SIGNATURE_BYTES])
 
 
 def session_config(keys: DestinationKeys, date_ms: int, options: Mapping[str, str] = META_OPTIONS) -> bytes:
@@ -46,7 +82,7 @@ def session_config(keys: DestinationKeys, date_ms: int, options: Mapping[str, st
         authorisation = {
             "i2cp.leaseSetOfflineExpiration": str(offline.expires),
             "i2cp.leaseSetOfflineSignature": to_base64(offline.signature),
-            "i2cp.leaseSetTransientPublicKey": f"{offline.type}:{to_base64(offline.key)}",
+            _TRANSIENT_KEY: f"{offline.type}:{to_base64(offline.key)}",
         }
     body = keys.destination.data + encode_mapping({**options, **authorisation}) + date_ms.to_bytes(8)
     return body + keys.key.sign(body)

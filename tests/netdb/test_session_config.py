@@ -4,11 +4,11 @@ import pytest
 
 from gf_i2p.netdb.destination import Destination
 from gf_i2p.netdb.encoding import from_base64
-from gf_i2p.netdb.errors import LimitError, SignatureError
+from gf_i2p.netdb.errors import LimitError, SignatureError, StructureError
 from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.netdb.mapping import read_mapping
 from gf_i2p.netdb.reader import Reader
-from gf_i2p.netdb.session_config import META_OPTIONS, session_config
+from gf_i2p.netdb.session_config import META_OPTIONS, SessionConfig, session_config
 from gf_i2p.netdb.signing import SIGNATURE_BYTES, verify
 
 DATE_MS = 1_700_000_000_123
@@ -48,3 +48,34 @@ def test_a_transient_key_signs_and_shows_its_authorisation() -> None:
 def test_a_date_has_eight_bytes(date_ms: int) -> None:
     with pytest.raises(LimitError, match="eight bytes"):
         session_config(DestinationKeys.generate(), date_ms)
+
+
+def test_what_was_made_is_read() -> None:
+    keys = DestinationKeys.generate()
+    data = session_config(keys, DATE_MS, {"i2cp.password": "secret"})
+    config = SessionConfig.parse(data)
+    assert (config.data, config.destination, config.date_ms) == (data, keys.destination, DATE_MS)
+    assert config.options == {"i2cp.password": "secret"}
+    assert not config.delegated
+    assert "secret" not in repr(config)
+    config.verify()
+    with pytest.raises(SignatureError):
+        SessionConfig.parse(data[:-1] + bytes([data[-1] ^ 1])).verify()
+
+
+def test_one_that_a_transient_key_has_signed_is_not_signed_by_the_destination() -> None:
+    config = SessionConfig.parse(session_config(DestinationKeys.generate().delegate(expires=1_800_000_000), DATE_MS))
+    assert config.delegated
+    with pytest.raises(SignatureError):
+        config.verify()
+
+
+@pytest.mark.parametrize("cut", [0, 100, 400, -1])
+def test_a_part_is_none(cut: int) -> None:
+    with pytest.raises(StructureError):
+        SessionConfig.parse(session_config(DestinationKeys.generate(), DATE_MS)[:cut])
+
+
+def test_more_is_none() -> None:
+    with pytest.raises(StructureError, match="1 bytes follow"):
+        SessionConfig.parse(session_config(DestinationKeys.generate(), DATE_MS) + b"x")
