@@ -1,0 +1,181 @@
+"""One connection to a router's I2CP: TCP or TLS, the exchange of dates, then messages both ways."""
+
+import asyncio
+import contextlib
+import hashlib
+import socket
+import ssl
+import time
+from collections.abc import Callable
+from typing import Final, Self
+
+from bridges.errors import RouterError, RouterRefusedError, RouterUnreachableError
+from bridges.i2cp.messages import (
+    PROTOCOL_BYTE,
+    Decoder,
+    Disconnect,
+    RouterMessage,
+    SetDate,
+    get_date,
+)
+from bridges.i2cp.settings import I2cpSettings
+
+_VERSION: Final = "0.9.57"
+"""What we claim to speak. It decides which messages Java sends, and both routers were run with it."""
+_READ_BYTES: Final = 65_536
+_KEEPALIVE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
+"""In seconds. A router says nothing for ten minutes when all is well; if its machine has vanished, a minute tells."""
+_WHAT_IS_IT: Final = (
+    "check that the port is I2CP's and that the router has started; where Java's i2cp.SSL is true, set its "
+    "certificate's fingerprint"
+)
+
+
+class I2cpConnection:
+    """A connection on which the router has told its date. Use `open`; then `close` it, whatever happens."""
+
+    def __init__(
+        self,
+        settings: I2cpSettings,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        clock: Callable[[], float],
+    ) -> None:
+        self.settings = settings
+        self.ahead_ms = 0
+        """How far the router's clock is ahead of ours; what the router took to answer counts for it."""
+        self._reader = reader
+        self._writer = writer
+        self._decoder = Decoder()
+        self._clock = clock
+        self._greeted = False
+
+    @classmethod
+    async def open(cls, settings: I2cpSettings, clock: Callable[[], float] = time.time) -> Self:
+        """Connect, make sure of the certificate if one is configured, and ask for the date.
+
+        `clock`: gives seconds since the epoch. Raises `RouterError`.
+        """
+        connection = cls(settings, *await _connect(settings), clock)
+        try:
+            await connection._greet()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    async def _greet(self) -> None:
+        await self.send(PROTOCOL_BYTE + get_date(_VERSION, self.settings.login))
+        try:
+            async with asyncio.timeout(self.settings.deadlines.answer):
+                while not isinstance(message := await self.receive(), SetDate):
+                    if isinstance(message, Disconnect):
+                        raise _unwelcome(self.settings, message)
+        except TimeoutError as error:
+            raise RouterUnreachableError(
+                f"{self.settings} did not tell its date within {self.settings.deadlines.answer:g} s: {_WHAT_IS_IT}"
+            ) from error
+        self._greeted = True
+        self.ahead_ms = message.date_ms - int(self._clock() * 1000)
+
+    async def send(self, data: bytes) -> None:
+        """Send whole messages. Raises `RouterUnreachableError`."""
+        try:
+            async with asyncio.timeout(self.settings.deadlines.answer):
+                self._writer.write(data)
+                await self._writer.drain()
+        except TimeoutError as error:
+            raise RouterUnreachableError(f"{self.settings} takes nothing any more: restart the router") from error
+        except OSError as error:
+            raise self._gone() from error
+        if self._writer.is_closing():
+            raise self._gone()
+
+    async def receive(self) -> RouterMessage:
+        """Wait for the next message, as long as it takes. Raises `RouterError` when there will be none."""
+        while (message := self._decoder.next()) is None:
+            try:
+                data = await self._reader.read(_READ_BYTES)
+            except OSError as error:
+                raise self._gone() from error
+            if not data:
+                raise self._gone()
+            self._decoder.feed(data)
+        return message
+
+    async def wait_for_end(self) -> None:
+        """Wait until the router hangs up, but not for long; what it says until then is passed over."""
+        with contextlib.suppress(RouterError, TimeoutError):
+            async with asyncio.timeout(self.settings.deadlines.goodbye):
+                while True:
+                    await self.receive()
+
+    def close(self) -> None:
+        """Hang up at once. What was not sent yet is not sent."""
+        self._writer.transport.abort()
+
+    def _gone(self) -> RouterUnreachableError:
+        if self._greeted:
+            return RouterUnreachableError(
+                f"{self.settings} hung up: the router stops, or refuses something; see its log"
+            )
+        return RouterUnreachableError(f"{self.settings} hung up before it told its date: {_WHAT_IS_IT}")
+
+
+def _unwelcome(settings: I2cpSettings, message: Disconnect) -> RouterRefusedError:
+    advice = "see the router's log"
+    if "auth" in message.reason.lower():
+        advice = "set the user name and password that Java has for I2CP (its i2cp.auth is true)"
+    return RouterRefusedError(f"{settings} wants none of us, it says {message.reason!r}: {advice}")
+
+
+async def _connect(settings: I2cpSettings) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    context = None if settings.fingerprint is None else _tls()
+    try:
+        async with asyncio.timeout(settings.deadlines.connect):
+            reader, writer = await asyncio.open_connection(settings.host, settings.port, ssl=context)
+    except ssl.SSLError as error:
+        raise RouterUnreachableError(
+            f"{settings} does not speak TLS ({error.reason or error}): set Java's i2cp.SSL=true, or no fingerprint here"
+        ) from error
+    except (OSError, TimeoutError) as error:
+        raise RouterUnreachableError(
+            f"{settings} does not answer ({str(error) or 'too late'}): check that the router runs, that its I2CP is on "
+            "(i2pd: [i2cp] enabled = true; Java: i2cp.disableInterface=false) and that its address and port are right"
+        ) from error
+    try:
+        _keep_alive(writer)
+        if settings.fingerprint is not None:
+            _check_certificate(settings, settings.fingerprint, writer)
+    except BaseException:
+        writer.transport.abort()
+        raise
+    return reader, writer
+
+
+def _tls() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2  # what an older Java has
+    # The fingerprint names one key exactly; OpenSSL still makes the router prove that it holds that key.
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _check_certificate(settings: I2cpSettings, fingerprint: str, writer: asyncio.StreamWriter) -> None:
+    certificate = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    seen = "none" if certificate is None else f"sha256:{hashlib.sha256(certificate).hexdigest()}"
+    if seen != fingerprint:
+        raise RouterRefusedError(
+            f"{settings} shows another certificate than configured: {seen}, not {fingerprint}. Nothing was sent. If "
+            "the router made a new one, set its fingerprint here; otherwise somebody else answers there"
+        )
+
+
+def _keep_alive(writer: asyncio.StreamWriter) -> None:
+    sock: socket.socket = writer.get_extra_info("socket")
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEPALIVE:
+        option = getattr(socket, name, None)  # not every system has them all
+        if option is not None:
+            sock.setsockopt(socket.IPPROTO_TCP, option, value)

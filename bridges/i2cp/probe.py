@@ -1,0 +1,43 @@
+"""Which router is it? They differ in how they take the end of a session that there never was."""
+
+import asyncio
+
+from bridges.errors import RouterError, RouterUnreachableError
+from bridges.i2cp.connection import I2cpConnection
+from bridges.i2cp.messages import NO_SESSION, Disconnect, SessionStatus, Status, destroy_session
+from bridges.i2cp.settings import I2cpSettings, RouterKind
+
+
+async def router_kind(settings: I2cpSettings) -> RouterKind:
+    """Say what is configured, or else ask on a connection for this alone: i2pd or Java. Raises `RouterError`.
+
+    i2pd answers with SessionStatus "destroyed", and Java hangs up without one (i2pd 2.45.1, Java 2.8.0). What they say
+    their version is does not tell: i2pd 2.45 repeats ours.
+    """
+    if settings.kind is not RouterKind.AUTO:
+        return settings.kind
+    connection = await I2cpConnection.open(settings)
+    try:
+        await connection.send(destroy_session(NO_SESSION))
+        async with asyncio.timeout(settings.deadlines.answer):
+            return await _kind(connection)
+    except TimeoutError:
+        raise RouterError(
+            f"{settings} does not show whether it is i2pd or Java: say it with the setting `kind`"
+        ) from None
+    finally:
+        connection.close()
+
+
+async def _kind(connection: I2cpConnection) -> RouterKind:
+    while True:
+        try:
+            message = await connection.receive()
+        except RouterUnreachableError:
+            # An i2pd that stops now looks the same; but then no session follows, and the next one asks again.
+            return RouterKind.JAVA
+        match message:
+            case SessionStatus(session, Status.DESTROYED) if session == NO_SESSION:
+                return RouterKind.I2PD
+            case Disconnect():
+                return RouterKind.JAVA
