@@ -1,0 +1,300 @@
+"""One master's publication: its session at the router, opened when needed, answered for while it lives."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+import structlog
+
+from bridges.errors import RouterError, RouterRefusedError, RouterUnreachableError
+from bridges.i2cp.connection import I2cpConnection
+from bridges.i2cp.messages import (
+    Disconnect,
+    RequestVariableLeaseSet,
+    RouterMessage,
+    SessionStatus,
+    Status,
+    create_lease_set2,
+    create_session,
+    destroy_session,
+)
+from bridges.i2cp.probe import router_kind
+from bridges.i2cp.refusals import session_refused
+from bridges.i2cp.settings import I2cpSettings, RouterKind
+from bridges.i2cp.status import Phase, PublicationStatus
+from bridges.protocol import Publication
+from gf_i2p.netdb.errors import NetDbError
+from gf_i2p.netdb.meta_lease_set import MetaLeaseSet
+from gf_i2p.netdb.session_config import SessionConfig
+
+logger = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class _Session:
+    """One that the router has opened, and its connection: i2pd has one session a connection."""
+
+    connection: I2cpConnection
+    kind: RouterKind
+    number: int
+    task: "asyncio.Task[None] | None" = None
+    """Heeds what the router says."""
+
+
+class Master:
+    """Publishes for one master; nothing is sent before the first `publish`.
+
+    States and transitions, each seen in `status`:
+
+        idle ── publish ──► opening ── the router asked, and got the set ──► sent ──┐ asked and answered, published anew
+          ▲                    │                                              ▲ │ ◄─┘
+          │ stop               │ refused, out of reach, too late      publish │ │ asked, but the set is too old
+        (any)                  ▼                                              │ ▼
+                             lost ◄── the router hung up ─────────────── stale, sent
+    """
+
+    def __init__(self, b32: str, settings: I2cpSettings, clock: Callable[[], float]) -> None:
+        self.status = PublicationStatus()
+        self._settings = settings
+        self._clock = clock
+        self._log = logger.bind(master=b32)
+        self._turn = asyncio.Lock()  # publish and stop, one by one
+        self._opening: asyncio.Timeout | None = None
+        self._stops = 0  # calls of stop that are under way
+        self._session: _Session | None = None
+        self._set: MetaLeaseSet | None = None
+        self._unkept = asyncio.Event()
+        self._unkept.set()
+
+    # What the node asks for ---------------------------------------------------------------------------------------
+
+    async def publish(self, publication: Publication) -> None:
+        """See `RouterBridge.publish_meta_lease_set`."""
+        async with self._turn:
+            if self._stops:
+                raise _stopped()
+            fresh = publication.lease_set
+            self._check_version(fresh)
+            self._check_time(fresh)
+            if self._session is not None:
+                self._set = fresh
+                await self._renew(self._session)
+            else:
+                config = _read_config(publication)
+                self._set = fresh
+                await self._open(config)
+
+    async def stop(self) -> None:
+        """End the session, and every `publish` that is under way."""
+        self._stops += 1
+        if self._opening is not None and not self._opening.expired():
+            self._opening.reschedule(asyncio.get_running_loop().time())
+        try:
+            async with self._turn:
+                session, self._session, self._set = self._session, None, None
+                self._become(Phase.IDLE)
+                if session is not None:
+                    await self._end(session)
+                    self._log.info("i2cp_session_ended")
+        finally:
+            self._stops -= 1
+
+    async def unkept(self) -> PublicationStatus:
+        """Wait until nobody keeps anything published: at once when that is so."""
+        await self._unkept.wait()
+        return self.status
+
+    # Checks -------------------------------------------------------------------------------------------------------
+
+    def _check_version(self, fresh: MetaLeaseSet) -> None:
+        last = self.status.published
+        # Through a new session the same set again makes sense: the router that had it may not have passed it on.
+        if last is not None and (fresh.published < last or (fresh.published == last and self._session is not None)):
+            raise RouterRefusedError(
+                f"the lease set was not sent: it is published at {fresh.published}, and the last one at {last}; "
+                "routers keep the later one. If the clock was set back, wait until it has passed that time"
+            )
+
+    def _check_time(self, lease_set: MetaLeaseSet) -> None:
+        objection = lease_set.objection(int(self._clock()))
+        if objection is not None:
+            raise RouterRefusedError(f"the lease set was not sent: {objection}. Sign a fresh one")
+
+    # A session ----------------------------------------------------------------------------------------------------
+
+    async def _open(self, config: SessionConfig) -> None:
+        self._become(Phase.OPENING)
+        reason = "the attempt was given up"
+        try:
+            async with asyncio.timeout(None) as self._opening:
+                session = await self._begin(config)
+        except TimeoutError:
+            reason = str(_stopped())
+            raise _stopped() from None
+        except RouterError as error:
+            reason = str(error)
+            raise
+        finally:
+            self._opening = None
+            if self.status.phase is not Phase.SENT:
+                self._become(Phase.LOST, reason)
+        session.task = asyncio.create_task(self._heed(session))
+        session.task.add_done_callback(partial(self._heeded, session))
+        self._session = session
+        self._log.info("i2cp_session_opened", router=str(session.kind))
+
+    async def _begin(self, config: SessionConfig) -> _Session:
+        kind = await router_kind(self._settings)
+        self.status = replace(self.status, kind=kind)
+        connection = await I2cpConnection.open(self._settings, self._clock)
+        try:
+            session = _Session(connection, kind, await self._create(connection, kind, config))
+            await self._first_request(session)
+        except BaseException:
+            connection.close()
+            raise
+        return session
+
+    async def _create(self, connection: I2cpConnection, kind: RouterKind, config: SessionConfig) -> int:
+        """Return the session's number."""
+        await connection.send(create_session(config.data))
+        try:
+            async with asyncio.timeout(self._settings.deadlines.answer):
+                while True:
+                    said: int | str
+                    match await connection.receive():
+                        case SessionStatus(number, Status.CREATED):
+                            self.status = replace(self.status, sessions=self.status.sessions + 1)
+                            return number
+                        case SessionStatus(_, status):
+                            said = status
+                        case Disconnect(reason):
+                            said = reason
+                        case _:
+                            continue
+                    router_ms = int(self._clock() * 1000) + connection.ahead_ms
+                    raise session_refused(self._settings, kind, config, router_ms, said)
+        except TimeoutError as error:
+            raise RouterUnreachableError(
+                f"{self._settings} did not say within {self._settings.deadlines.answer:g} s whether it opens a "
+                "session: see the router's log"
+            ) from error
+
+    async def _first_request(self, session: _Session) -> None:
+        """Wait until the router has asked for the set, and has got it."""
+        seconds = self._settings.deadlines.tunnels
+        try:
+            async with asyncio.timeout(seconds):
+                while self.status.phase is Phase.OPENING:
+                    await self._handle(session, await session.connection.receive())
+        except TimeoutError as error:
+            await self._end(session)
+            raise RouterUnreachableError(
+                f"{self._settings} did not ask for the lease set within {seconds:g} s: its tunnels are not built. See "
+                "in the router's console whether it knows peers and builds tunnels; after a start that takes minutes"
+            ) from error
+        if self.status.phase is not Phase.SENT:
+            await self._end(session)
+            raise RouterRefusedError(self.status.reason)
+
+    async def _heed(self, session: _Session) -> None:
+        """Answer the router until the session ends."""
+        while True:
+            await self._handle(session, await session.connection.receive())
+
+    def _heeded(self, session: _Session, task: "asyncio.Task[None]") -> None:
+        if task.cancelled():
+            return
+        error = task.exception()
+        if not isinstance(error, RouterError):
+            self._log.error("i2cp_defect", exc_info=error)
+        self._lose(session, str(error) if isinstance(error, RouterError) else f"a defect of ours: {error!r}")
+
+    async def _handle(self, session: _Session, message: RouterMessage) -> None:
+        match message:
+            case RequestVariableLeaseSet(number) if number == session.number:
+                await self._answer(session)
+            case SessionStatus(number, Status.DESTROYED) if number == session.number:
+                raise RouterUnreachableError(f"{self._settings} ended the session: the router stops; see its log")
+            case Disconnect(reason):
+                raise _ended(self._settings, reason)
+
+    async def _answer(self, session: _Session) -> None:
+        """Give what we have, which may have grown old; then nothing: the router would publish what others refuse."""
+        assert self._set is not None
+        try:
+            self._check_time(self._set)
+        except RouterRefusedError as error:
+            self._become(Phase.STALE, str(error))
+            self._log.warning("i2cp_lease_set_stale", reason=str(error))
+        else:
+            await self._give(session)
+
+    async def _renew(self, session: _Session) -> None:
+        try:
+            await self._give(session)
+        except RouterError as error:
+            self._lose(session, str(error))
+            raise
+
+    async def _give(self, session: _Session) -> None:
+        given = self._set
+        assert given is not None
+        i2pd = session.kind is RouterKind.I2PD
+        await session.connection.send(create_lease_set2(session.number, given.data, key_count=i2pd))
+        now = self._clock()
+        self.status = replace(self.status, published=given.published, given_at=now, given=self.status.given + 1)
+        self._become(Phase.SENT)
+
+    async def _end(self, session: _Session) -> None:
+        """Tell the router, and let it finish: until then it would refuse the same destination again."""
+        try:
+            if session.task is not None:
+                session.task.cancel()
+                await asyncio.wait([session.task])
+            await session.connection.send(destroy_session(session.number))
+            await session.connection.wait_for_end()
+        except RouterError:
+            pass  # it is gone already
+        finally:
+            session.connection.close()
+
+    def _lose(self, session: _Session, reason: str) -> None:
+        session.connection.close()
+        if self._session is session:
+            self._session = None
+            self._become(Phase.LOST, reason)
+            self._log.warning("i2cp_session_lost", reason=reason)
+
+    def _become(self, phase: Phase, reason: str = "") -> None:
+        if (phase, reason) != (self.status.phase, self.status.reason):
+            self.status = replace(self.status, phase=phase, reason=reason, since=self._clock())
+        if self.status.kept:
+            self._unkept.clear()
+        else:
+            self._unkept.set()
+
+
+def _stopped() -> RouterError:
+    return RouterError("publishing was stopped meanwhile")
+
+
+def _read_config(publication: Publication) -> SessionConfig:
+    try:
+        config = SessionConfig.parse(publication.session)
+    except NetDbError as error:
+        raise RouterRefusedError(f"no session was opened: its config is broken, {error}. Make it anew") from error
+    if config.destination != publication.lease_set.destination:
+        raise RouterRefusedError(
+            f"no session was opened: its config is for {config.destination.b32}, and the lease set for "
+            f"{publication.lease_set.destination.b32}. Make it for the lease set's destination"
+        )
+    return config
+
+
+def _ended(settings: I2cpSettings, reason: str) -> RouterRefusedError:
+    advice = "see the router's log"
+    if "leaseset" in reason.lower():
+        advice = "it refused the lease set; check the clocks of both machines, and see the router's log"
+    return RouterRefusedError(f"{settings} ended the session, it says {reason!r}: {advice}")

@@ -1,0 +1,65 @@
+"""Publishes Meta lease sets through a router's I2CP, for any number of masters."""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from bridges.errors import RouterError
+from bridges.i2cp.master import Master
+from bridges.i2cp.settings import I2cpSettings
+from bridges.i2cp.status import PublicationStatus
+from bridges.protocol import Publication
+
+
+class MetaPublisher:
+    """The publishing half of `RouterBridge`; its three calls are described there.
+
+    The caller has the cadence: a fresh set every seven to eight minutes, since Java keeps none of ten, and with i2pd
+    every 20 to 30 s until the set was seen on floodfills, since i2pd does not try again when its first try fails. Java
+    passes on one a minute at most. In between, the router's own requests are answered from here, within i2pd's 10 s.
+    """
+
+    def __init__(self, settings: I2cpSettings, *, clock: Callable[[], float] = time.time) -> None:
+        """`clock`: seconds since the epoch."""
+        self._settings = settings
+        self._clock = clock
+        self._masters: dict[bytes, Master] = {}
+        self._closed = False
+
+    async def publish_meta_lease_set(self, publication: Publication) -> None:
+        """Open a session and wait until the router has asked for the set; or give it the fresh set at once.
+
+        The first may take minutes, see `Deadlines`. Raises `RouterError`; then `published` says the same.
+        """
+        if self._closed:
+            raise RouterError("nothing is published any more: this bridge was closed")
+        destination = publication.lease_set.destination
+        master = self._masters.get(destination.hash)
+        if master is None:
+            master = self._masters[destination.hash] = Master(destination.b32, self._settings, self._clock)
+        await master.publish(publication)
+
+    async def stop_publishing_meta_lease_set(self, master: bytes) -> None:
+        """End the master's session. What floodfills have, they keep until it expires."""
+        found = self._masters.get(master)
+        if found is not None:
+            await found.stop()
+
+    async def close(self) -> None:
+        """End all sessions."""
+        self._closed = True
+        await asyncio.gather(*(master.stop() for master in self._masters.values()))
+
+    def published(self, master: bytes) -> PublicationStatus:
+        """Say what has become of a master's publication."""
+        found = self._masters.get(master)
+        return PublicationStatus() if found is None else found.status
+
+    async def lost(self, master: bytes) -> PublicationStatus:
+        """Wait until nothing is kept published for the master any more, and say why: then publish again.
+
+        At once when that is so already, also when nothing was ever published. Its phase is idle, stale or lost; or
+        another one if a `publish` was quicker than the caller.
+        """
+        found = self._masters.get(master)
+        return PublicationStatus() if found is None else await found.unkept()

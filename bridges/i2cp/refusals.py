@@ -1,0 +1,80 @@
+"""Why a router may have refused a session, and what to do about it."""
+
+from typing import Final
+
+from bridges.errors import RouterRefusedError
+from bridges.i2cp.messages import Status
+from bridges.i2cp.settings import I2cpSettings, RouterKind
+from gf_i2p.netdb.errors import SignatureError
+from gf_i2p.netdb.session_config import SessionConfig
+
+_JAVA_SECONDS: Final = 180
+"""How far a SessionConfig's date may be from a Java router's clock."""
+
+
+def session_refused(
+    settings: I2cpSettings, kind: RouterKind, config: SessionConfig, router_ms: int, said: int | str
+) -> RouterRefusedError:
+    """Make the error for a session that was not opened.
+
+    Args:
+        settings: for the router's address.
+        kind: i2pd or Java.
+        config: what it refused.
+        router_ms: the router's clock when it did, milliseconds since the epoch.
+        said: the number in its SessionStatus (i2pd), or the reason in its Disconnect (Java).
+    """
+    if isinstance(said, int):
+        answer = f"SessionStatus {said} ({Status(said).name.lower() if said in set(Status) else 'unknown'})"
+    else:
+        answer = repr(said)
+    cause = _i2pd(config) if kind is RouterKind.I2PD else _java(config, router_ms, str(said).lower())
+    return RouterRefusedError(f"{settings} refused the session of {config.destination.b32} with {answer}: {cause}")
+
+
+def _i2pd(config: SessionConfig) -> str:
+    if config.delegated:
+        return (
+            "the session config is signed by a transient key, and i2pd takes only one that is signed by the "
+            "destination's own key. Make one where that key is; i2pd does not look at its date, so once is enough. "
+            "The lease set may be signed by the transient key all the same"
+        )
+    try:
+        config.verify()
+    except SignatureError:
+        return "the session config is not signed by the destination's own key: make it anew"
+    return (
+        "another client of this router holds the destination. Stop what runs with the same keys: another node, a "
+        "tunnel in tunnels.conf, a SAM session"
+    )
+
+
+def _java(config: SessionConfig, router_ms: int, reason: str) -> str:
+    if "auth" in reason:
+        return "set the user name and password that Java has for I2CP (its i2cp.auth is true)"
+    if "duplicate" in reason:
+        return (
+            "another client of this router holds the destination. Stop what runs with the same keys: another node, a "
+            "tunnel in the Hidden Services Manager, a SAM session"
+        )
+    off = (config.date_ms - router_ms) / 1000
+    if abs(off) > _JAVA_SECONDS:
+        return (
+            f"the session config's date is {abs(off):.0f} s {'after' if off > 0 else 'before'} the router's clock, and "
+            f"Java takes {_JAVA_SECONDS} s. Make a fresh one for each session, and check the clocks of both machines"
+        )
+    if config.destination.crypto_type != 0:
+        return (
+            f"the destination's crypto type is {config.destination.crypto_type}, and Java takes only 0: the service "
+            "needs a new destination to be published through Java, or an i2pd to publish it"
+        )
+    if config.delegated:
+        return (
+            "the session config is signed by a transient key: check that its authorisation has not ended, and that it "
+            "is by this destination"
+        )
+    try:
+        config.verify()
+    except SignatureError:
+        return "the session config is not signed by the destination's own key: make it anew"
+    return "see the router's log"
