@@ -1,0 +1,229 @@
+"""Meta lease sets over I2CP, through real i2pd routers, until floodfills have them: bridges/i2cp/."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Final
+
+import pytest
+
+from bridges.errors import RouterRefusedError, RouterUnreachableError
+from bridges.i2cp.probe import router_kind
+from bridges.i2cp.publisher import MetaPublisher
+from bridges.i2cp.settings import I2cpSettings, RouterKind
+from bridges.i2cp.status import Phase
+from bridges.protocol import Publication
+from gf_i2p.netdb.keys import DestinationKeys
+from gf_i2p.netdb.meta_lease_set import STORE_TYPE, MetaLease, MetaLeaseSet
+from gf_i2p.netdb.session_config import session_config
+from integration.localfarm import NotSeenError, until
+from integration.testnet.client import Network, RouterPlace
+from integration.testnet.router import I2CP_PORT, SAM_PORT
+
+pytestmark = pytest.mark.timeout(600)
+
+FLOODFILLS: Final = 3
+"""So many must hold a set: i2pd gives it to one, which passes it on to three at most."""
+RESEND_SECONDS: Final = 20.0
+"""i2pd does not try again when its first try fails: then the node sends a fresher set."""
+TRIES: Final = 8
+DAY: Final = 86_400
+
+Figure = Callable[[str, float], None]
+
+
+@pytest.fixture
+def figure(record_property: Callable[[str, object], None], capsys: pytest.CaptureFixture[str]) -> Figure:
+    """Keeps a number for the report, and shows it."""
+
+    def keep(what: str, value: float) -> None:
+        record_property(what, round(value, 2))
+        with capsys.disabled():
+            print(f"\n  {what}: {value:.4g}", flush=True)
+
+    return keep
+
+
+def settings(router: RouterPlace) -> I2cpSettings:
+    return I2cpSettings(router.address, I2CP_PORT, allow_plain=True)
+
+
+@asynccontextmanager
+async def publishing(router: RouterPlace) -> AsyncIterator[MetaPublisher]:
+    publisher = MetaPublisher(settings(router))
+    try:
+        yield publisher
+    finally:
+        await publisher.close()
+
+
+class Service:
+    """A master that publishes sets, each later than the one before, until one is seen."""
+
+    def __init__(self, network: Network, publisher: MetaPublisher, keys: DestinationKeys, session: bytes = b"") -> None:
+        self._network = network
+        self._publisher = publisher
+        self._keys = keys
+        self._session = session
+        self._published = 0
+        self.tries = 0
+        """How many sets it took until the last one was seen."""
+
+    def publication(self, seconds: int) -> Publication:
+        """A fresh set that ends after `seconds`; and a fresh session config, unless there is one for all."""
+        now = time.time()
+        self._published = max(int(now), self._published + 1)
+        entries = [MetaLease(bytes([leaf]) * 32, self._published + seconds, cost=leaf) for leaf in (1, 2, 3)]
+        lease_set = MetaLeaseSet.build(self._keys, published=self._published, entries=entries)
+        return Publication(lease_set, self._session or session_config(self._keys, int(now * 1000)))
+
+    async def publish(self, seconds: int) -> float:
+        """Publish sets that end after `seconds` until one is seen; return how long that took, in seconds."""
+        began = time.monotonic()
+        ends: set[int] = set()
+        for tries in range(1, TRIES + 1):
+            self.tries = tries
+            publication = self.publication(seconds)
+            ends.add(publication.lease_set.expires_at)
+            await self._publisher.publish_meta_lease_set(publication)
+            try:
+                await until("the set is on floodfills", RESEND_SECONDS, lambda: self._seen(ends))
+            except NotSeenError:
+                continue
+            return time.monotonic() - began
+        raise NotSeenError(f"not on {FLOODFILLS} floodfills after {TRIES} tries")
+
+    async def _seen(self, ends: set[int]) -> bool:
+        holders = await self._network.holders(self._keys.destination.b32, STORE_TYPE)
+        return sum(int(held.expires.timestamp()) in ends for held in holders.values()) >= FLOODFILLS
+
+
+async def test_the_probe_says_i2pd(network: Network, figure: Figure) -> None:
+    began = time.monotonic()
+    assert await router_kind(settings(network.routers[-1])) is RouterKind.I2PD
+    figure("probe, seconds", time.monotonic() - began)
+
+
+async def test_a_set_reaches_the_floodfills_and_a_newer_one_replaces_it(network: Network, figure: Figure) -> None:
+    master = DestinationKeys.generate()
+    async with publishing(network.routers[-1]) as publisher:
+        service = Service(network, publisher, master)
+        assert await network.holders(master.destination.b32, STORE_TYPE) == {}
+        figure(f"from nothing to {FLOODFILLS} floodfills, seconds", await service.publish(3600))
+        figure("sets that it took", service.tries)
+        figure(f"its replacement on {FLOODFILLS} floodfills, seconds", await service.publish(7200))
+        figure("sets that the replacement took", service.tries)
+        status = publisher.published(master.destination.hash)
+        assert (status.phase, status.sessions, status.kind) == (Phase.SENT, 1, RouterKind.I2PD)
+    holders = await network.holders(master.destination.b32, STORE_TYPE)
+    assert len(holders) >= FLOODFILLS  # stopping unpublishes nothing
+
+
+async def test_two_masters_publish_through_one_router(network: Network) -> None:
+    async with publishing(network.routers[-1]) as publisher:
+        services = [Service(network, publisher, DestinationKeys.generate()) for _ in range(2)]
+        await asyncio.gather(*(service.publish(3600) for service in services))
+
+
+async def test_a_stopped_destination_can_be_published_again_at_once(network: Network) -> None:
+    master = DestinationKeys.generate()
+    async with publishing(network.routers[-1]) as publisher:
+        service = Service(network, publisher, master)
+        await publisher.publish_meta_lease_set(service.publication(3600))
+        await publisher.stop_publishing_meta_lease_set(master.destination.hash)
+        await publisher.publish_meta_lease_set(service.publication(3600))
+        assert publisher.published(master.destination.hash).phase is Phase.SENT
+
+
+async def test_a_router_that_restarts_is_noticed_and_used_again(network: Network, figure: Figure) -> None:
+    router = network.routers[-2]
+    master = DestinationKeys.generate()
+    async with publishing(router) as publisher:
+        service = Service(network, publisher, master)
+        await service.publish(3600)
+        lost = asyncio.create_task(publisher.lost(master.destination.hash))
+        began = time.monotonic()
+        await network.stop(router)
+        async with asyncio.timeout(30):
+            status = await lost
+        figure("a router that stops is noticed after, seconds", time.monotonic() - began)
+        assert status.phase is Phase.LOST
+        with pytest.raises(RouterUnreachableError, match="check that the router runs"):
+            await publisher.publish_meta_lease_set(service.publication(7200))
+        await network.start(router)
+        began = time.monotonic()
+        await until("I2CP is up again", 60, lambda: _listens(router, I2CP_PORT))
+        await service.publish(7200)
+        figure(f"from the restart to {FLOODFILLS} floodfills, seconds", time.monotonic() - began)
+        assert publisher.published(master.destination.hash).sessions == 2
+
+
+async def test_i2pd_hangs_up_when_it_is_taken_for_java(network: Network, figure: Figure) -> None:
+    """It drops the set without a word; what we notice is the end of its patience."""
+    router = network.routers[-1]
+    publisher = MetaPublisher(replace(settings(router), kind=RouterKind.JAVA))
+    master = DestinationKeys.generate()
+    await publisher.publish_meta_lease_set(Service(network, publisher, master).publication(3600))
+    began = time.monotonic()
+    async with asyncio.timeout(60):
+        status = await publisher.lost(master.destination.hash)
+    figure("i2pd's patience, seconds", time.monotonic() - began)
+    assert status.phase is Phase.LOST
+    assert "hung up" in status.reason
+    await publisher.close()
+
+
+async def test_i2cp_that_is_off_says_what_to_set(network: Network) -> None:
+    router = network.routers[-3]
+    await network.stop(router)
+    await network.start(router, i2cp=False)
+    try:
+        await until("the router runs", 60, lambda: _listens(router, SAM_PORT))
+        async with publishing(router) as publisher:
+            service = Service(network, publisher, DestinationKeys.generate())
+            with pytest.raises(RouterUnreachableError) as caught:
+                await publisher.publish_meta_lease_set(service.publication(3600))
+        assert f"I2CP at {router.address}:{I2CP_PORT} does not answer" in str(caught.value)
+        assert "i2pd: [i2cp] enabled = true; Java: i2cp.disableInterface=false" in str(caught.value)
+    finally:
+        await network.stop(router)
+        await network.start(router, i2cp=True)
+
+
+async def test_a_transient_key_publishes_with_a_config_that_the_master_signed_long_ago(
+    network: Network, figure: Figure
+) -> None:
+    master = DestinationKeys.generate()
+    now = int(time.time())
+    async with publishing(network.routers[-1]) as publisher:
+        delegated = master.delegate(now + DAY)
+        service = Service(network, publisher, delegated, session_config(master, (now - 30 * DAY) * 1000))
+        figure(f"with a transient key, to {FLOODFILLS} floodfills, seconds", await service.publish(3600))
+
+
+async def test_i2pd_refuses_a_config_that_a_transient_key_has_signed(network: Network) -> None:
+    delegated = DestinationKeys.generate().delegate(int(time.time()) + DAY)
+    async with publishing(network.routers[-1]) as publisher:
+        service = Service(network, publisher, delegated)
+        with pytest.raises(RouterRefusedError, match="signed by a transient key, and i2pd takes only one that is"):
+            await publisher.publish_meta_lease_set(service.publication(3600))
+
+
+async def test_a_destination_has_one_holder_at_a_router(network: Network) -> None:
+    master = DestinationKeys.generate()
+    async with publishing(network.routers[-1]) as first, publishing(network.routers[-1]) as second:
+        await first.publish_meta_lease_set(Service(network, first, master).publication(3600))
+        with pytest.raises(RouterRefusedError, match="another client of this router holds the destination"):
+            await second.publish_meta_lease_set(Service(network, second, master).publication(3600))
+        assert first.published(master.destination.hash).phase is Phase.SENT
+
+
+async def _listens(router: RouterPlace, port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection(router.address, port)
+    except OSError:
+        return False
+    writer.close()
+    return True
