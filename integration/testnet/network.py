@@ -68,7 +68,11 @@ class Testnet:
         self._began = time.monotonic()
         try:
             self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=5))
+<<<<<<< HEAD
             _take_addresses([router.network_address for router in self.routers])
+=======
+            take_addresses([router.address for router in self.routers])
+>>>>>>> 601797c (bridges: i2pcontrol, for i2pd and Java; a simulated router that answers with what real ones said)
             await self._introduce()
             self._add_check_tunnel()
             for router in self.routers:
@@ -185,7 +189,7 @@ async def _listens(router: Router, port: int) -> bool:
     return True
 
 
-def _take_addresses(addresses: list[str]) -> None:
+def take_addresses(addresses: list[str]) -> None:
     """Give the addresses to this namespace's loopback. Refuses to do so where other interfaces are up."""
     others = [name for _, name in socket.if_nameindex() if name != "lo"]
     if others:

@@ -1,3 +1,4 @@
+<<<<<<< HEAD
 """Every asynchronous test of bridges runs on both event loops, and none leaves an exception to the loop's handler."""
 
 from collections.abc import AsyncIterator
@@ -6,10 +7,52 @@ from typing import Any
 import pytest_asyncio
 
 from tests.loops import pytest_asyncio_loop_factories, unhandled
+=======
+"""Every asynchronous test runs on both event loops, and none may leave an exception to the loop's handler."""
+
+import ssl
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from bridges.simulated import I2PD, JAVA, Recording, SimulatedRouter
+from tests.loops import pytest_asyncio_loop_factories, unhandled
+from tests.transport.harness import Identity
+>>>>>>> 601797c (bridges: i2pcontrol, for i2pd and Java; a simulated router that answers with what real ones said)
 
 __all__ = ["pytest_asyncio_loop_factories", "unhandled"]
 
 
+<<<<<<< HEAD
 @pytest_asyncio.fixture(autouse=True)
 async def _nothing_unhandled(unhandled: list[dict[str, Any]]) -> AsyncIterator[None]:
     yield
+=======
+@pytest.fixture(scope="session")
+def identity(tmp_path_factory: pytest.TempPathFactory) -> Identity:
+    """The certificate of every simulated router."""
+    return Identity.make(tmp_path_factory.mktemp("identity"), "router")
+
+
+@pytest.fixture(scope="session")
+def tls(identity: Identity) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(identity.certificate, identity.key)
+    return context
+
+
+@pytest_asyncio.fixture
+async def i2pd(tls: ssl.SSLContext, unhandled: list[dict[str, Any]]) -> AsyncIterator[SimulatedRouter]:
+    async with SimulatedRouter(Recording.load(I2PD), tls) as router:
+        yield router
+    assert router.complaints == []
+
+
+@pytest_asyncio.fixture
+async def java(tls: ssl.SSLContext, unhandled: list[dict[str, Any]]) -> AsyncIterator[SimulatedRouter]:
+    async with SimulatedRouter(Recording.load(JAVA), tls, checks_tokens=True) as router:
+        yield router
+    assert router.complaints == []
+>>>>>>> 601797c (bridges: i2pcontrol, for i2pd and Java; a simulated router that answers with what real ones said)

@@ -1,0 +1,96 @@
+"""JSON as a router may send it to us: one object, with limits on everything."""
+
+import json
+import math
+from typing import Any, Final, NoReturn, TypeAlias
+
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+
+MAX_DEPTH: Final = 16
+"""Lists and objects inside each other. i2pcontrol's deepest answer, a SAM session's sockets, has six."""
+MAX_DIGITS: Final = 32
+"""Of a number: reading longer ones costs time, and no count of a router has so many."""
+
+
+class JsonError(ValueError):
+    """A text is not what we take; `str()` says why, in words that can follow "because"."""
+
+
+def parse_object(data: bytes) -> dict[str, Json]:
+    """Read UTF-8 that is one JSON object. Raises `JsonError`.
+
+    Refused, beside what is no JSON: names that stand twice in one object, NaN and infinities, numbers that are too
+    long, and nesting that is too deep.
+    """
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise JsonError("it is no UTF-8") from error
+    _check_depth(text)
+    try:
+        value = json.loads(
+            text, object_pairs_hook=_object, parse_int=_whole, parse_float=_fraction, parse_constant=_no_constant
+        )
+    except json.JSONDecodeError as error:
+        raise JsonError(f"{error.msg} at character {error.pos}") from error
+    if not isinstance(value, dict):
+        raise JsonError("it is no object")
+    return value
+
+
+def clip(text: str, most: int = 120) -> str:
+    """Give a foreign text quoted, without control characters, and not too long: for messages to people."""
+    return repr(text if len(text) <= most else text[:most] + "…")
+
+
+def _check_depth(text: str) -> None:
+    """Measure before the parser recurses."""
+    depth = 0
+    inside = escaped = False
+    for character in text:
+        if inside:
+            if escaped:
+                escaped = False
+            elif character == "\\":
+                escaped = True
+            elif character == '"':
+                inside = False
+        elif character == '"':
+            inside = True
+        elif character in "[{":
+            depth += 1
+            if depth > MAX_DEPTH:
+                raise JsonError(f"it is nested more than {MAX_DEPTH} deep")
+        elif character in "]}":
+            depth -= 1
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise JsonError(f"the name {clip(twice)} stands in it twice")
+    return result
+
+
+def _whole(digits: str) -> int:
+    _check_digits(digits)
+    return int(digits)
+
+
+def _fraction(digits: str) -> float:
+    _check_digits(digits)
+    number = float(digits)
+    if not math.isfinite(number):
+        raise JsonError("a number in it is too large")
+    return number
+
+
+def _check_digits(digits: str) -> None:
+    if len(digits) > MAX_DIGITS:
+        raise JsonError(f"a number in it has more than {MAX_DIGITS} digits")
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise JsonError(f"{name} is no number")

@@ -1,0 +1,160 @@
+"""Real routers, asked by i2pcontrol."""
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+import pytest
+
+from bridges.access import Access
+from bridges.errors import RouterRefusedError, RouterUnreachableError
+from bridges.i2pcontrol import I2pControl
+from bridges.jsonrpc import CertificateError, UnknownMethodError
+from bridges.router_info import Kind
+from gf_i2p.farm.status import LeafStatus, Reachability, RouterStatus
+from gf_i2p.netdb.keys import DestinationKeys
+from gf_i2p.transport.certificates import fingerprint_of_file
+from integration.localfarm import until
+from integration.testnet.client import Network, RouterPlace
+from integration.testnet.router import I2PCONTROL_PORT
+
+SECONDS: Final = 60.0
+
+
+def fingerprint(router: RouterPlace) -> str:
+    """Of the certificate that the router has made itself."""
+    return fingerprint_of_file(router.directory / "i2pcontrol.crt.pem")
+
+
+@asynccontextmanager
+async def asking(router: RouterPlace, password: str, pin: str | None = None) -> AsyncIterator[I2pControl]:
+    """Its i2pcontrol; the certificate is that of its file, if none is given."""
+    url = f"https://{router.address}:{I2PCONTROL_PORT}/"
+    control = I2pControl(Access(url, password, fingerprint=pin or fingerprint(router)), ask_for_tunnels=True)
+    try:
+        yield control
+    finally:
+        await control.close()
+
+
+async def test_the_status_of_a_router(network: Network) -> None:
+    """What is true of every router of this network, and what its traffic brings."""
+    seen: list[RouterStatus] = []
+
+    async with asking(network.routers[0], network.password) as control:
+
+        async def meets_the_others() -> bool:
+            seen.append(await control.local_router_status())
+            return bool(seen[-1].active_peers and seen[-1].current_inbound and seen[-1].current_outbound)
+
+        await until("it talks with others", SECONDS, meets_the_others)
+        status = seen[-1]
+        print(status, control.notes)
+        assert control.kind is Kind.I2PD
+        assert control.notes == ()
+        assert status.version is not None
+        assert re.fullmatch(r"2\.\d+\.\d+", status.version)
+        assert status.reachability in {Reachability.OK, Reachability.TESTING, Reachability.UNKNOWN}
+        assert status.uptime_ms is not None
+        assert status.uptime_ms >= 1000
+        assert (status.configured_inbound, status.configured_outbound) == (1_024_000_000, 1_024_000_000)  # class X
+        assert status.known_peers == len(network.routers)
+        assert status.active_peers is not None
+        assert status.active_peers < len(network.routers)
+        assert status.participating_tunnels is not None
+        assert (status.job_lag_ms, status.exploratory_tunnels) == (None, None)
+        with pytest.raises(UnknownMethodError):
+            await control.call("GetRate", {"Stat": "jobQueue.jobLag", "Period": 60_000})
+
+
+async def test_every_router_can_be_asked(network: Network) -> None:
+    """Floodfills and others."""
+    for router in network.routers:
+        async with asking(router, network.password) as control:
+            status = await control.local_router_status()
+            print(router.number, status)
+            assert status.known_peers == len(network.routers)
+
+
+async def test_a_wrong_password(network: Network) -> None:
+    """It is refused, and the right one is taken afterwards."""
+    router = network.routers[1]
+    async with asking(router, network.password + "x") as control:
+        with pytest.raises(RouterRefusedError, match="refuses the password"):
+            await control.local_router_status()
+    async with asking(router, network.password) as control:
+        assert (await control.local_router_status()).uptime_ms
+
+
+async def test_a_router_that_is_stopped_and_started_again(network: Network) -> None:
+    """One client lives through it."""
+    router = network.routers[-2]
+    async with asking(router, network.password) as control:
+        before = await control.local_router_status()
+        await network.stop(router)
+        with pytest.raises(RouterUnreachableError, match="does not answer"):
+            await control.local_router_status()
+        await network.start(router)
+        seen: list[RouterStatus] = []
+
+        async def answers() -> bool:
+            try:
+                seen.append(await control.local_router_status())
+            except RouterUnreachableError:
+                return False
+            return True
+
+        await until("it answers again", SECONDS, answers)
+        after = seen[0]
+        print(before, after)
+        assert before.uptime_ms is not None
+        assert after.uptime_ms is not None
+        assert after.uptime_ms < before.uptime_ms
+        assert after.version == before.version
+
+
+async def test_only_the_router_with_the_right_certificate_hears_the_password(network: Network) -> None:
+    """i2pd writes each wrong password into its log: so it says what it has heard."""
+    router = network.routers[2]
+    log = router.directory / "i2pd.log"
+
+    async def heard() -> bool:
+        return "for-the-right-one" in log.read_text()
+
+    async with asking(router, "for-a-stranger", "00" * 32) as control:
+        with pytest.raises(CertificateError, match="another certificate") as caught:
+            await control.local_router_status()
+    assert f"sha256:{caught.value.fingerprint.replace(':', '').lower()}" == fingerprint(router)
+    async with asking(router, "for-the-right-one") as control:
+        with pytest.raises(RouterRefusedError, match="refuses the password"):
+            await control.local_router_status()
+    await until("the router has logged what it heard", SECONDS, heard)
+    assert "for-a-stranger" not in log.read_text()
+
+
+async def test_without_a_pin_the_error_shows_what_to_configure(network: Network) -> None:
+    """What the error shows is what works."""
+    router = network.routers[3]
+    url = f"https://{router.address}:{I2PCONTROL_PORT}/"
+    stranger = I2pControl(Access(url, network.password))
+    with pytest.raises(CertificateError, match="nothing vouches for") as caught:
+        await stranger.local_router_status()
+    await stranger.close()
+    async with asking(router, network.password, caught.value.fingerprint) as control:
+        assert (await control.local_router_status()).uptime_ms
+
+
+async def test_the_leaf_behind_a_server_tunnel(network: Network) -> None:
+    """By its name, the destination whose keys lie in the router's directory."""
+    router = network.routers[0]
+    expected = DestinationKeys.parse((router.directory / "check.dat").read_bytes()).destination
+    async with asking(router, network.password) as control:
+        assert await control.local_leaf_hash("check") == expected.hash
+        assert await control.local_leaf_status(expected.hash) == LeafStatus(up=True, name="check")
+        assert await control.local_leaf_status(bytes(32)) == LeafStatus(up=False)
+        with pytest.raises(RouterRefusedError, match="'check'"):
+            await control.local_leaf_hash("another")
+    async with asking(network.routers[1], network.password) as control:
+        with pytest.raises(RouterRefusedError, match="none at all"):
+            await control.local_leaf_hash("check")
