@@ -31,8 +31,8 @@ class RouterBridge(Protocol):
         """Say how the router does (getLocalRouterStatus)."""
         ...
 
-    async def local_leaf_hash(self, master: bytes) -> bytes:
-        """Say which local destination serves this master's service (getLocalLeafHash)."""
+    async def local_leaf_hash(self, master: bytes) -> bytes | None:
+        """Say which local destination serves this master's service (getLocalLeafHash); None: none does."""
         ...
 
     async def local_leaf_status(self, leaf: bytes) -> LeafStatus:
@@ -53,6 +53,10 @@ class RouterBridge(Protocol):
 
     async def stop_publishing_meta_lease_set(self, master: bytes) -> None:
         """Publish nothing for this master any more (stopPublishingMetaLS). Nothing happens if nothing is."""
+        ...
+
+    def publication_trouble(self, master: bytes) -> str | None:
+        """Say why what was last given is not with the router any more, in a sentence; None while all is well."""
         ...
 
     async def close(self) -> None:

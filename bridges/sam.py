@@ -35,6 +35,10 @@ class Sam:
     host: str
     port: int = DEFAULT_PORT
 
+    async def probe(self) -> None:
+        """Return when it answers. Raises `RouterError`."""
+        (await self._exchange()).close()
+
     async def generate(self) -> DestinationKeys:
         """Have the router make a new Ed25519 destination. Raises `RouterError`."""
         async with await self._exchange() as exchange:

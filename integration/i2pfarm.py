@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Final
 
 from gf_i2p.netdb.keys import DestinationKeys
-from gf_i2p.node.layout import CONFIG_FILE, MASTER_FILE
+from gf_i2p.node.layout import CONFIG_FILE, MASTER_FILE, SECRETS_FILE
 from gf_i2p.node.setup import make_farm
+from gf_i2p.transport.certificates import fingerprint_of_file
 from integration.localfarm import LocalFarm
 from integration.testnet.client import RouterPlace
 from integration.testnet.router import I2CP_PORT, I2PCONTROL_PORT, PROXY_PORT, SAM_PORT
@@ -47,7 +48,8 @@ class I2pFarm(LocalFarm):
             f"127.0.0.1:{SAM_PORT}": f"{router.address}:{SAM_PORT}",
             f"127.0.0.1:{I2CP_PORT}": f"{router.address}:{I2CP_PORT}",
             f'# i2pcontrol = "https://127.0.0.1:{I2PCONTROL_PORT}/"': (
-                f'i2pcontrol = "https://{router.address}:{I2PCONTROL_PORT}/"'
+                f'i2pcontrol = "https://{router.address}:{I2PCONTROL_PORT}/"\n'
+                f'i2pcontrol_fingerprint = "{_fingerprint(router)}"'
             ),
             'mode = "off"': 'mode = "meta"',
             '# leaf = "....b32.i2p"': f'leaf = "{self.leaves[server_id].destination.b32}"',
@@ -56,6 +58,13 @@ class I2pFarm(LocalFarm):
             assert old in text, f"the configuration that init writes has no {old}"
             text = text.replace(old, new)
         path.write_text(text)
+        secrets = self.node(server_id) / SECRETS_FILE
+        secrets.write_text(f'i2pcontrol_password = "{self._password}"\n{secrets.read_text()}')
         master = self.node(server_id) / MASTER_FILE
         master.touch(mode=0o600)
         master.write_bytes(self.master.encode())
+
+
+def _fingerprint(router: RouterPlace) -> str:
+    """Of the certificate that this router has made for its i2pcontrol."""
+    return fingerprint_of_file(router.directory / "i2pcontrol.crt.pem")

@@ -2,11 +2,16 @@
 
 from pathlib import Path
 
+from bridges.access import Access
+from bridges.i2cp.publisher import MetaPublisher
+from bridges.i2cp.settings import I2cpSettings, RouterKind
+from bridges.i2pcontrol import I2pControl
+from bridges.router import LocalRouter
 from bridges.sam import Sam
 from bridges.sam_inbound import SamInbound
 from gf_i2p.netdb.errors import NetDbError
 from gf_i2p.netdb.keys import DestinationKeys
-from gf_i2p.node.config import Config, check_private
+from gf_i2p.node.config import Config, Secrets, check_private
 from gf_i2p.node.errors import ConfigError
 from gf_i2p.node.router_tables import place
 from gf_i2p.transport.i2p import I2pTransport, ProxySettings, Way
@@ -42,6 +47,33 @@ def i2p_transport(directory: Path, config: Config) -> I2pTransport | None:
 def master_keys(directory: Path, config: Config) -> DestinationKeys | None:
     """Read the keys with which this node may publish; None when it may not. Raises `ConfigError`."""
     return None if config.publish.mode == "off" else read_keys(directory / config.publish.keys)
+
+
+def router_bridge(config: Config, secrets: Secrets) -> LocalRouter | None:
+    """Make what asks the router, and publishes; None without one. Raises `ConfigError`."""
+    router = config.router
+    if router is None:
+        return None
+    control = None
+    try:
+        if router.i2pcontrol is not None:
+            password = secrets.i2pcontrol_password
+            if password is None:
+                raise ConfigError("secrets.toml: i2pcontrol_password: is missing, and router.i2pcontrol needs it")
+            control = I2pControl(
+                Access(
+                    router.i2pcontrol,
+                    password.get_secret_value(),
+                    fingerprint=router.i2pcontrol_fingerprint,
+                    any_certificate=router.i2pcontrol_accept_any,
+                ),
+                ask_for_tunnels=router.i2pcontrol_few_tunnels,
+            )
+        host, port = place(router.i2cp)
+        i2cp = I2cpSettings(host, port, RouterKind(router.kind), allow_plain=router.beyond_loopback)
+    except ValueError as error:
+        raise ConfigError(f"router: {error}") from error
+    return LocalRouter(Sam(*place(router.sam)), MetaPublisher(i2cp), control, config.publish.leaf)
 
 
 def read_keys(path: Path) -> DestinationKeys:

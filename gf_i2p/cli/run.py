@@ -14,7 +14,7 @@ import structlog
 from gf_i2p.admin.local import LocalInterface
 from gf_i2p.cli.errors import CommandError, Exit
 from gf_i2p.cli.logs import configure
-from gf_i2p.cli.router import i2p_transport, master_keys
+from gf_i2p.cli.router import i2p_transport, master_keys, router_bridge
 from gf_i2p.node.config import Config, Secrets
 from gf_i2p.node.errors import ConfigError
 from gf_i2p.node.layout import SOCKET_FILE
@@ -57,6 +57,7 @@ async def _serve(directory: Path, config: Config, secrets: Secrets) -> Exit:
         config,
         secrets,
         i2p=i2p_transport(directory, config),
+        bridge=router_bridge(config, secrets),
         keys=master_keys(directory, config),
         on_halt=stop,
     )

@@ -102,6 +102,10 @@ class Publisher:
         last = self.published
         if last is None or self.trouble is not None:
             return True
+        lost = self._bridge.publication_trouble(self._keys.destination.hash)
+        if lost is not None:
+            self._note(lost)
+            return True
         age = time.monotonic() - last.at
         if age < HURRIED_SECONDS:
             return False

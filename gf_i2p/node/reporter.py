@@ -82,8 +82,9 @@ class Reporter:
             numbers = router_numbers(await self._bridge.local_router_status())
             if self._master is not None:
                 leaf = await self._bridge.local_leaf_hash(self._master.hash)
-                status = await self._bridge.local_leaf_status(leaf)
-                leaves.append(Leaf(leaf, status.up))
+                if leaf is not None:
+                    status = await self._bridge.local_leaf_status(leaf)
+                    leaves.append(Leaf(leaf, status.up))
         except RouterError as error:
             trouble = str(error)
         if trouble != self.trouble:

@@ -60,6 +60,8 @@ class RouterTable(Table):
     i2pcontrol_fingerprint: Annotated[str, AfterValidator(_fingerprint)] | None = None
     i2pcontrol_accept_any: bool = False
     """Whether any certificate will do there."""
+    i2pcontrol_few_tunnels: bool = False
+    """Whether this i2pd has so few tunnels that asking for them does not kill it: see `bridges.i2pcontrol`."""
     beyond_loopback: bool = False
     """Whether these interfaces may be on another machine: whoever sees that network then reads along."""
 

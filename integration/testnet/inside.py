@@ -143,11 +143,7 @@ class Inside:
         return web.json_response({"running": router.running})
 
     async def _start(self, request: web.Request) -> web.Response:
-<<<<<<< HEAD
         """The body says what to turn on or off: {"sam": false} leaves SAM out, and the others as they are."""
-=======
-        """The body says which interfaces are to be on: {"sam": false} leaves that one out, the others as they are."""
->>>>>>> 601797c (bridges: i2pcontrol, for i2pd and Java; a simulated router that answers with what real ones said)
         router = self._router(request)
         interfaces = await request.json() if request.can_read_body else {}
         unknown = set(interfaces) - set(INTERFACES)

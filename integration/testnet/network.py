@@ -68,11 +68,7 @@ class Testnet:
         self._began = time.monotonic()
         try:
             self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=5))
-<<<<<<< HEAD
-            _take_addresses([router.network_address for router in self.routers])
-=======
-            take_addresses([router.address for router in self.routers])
->>>>>>> 601797c (bridges: i2pcontrol, for i2pd and Java; a simulated router that answers with what real ones said)
+            take_addresses([router.network_address for router in self.routers])
             await self._introduce()
             self._add_check_tunnel()
             for router in self.routers:

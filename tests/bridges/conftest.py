@@ -1,13 +1,3 @@
-<<<<<<< HEAD
-"""Every asynchronous test of bridges runs on both event loops, and none leaves an exception to the loop's handler."""
-
-from collections.abc import AsyncIterator
-from typing import Any
-
-import pytest_asyncio
-
-from tests.loops import pytest_asyncio_loop_factories, unhandled
-=======
 """Every asynchronous test runs on both event loops, and none may leave an exception to the loop's handler."""
 
 import ssl
@@ -20,16 +10,10 @@ import pytest_asyncio
 from bridges.simulated import I2PD, JAVA, Recording, SimulatedRouter
 from tests.loops import pytest_asyncio_loop_factories, unhandled
 from tests.transport.harness import Identity
->>>>>>> 601797c (bridges: i2pcontrol, for i2pd and Java; a simulated router that answers with what real ones said)
 
 __all__ = ["pytest_asyncio_loop_factories", "unhandled"]
 
 
-<<<<<<< HEAD
-@pytest_asyncio.fixture(autouse=True)
-async def _nothing_unhandled(unhandled: list[dict[str, Any]]) -> AsyncIterator[None]:
-    yield
-=======
 @pytest.fixture(scope="session")
 def identity(tmp_path_factory: pytest.TempPathFactory) -> Identity:
     """The certificate of every simulated router."""
@@ -41,6 +25,11 @@ def tls(identity: Identity) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(identity.certificate, identity.key)
     return context
+
+
+@pytest_asyncio.fixture(autouse=True)
+async def _nothing_unhandled(unhandled: list[dict[str, Any]]) -> AsyncIterator[None]:
+    yield
 
 
 @pytest_asyncio.fixture
@@ -55,4 +44,3 @@ async def java(tls: ssl.SSLContext, unhandled: list[dict[str, Any]]) -> AsyncIte
     async with SimulatedRouter(Recording.load(JAVA), tls, checks_tokens=True) as router:
         yield router
     assert router.complaints == []
->>>>>>> 601797c (bridges: i2pcontrol, for i2pd and Java; a simulated router that answers with what real ones said)

@@ -1,0 +1,76 @@
+"""One router, asked by all the interfaces that it has: the `RouterBridge` that a node runs with."""
+
+from dataclasses import dataclass
+
+from bridges.errors import RouterRefusedError
+from bridges.i2cp.publisher import MetaPublisher
+from bridges.i2pcontrol import I2pControl
+from bridges.protocol import Publication
+from bridges.sam import Sam
+from bridges.sensing import measure
+from gf_i2p.farm.status import LeafStatus, MeasuredStatus, RouterStatus
+from gf_i2p.netdb.encoding import from_b32_address, to_b32_address
+from gf_i2p.netdb.errors import StructureError
+
+
+@dataclass(frozen=True, slots=True)
+class LocalRouter:
+    """Status and tunnels by i2pcontrol where there is one, leaves and sensing by SAM, publishing by I2CP.
+
+    `leaf`: our router's destination that serves: its b32 address, or the name of its server tunnel, which only an i2pd
+    tells, by i2pcontrol. None: this router has none.
+    """
+
+    sam: Sam
+    publisher: MetaPublisher
+    control: I2pControl | None = None
+    leaf: str | None = None
+
+    async def local_router_status(self) -> RouterStatus:
+        """See `RouterBridge`. Without i2pcontrol nothing is known but that the router is there."""
+        if self.control is not None:
+            return await self.control.local_router_status()
+        await self.sam.probe()
+        return RouterStatus()
+
+    async def local_leaf_hash(self, master: bytes) -> bytes | None:
+        """See `RouterBridge`. It is the same for every master: who needs more runs a farm for each."""
+        del master
+        if self.leaf is None:
+            return None
+        try:
+            return from_b32_address(self.leaf)
+        except StructureError as error:
+            if self.control is None:
+                raise RouterRefusedError(
+                    f"the leaf {self.leaf!r} is no b32 address, and without i2pcontrol nobody says which address a tunnel "
+                    "of this name has: configure the address, or i2pcontrol"
+                ) from error
+            return await self.control.local_leaf_hash(self.leaf)
+
+    async def local_leaf_status(self, leaf: bytes) -> LeafStatus:
+        """See `RouterBridge`. A leaf is up when its lease set can be found, as clients would find it."""
+        return LeafStatus(up=await self.sam.lookup(to_b32_address(leaf)) is not None)
+
+    async def remote_measured_status(self, target: bytes) -> MeasuredStatus:
+        """See `RouterBridge`."""
+        return await measure(self.sam, to_b32_address(target))
+
+    async def publish_meta_lease_set(self, publication: Publication) -> None:
+        """See `RouterBridge`."""
+        await self.publisher.publish_meta_lease_set(publication)
+
+    async def stop_publishing_meta_lease_set(self, master: bytes) -> None:
+        """See `RouterBridge`."""
+        await self.publisher.stop_publishing_meta_lease_set(master)
+
+    def publication_trouble(self, master: bytes) -> str | None:
+        """See `RouterBridge`."""
+        status = self.publisher.published(master)
+        return None if status.kept else status.reason or "nothing is published"
+
+    async def close(self) -> None:
+        """See `RouterBridge`."""
+        await self.publisher.close()
+        if self.control is not None:
+            await self.control.close()
