@@ -1,11 +1,17 @@
 """Where a router's i2pcontrol is, and what it takes to be let in: address, password, certificate."""
 
+import re
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 DEFAULT_URL: Final = "https://127.0.0.1:7650/"
+
+_PRINTABLE: Final = re.compile(r"[!-~]+")
+_NAME: Final = re.compile(r"(?![\d.]+$)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*")
+"""A host's name, as DNS takes it; one of digits alone would be a broken address."""
+_MAX_NAME: Final = 253
 _FINGERPRINT_BYTES: Final = 32
 _NO_FINGERPRINT: Final = bytes(_FINGERPRINT_BYTES)
 """No certificate has it: to be told which one the router has, and send nothing."""
@@ -60,13 +66,21 @@ def _place(url: str) -> SplitResult:
         place.port  # noqa: B018 - reading it checks it
     except ValueError as error:
         raise ValueError(f"{url!r} is no URL: expected something like {DEFAULT_URL}") from error
-    if place.scheme not in {"https", "http"} or not host or not url.isascii() or not url.isprintable() or " " in url:
-        raise ValueError(f"{url!r} is no URL of i2pcontrol: expected something like {DEFAULT_URL}")
     if host.rstrip(".").endswith(".i2p"):
         raise ValueError(f"{url!r} lies inside I2P, where this does not reach: use the router's own address")
+    if place.scheme not in {"https", "http"} or not _is_host(host) or not _PRINTABLE.fullmatch(url):
+        raise ValueError(f"{url!r} is no URL of i2pcontrol: expected something like {DEFAULT_URL}")
     if place.scheme == "http" and not _is_loopback(host):
         raise ValueError(f"{url!r} would send the password in the clear: use https://, or an address of this machine")
     return place
+
+
+def _is_host(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return len(host) <= _MAX_NAME and _NAME.fullmatch(host) is not None
+    return True
 
 
 def _is_loopback(host: str) -> bool:

@@ -37,7 +37,7 @@ class I2pControl:
 
     `ask_for_tunnels`: the operator says that this i2pd has at most `SAFE_TUNNELS` tunnels, servers and clients
     together. Without that the calls about leaves are refused, because they can kill the router: i2pd copies the list
-    into a buffer without looking at its size (2.45.1 died of 14 tunnels; the source of 2.58 is the same).
+    into a buffer without looking at its size (2.45.1 was well with 8 tunnels and died of 9; 2.58's source is the same).
     """
 
     def __init__(self, access: Access, *, ask_for_tunnels: bool = False) -> None:

@@ -183,7 +183,7 @@ class JsonRpc:
             raise RouterError(
                 f"{self} does not speak TLS as we do ({error}): is it plain HTTP, or another port?"
             ) from error
-        except (aiohttp.ClientConnectorError, aiohttp.InvalidURL) as error:
+        except aiohttp.ClientConnectorError as error:
             raise RouterUnreachableError(
                 f"{self} does not answer ({error}): check that the router runs, and that i2pcontrol is on (i2pd: "
                 "[i2pcontrol] enabled = true, with address and port; Java: the web application jsonrpc, or the plugin "
@@ -228,7 +228,7 @@ def _session() -> aiohttp.ClientSession:
     return aiohttp.ClientSession(
         # One call a connection, as i2pd does it; the head no longer than it must be.
         connector=aiohttp.TCPConnector(force_close=True, use_dns_cache=False),
-        headers={"Content-Type": "application/json", "Connection": "close"},
+        headers={"Content-Type": "application/json"},
         skip_auto_headers=("Accept", "Accept-Encoding", "User-Agent"),
         timeout=aiohttp.ClientTimeout(),  # the deadline is that of the call
         cookie_jar=aiohttp.DummyCookieJar(),

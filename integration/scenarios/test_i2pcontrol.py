@@ -1,10 +1,12 @@
 """Real routers, asked by i2pcontrol."""
 
 import re
+import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
+import aiohttp
 import pytest
 
 from bridges.access import Access
@@ -17,7 +19,7 @@ from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.transport.certificates import fingerprint_of_file
 from integration.localfarm import until
 from integration.testnet.client import Network, RouterPlace
-from integration.testnet.router import I2PCONTROL_PORT
+from integration.testnet.router import HTTP_PORT, I2PCONTROL_PORT
 
 SECONDS: Final = 60.0
 
@@ -28,10 +30,10 @@ def fingerprint(router: RouterPlace) -> str:
 
 
 @asynccontextmanager
-async def asking(router: RouterPlace, password: str, pin: str | None = None) -> AsyncIterator[I2pControl]:
-    """Its i2pcontrol; the certificate is that of its file, if none is given."""
+async def asking(router: RouterPlace, password: str, pin: str | None) -> AsyncIterator[I2pControl]:
+    """Its i2pcontrol."""
     url = f"https://{router.address}:{I2PCONTROL_PORT}/"
-    control = I2pControl(Access(url, password, fingerprint=pin or fingerprint(router)), ask_for_tunnels=True)
+    control = I2pControl(Access(url, password, fingerprint=pin), ask_for_tunnels=True)
     try:
         yield control
     finally:
@@ -42,7 +44,7 @@ async def test_the_status_of_a_router(network: Network) -> None:
     """What is true of every router of this network, and what its traffic brings."""
     seen: list[RouterStatus] = []
 
-    async with asking(network.routers[0], network.password) as control:
+    async with asking(network.routers[0], network.password, fingerprint(network.routers[0])) as control:
 
         async def meets_the_others() -> bool:
             seen.append(await control.local_router_status())
@@ -68,29 +70,37 @@ async def test_the_status_of_a_router(network: Network) -> None:
             await control.call("GetRate", {"Stat": "jobQueue.jobLag", "Period": 60_000})
 
 
-async def test_every_router_can_be_asked(network: Network) -> None:
-    """Floodfills and others."""
-    for router in network.routers:
-        async with asking(router, network.password) as control:
-            status = await control.local_router_status()
-            print(router.number, status)
-            assert status.known_peers == len(network.routers)
+async def test_every_router_says_what_its_console_says(network: Network) -> None:
+    """The console has words for the network status; i2pcontrol has numbers, whose meaning differs by version."""
+    async with aiohttp.ClientSession() as web:
+        for router in network.routers:
+            async with asking(router, network.password, fingerprint(router)) as control:
+                seen: list[tuple[str, Reachability | None]] = []
+                while len(seen) < 3 and not (seen and seen[-1][0] == seen[-1][1]):  # it may change in between
+                    status = await control.local_router_status()
+                    async with web.get(f"http://{router.address}:{HTTP_PORT}/") as response:
+                        words = re.search(r"Network status:</b> (\w+)", await response.text())
+                    assert words is not None
+                    seen.append((words[1].lower(), status.reachability))
+                print(router.number, seen)
+                assert seen[-1][0] == seen[-1][1]
+                assert status.known_peers == len(network.routers)
 
 
 async def test_a_wrong_password(network: Network) -> None:
     """It is refused, and the right one is taken afterwards."""
     router = network.routers[1]
-    async with asking(router, network.password + "x") as control:
+    async with asking(router, network.password + "x", fingerprint(router)) as control:
         with pytest.raises(RouterRefusedError, match="refuses the password"):
             await control.local_router_status()
-    async with asking(router, network.password) as control:
+    async with asking(router, network.password, fingerprint(router)) as control:
         assert (await control.local_router_status()).uptime_ms
 
 
 async def test_a_router_that_is_stopped_and_started_again(network: Network) -> None:
     """One client lives through it."""
     router = network.routers[-2]
-    async with asking(router, network.password) as control:
+    async with asking(router, network.password, fingerprint(router)) as control:
         before = await control.local_router_status()
         await network.stop(router)
         with pytest.raises(RouterUnreachableError, match="does not answer"):
@@ -118,29 +128,28 @@ async def test_only_the_router_with_the_right_certificate_hears_the_password(net
     """i2pd writes each wrong password into its log: so it says what it has heard."""
     router = network.routers[2]
     log = router.directory / "i2pd.log"
+    for_a_stranger, for_the_right_one = secrets.token_hex(8), secrets.token_hex(8)
 
     async def heard() -> bool:
-        return "for-the-right-one" in log.read_text()
+        return for_the_right_one in log.read_text()
 
-    async with asking(router, "for-a-stranger", "00" * 32) as control:
+    async with asking(router, for_a_stranger, "00" * 32) as control:
         with pytest.raises(CertificateError, match="another certificate") as caught:
             await control.local_router_status()
     assert f"sha256:{caught.value.fingerprint.replace(':', '').lower()}" == fingerprint(router)
-    async with asking(router, "for-the-right-one") as control:
+    async with asking(router, for_the_right_one, fingerprint(router)) as control:
         with pytest.raises(RouterRefusedError, match="refuses the password"):
             await control.local_router_status()
     await until("the router has logged what it heard", SECONDS, heard)
-    assert "for-a-stranger" not in log.read_text()
+    assert for_a_stranger not in log.read_text()
 
 
 async def test_without_a_pin_the_error_shows_what_to_configure(network: Network) -> None:
     """What the error shows is what works."""
     router = network.routers[3]
-    url = f"https://{router.address}:{I2PCONTROL_PORT}/"
-    stranger = I2pControl(Access(url, network.password))
-    with pytest.raises(CertificateError, match="nothing vouches for") as caught:
-        await stranger.local_router_status()
-    await stranger.close()
+    async with asking(router, network.password, None) as stranger:
+        with pytest.raises(CertificateError, match="nothing vouches for") as caught:
+            await stranger.local_router_status()
     async with asking(router, network.password, caught.value.fingerprint) as control:
         assert (await control.local_router_status()).uptime_ms
 
@@ -149,12 +158,12 @@ async def test_the_leaf_behind_a_server_tunnel(network: Network) -> None:
     """By its name, the destination whose keys lie in the router's directory."""
     router = network.routers[0]
     expected = DestinationKeys.parse((router.directory / "check.dat").read_bytes()).destination
-    async with asking(router, network.password) as control:
+    async with asking(router, network.password, fingerprint(router)) as control:
         assert await control.local_leaf_hash("check") == expected.hash
         assert await control.local_leaf_status(expected.hash) == LeafStatus(up=True, name="check")
         assert await control.local_leaf_status(bytes(32)) == LeafStatus(up=False)
         with pytest.raises(RouterRefusedError, match="'check'"):
             await control.local_leaf_hash("another")
-    async with asking(network.routers[1], network.password) as control:
+    async with asking(network.routers[1], network.password, fingerprint(network.routers[1])) as control:
         with pytest.raises(RouterRefusedError, match="none at all"):
             await control.local_leaf_hash("check")
