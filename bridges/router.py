@@ -43,8 +43,8 @@ class LocalRouter:
         except StructureError as error:
             if self.control is None:
                 raise RouterRefusedError(
-                    f"the leaf {self.leaf!r} is no b32 address, and without i2pcontrol nobody says which address a tunnel "
-                    "of this name has: configure the address, or i2pcontrol"
+                    f"the leaf {self.leaf!r} is no b32 address, and without i2pcontrol nobody says which address a "
+                    "tunnel of this name has: configure the address, or i2pcontrol"
                 ) from error
             return await self.control.local_leaf_hash(self.leaf)
 
