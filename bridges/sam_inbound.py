@@ -1,9 +1,10 @@
 """A SAM session that has the streams for one destination brought to a port of this machine."""
 
+import socket
 from collections.abc import Mapping
 from typing import Final
 
-from bridges.errors import RouterError
+from bridges.errors import RouterError, RouterUnreachableError
 from bridges.sam import Sam, SamSession
 from gf_i2p.netdb.keys import DestinationKeys
 
@@ -27,6 +28,12 @@ class SamInbound:
         self._session = await self._router.session(self._keys, self._options)
         await self._session.forward(host, port)
         return self._keys.destination.b32
+
+    async def connect(self, host: str) -> socket.socket:
+        """Open a stream from this destination; see `gf_i2p.transport.i2p_streams.Streams`."""
+        if self._session is None:
+            raise RouterUnreachableError("there is no SAM session now; it is being made")
+        return await self._session.connect_socket(host)
 
     async def published(self) -> bool:
         """See `Inbound.published`. The router asks the floodfills, as it does for any address."""

@@ -14,12 +14,14 @@ from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.node.config import Config, Secrets, check_private
 from gf_i2p.node.errors import ConfigError
 from gf_i2p.node.router_tables import place
+from gf_i2p.transport.base import Transport
 from gf_i2p.transport.i2p import I2pTransport, ProxySettings, Way
 from gf_i2p.transport.i2p_listener import Inbound, ServerTunnel
+from gf_i2p.transport.i2p_streams import TwoWayTransport
 from gf_i2p.wire.endpoint import Endpoint
 
 
-def i2p_transport(directory: Path, config: Config) -> I2pTransport | None:
+def i2p_transport(directory: Path, config: Config) -> Transport | None:
     """Make the way into I2P, and out of it when this node is reached there; None without a router.
 
     Raises `ConfigError`.
@@ -28,6 +30,7 @@ def i2p_transport(directory: Path, config: Config) -> I2pTransport | None:
     if router is None:
         return None
     inbound: Inbound | None = None
+    session: SamInbound | None = None
     if config.own_endpoint.is_i2p:
         if router.inbound == "sam":
             keys = read_keys(directory / router.destination)
@@ -36,12 +39,13 @@ def i2p_transport(directory: Path, config: Config) -> I2pTransport | None:
                     f"{directory / router.destination} holds the keys of {keys.destination.b32}, but by the list of "
                     f"servers this node is {config.own_endpoint.host}: put the right file or the right address there."
                 )
-            inbound = SamInbound(Sam(*place(router.sam)), keys, router.session)
+            inbound = session = SamInbound(Sam(*place(router.sam)), keys, router.session)
         else:
             inbound = ServerTunnel()
     listen = Endpoint.parse(config.node.listen)
     proxy = ProxySettings(*place(router.proxy), Way(router.way))
-    return I2pTransport(proxy, inbound=inbound, host=listen.host, port=listen.port)
+    transport = I2pTransport(proxy, inbound=inbound, host=listen.host, port=listen.port)
+    return transport if session is None else TwoWayTransport(transport, session)
 
 
 def master_keys(directory: Path, config: Config) -> DestinationKeys | None:

@@ -25,7 +25,6 @@ from gf_i2p.transport.backoff import FLOOR_SECONDS, Backoff
 from gf_i2p.transport.base import Transport
 from gf_i2p.transport.certificates import fingerprint_of_file
 from gf_i2p.transport.gate import Gate
-from gf_i2p.transport.i2p import I2pTransport
 from gf_i2p.transport.link import Link
 from gf_i2p.transport.mixed import MixedTransport
 from gf_i2p.transport.server import Reply, Server, Session
@@ -57,7 +56,7 @@ class Node:
         config: Config,
         secrets: Secrets,
         *,
-        i2p: I2pTransport | None = None,
+        i2p: Transport | None = None,
         bridge: RouterBridge | None = None,
         keys: DestinationKeys | None = None,
         on_halt: Callable[[BaseException], None],

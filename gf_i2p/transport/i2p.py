@@ -5,6 +5,7 @@ between this node and its own router. A name in .i2p goes to the proxy as it is:
 """
 
 import asyncio
+import math
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -68,12 +69,21 @@ class I2pTransport:
 
     # --- Dialling -----------------------------------------------------------------------------------------
 
-    def proxied(self, endpoint: Endpoint) -> bool:  # noqa: ARG002
+    def proxied(self, endpoint: Endpoint, attempt: int = 0) -> bool:  # noqa: ARG002
         """See `Transport.proxied`."""
         return self._proxy.way is Way.GET
 
+    def patience(self, endpoint: Endpoint) -> float:  # noqa: ARG002
+        """See `Transport.patience`."""
+        return math.inf
+
     async def dial(
-        self, endpoint: Endpoint, factory: Callable[[], asyncio.Protocol], *, deadline: float
+        self,
+        endpoint: Endpoint,
+        factory: Callable[[], asyncio.Protocol],
+        *,
+        deadline: float,
+        attempt: int = 0,  # noqa: ARG002
     ) -> asyncio.Transport:
         """See `Transport.dial`. By GET it returns when the proxy is there; what it says shows in the handshake."""
         if not endpoint.is_i2p:

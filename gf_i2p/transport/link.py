@@ -83,6 +83,7 @@ class Link:
         self._task: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._nudged = asyncio.Event()
+        self._failed = 0  # attempts since the last that worked: which way is to be tried
         self._logged: str | None = None
         self._log = structlog.get_logger(__name__).bind(peer=str(endpoint), cluster=cluster)
 
@@ -166,6 +167,9 @@ class Link:
             try:
                 if await self._attempt(connection):
                     return connection
+            except (TransportError, ProtocolError):
+                self._failed += 1
+                raise
             finally:
                 if self._connection is not connection:
                     connection.give_up("the attempt is over")
@@ -173,9 +177,9 @@ class Link:
 
     async def _attempt(self, connection: "_Connection") -> bool:
         """Return whether the connection is up; False: it brought a challenge."""
-        seconds = self.handshake_seconds
+        seconds = min(self.handshake_seconds, self._transport.patience(self.endpoint))
         end = asyncio.get_running_loop().time() + seconds
-        await self._transport.dial(self.endpoint, lambda: connection, deadline=seconds)
+        await self._transport.dial(self.endpoint, lambda: connection, deadline=seconds, attempt=self._failed)
         try:
             async with asyncio.timeout_at(end):
                 outcome = await connection.outcome
@@ -195,7 +199,7 @@ class Link:
             credentials=self._credentials,
             now=asyncio.get_running_loop().time(),
             entropy=self._entropy,
-            proxied=self._transport.proxied(self.endpoint),
+            proxied=self._transport.proxied(self.endpoint, self._failed),
         )
 
     def _down(self, reason: str) -> None:

@@ -7,6 +7,7 @@ its farm. Peers do not show us certificates when they dial: they authenticate by
 """
 
 import asyncio
+import math
 import socket
 import ssl
 from collections.abc import Callable, Collection, Mapping
@@ -69,7 +70,12 @@ class TlsTransport:
     # --- Dialling -----------------------------------------------------------------------------------------
 
     async def dial(
-        self, endpoint: Endpoint, factory: Callable[[], asyncio.Protocol], *, deadline: float
+        self,
+        endpoint: Endpoint,
+        factory: Callable[[], asyncio.Protocol],
+        *,
+        deadline: float,
+        attempt: int = 0,  # noqa: ARG002
     ) -> asyncio.Transport:
         """See `Transport.dial`."""
         if endpoint.is_i2p:
@@ -171,9 +177,13 @@ class TlsTransport:
             channel.abort()
             raise
 
-    def proxied(self, endpoint: Endpoint) -> bool:  # noqa: ARG002
+    def proxied(self, endpoint: Endpoint, attempt: int = 0) -> bool:  # noqa: ARG002
         """See `Transport.proxied`."""
         return False
+
+    def patience(self, endpoint: Endpoint) -> float:  # noqa: ARG002
+        """See `Transport.patience`."""
+        return math.inf
 
     # --- Listening ----------------------------------------------------------------------------------------
 

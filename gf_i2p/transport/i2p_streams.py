@@ -1,0 +1,76 @@
+"""Dialling from the session that we are reached by: the second way to a peer inside I2P.
+
+A router keeps a lease set that it has found until it expires, for each of its destinations apart. When a peer has come
+back with new tunnels, its old lease set leads nowhere, and through the proxy it stays unreachable for up to ten
+minutes (i2pd 2.45.1, 2.58). But the peer dials us, and its streams bring its new lease set along, to the destination
+that they come to: from there it can be dialled at once.
+"""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from gf_i2p.transport.base import Listener, Transport
+from gf_i2p.transport.errors import DialError
+from gf_i2p.transport.gate import Admission, Gate
+from gf_i2p.transport.tcp import why
+from gf_i2p.wire.endpoint import Endpoint
+
+PATIENCE_SECONDS: Final = 20.0
+"""For one way before the other is tried. A stream opens in 5 s as a rule; a Java proxy's first try takes up to 20 s."""
+
+
+class Streams(Protocol):
+    """Opens streams from our own destination."""
+
+    @property
+    def failure(self) -> type[Exception]:
+        """What `connect` raises, with a sentence that says what to check."""
+        ...
+
+    async def connect(self, host: str) -> socket.socket:
+        """Open a stream to this .i2p host; return its socket, non-blocking, nothing of the stream read yet."""
+        ...
+
+
+class TwoWayTransport:
+    """Goes through the proxy first, and by our own session when that has failed: in turn, until one works."""
+
+    def __init__(self, proxy: Transport, streams: Streams) -> None:
+        self._proxy = proxy
+        self._streams = streams
+
+    async def dial(
+        self, endpoint: Endpoint, factory: Callable[[], asyncio.Protocol], *, deadline: float, attempt: int = 0
+    ) -> asyncio.Transport:
+        """See `Transport.dial`."""
+        if attempt % 2 == 0:
+            return await self._proxy.dial(endpoint, factory, deadline=deadline)
+        if not endpoint.is_i2p:
+            raise DialError(f"{endpoint} is no address inside I2P.")
+        try:
+            async with asyncio.timeout(deadline):
+                sock = await self._streams.connect(endpoint.host)
+        except TimeoutError:
+            raise DialError(f"{endpoint} was not reached from our session within {deadline:.0f} s.") from None
+        except self._streams.failure as error:
+            raise DialError(f"{endpoint} was not reached from our session: {error}.") from error
+        try:
+            transport, _ = await asyncio.get_running_loop().create_connection(factory, sock=sock)
+        except OSError as error:
+            sock.close()
+            raise DialError(f"The router broke the stream to {endpoint} ({why(error)}).") from error
+        return transport
+
+    def proxied(self, endpoint: Endpoint, attempt: int = 0) -> bool:
+        """See `Transport.proxied`."""
+        return attempt % 2 == 0 and self._proxy.proxied(endpoint)
+
+    def patience(self, endpoint: Endpoint) -> float:
+        """See `Transport.patience`."""
+        return min(PATIENCE_SECONDS, self._proxy.patience(endpoint))
+
+    async def listen(self, factory: Callable[[Admission], asyncio.Protocol], gate: Gate) -> Listener:
+        """See `Transport.listen`."""
+        return await self._proxy.listen(factory, gate)
