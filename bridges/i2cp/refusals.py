@@ -50,15 +50,13 @@ def _i2pd(config: SessionConfig) -> str:
 
 
 def _java(config: SessionConfig, router_ms: int, reason: str) -> str:
-    if "auth" in reason:
-        return "set the user name and password that Java has for I2CP (its i2cp.auth is true)"
     if "duplicate" in reason:
         return (
             "another client of this router holds the destination. Stop what runs with the same keys: another node, a "
             "tunnel in the Hidden Services Manager, a SAM session"
         )
     off = (config.date_ms - router_ms) / 1000
-    if abs(off) > _JAVA_SECONDS:
+    if "skew" in reason or abs(off) > _JAVA_SECONDS:
         return (
             f"the session config's date is {abs(off):.0f} s {'after' if off > 0 else 'before'} the router's clock, and "
             f"Java takes {_JAVA_SECONDS} s. Make a fresh one for each session, and check the clocks of both machines"
