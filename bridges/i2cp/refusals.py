@@ -28,11 +28,13 @@ def session_refused(
         answer = f"SessionStatus {said} ({Status(said).name.lower() if said in set(Status) else 'unknown'})"
     else:
         answer = repr(said)
-    cause = _i2pd(config) if kind is RouterKind.I2PD else _java(config, router_ms, str(said).lower())
+    cause = _i2pd(config, said) if kind is RouterKind.I2PD else _java(config, router_ms, str(said).lower())
     return RouterRefusedError(f"{settings} refused the session of {config.destination.b32} with {answer}: {cause}")
 
 
-def _i2pd(config: SessionConfig) -> str:
+def _i2pd(config: SessionConfig, said: int | str) -> str:
+    if said != Status.INVALID:
+        return "see the router's log"
     if config.delegated:
         return (
             "the session config is signed by a transient key, and i2pd takes only one that is signed by the "

@@ -106,7 +106,8 @@ def test_java_takes_no_other_crypto_type() -> None:
 def test_a_refusal_that_nobody_foresaw_still_says_where_to_look() -> None:
     config = SessionConfig.parse(BY_MASTER)
     assert "log" in str(session_refused(I2cpSettings(), RouterKind.JAVA, config, NOW * 1000, "Out of cheese"))
-    assert "SessionStatus 9 (unknown)" in str(session_refused(I2cpSettings(), RouterKind.I2PD, config, NOW * 1000, 9))
+    unknown = session_refused(I2cpSettings(), RouterKind.I2PD, config, NOW * 1000, 9)
+    assert "SessionStatus 9 (unknown): see the router's log" in str(unknown)
     skewed = session_refused(I2cpSettings(), RouterKind.JAVA, config, NOW * 1000, "client clock skew? 3 min")
     assert "check the clocks" in str(skewed)
     late = session_refused(I2cpSettings(), RouterKind.JAVA, config, (NOW + 200) * 1000, "Invalid signature")
