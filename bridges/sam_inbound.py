@@ -1,7 +1,7 @@
 """A SAM session that has the streams for one destination brought to a port of this machine."""
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from bridges.errors import RouterError, RouterUnreachableError
@@ -21,12 +21,16 @@ class SamInbound:
         self._keys = keys
         self._options = options
         self._session: SamSession | None = None
+        self.on_open: Callable[[], None] | None = None
+        """Called when there is a new session."""
 
     async def open(self, host: str, port: int) -> str:
         """See `Inbound.open`."""
         self.close()
         self._session = await self._router.session(self._keys, self._options)
         await self._session.forward(host, port)
+        if self.on_open is not None:
+            self.on_open()
         return self._keys.destination.b32
 
     async def connect(self, host: str) -> socket.socket:

@@ -2,11 +2,12 @@
 
 A router keeps a lease set that it has found until it expires, for each of its destinations apart. When a peer has come
 back with new tunnels, its old lease set leads nowhere, and through the proxy it stays unreachable for up to ten
-minutes (i2pd 2.45.1, 2.58). But the peer dials us, and its streams bring its new lease set along, to the destination
-that they come to: from there it can be dialled at once.
+minutes (seen on i2pd 2.45.1). A stream brings its sender's lease set along, to the destination that it comes to. So who
+has a new session opens a stream to every peer once, and whom the proxy does not lead to is dialled from our session.
 """
 
 import asyncio
+import contextlib
 import socket
 from collections.abc import Callable
 from typing import Final, Protocol
@@ -19,10 +20,15 @@ from gf_i2p.wire.endpoint import Endpoint
 
 PATIENCE_SECONDS: Final = 20.0
 """For one way before the other is tried. A stream opens in 5 s as a rule; a Java proxy's first try takes up to 20 s."""
+GREETINGS: Final = 5
+"""How often a peer is told of a new session until it answers: i2pd takes no new encryption of ours for two minutes."""
 
 
 class Streams(Protocol):
     """Opens streams from our own destination."""
+
+    on_open: Callable[[], None] | None
+    """Called when there is a new session; set by whoever wants to know."""
 
     @property
     def failure(self) -> type[Exception]:
@@ -40,11 +46,16 @@ class TwoWayTransport:
     def __init__(self, proxy: Transport, streams: Streams) -> None:
         self._proxy = proxy
         self._streams = streams
+        streams.on_open = self._introduce
+        self._peers: set[str] = set()  # hosts that we have been asked to dial
+        self._introductions: set[asyncio.Task[None]] = set()
 
     async def dial(
         self, endpoint: Endpoint, factory: Callable[[], asyncio.Protocol], *, deadline: float, attempt: int = 0
     ) -> asyncio.Transport:
         """See `Transport.dial`."""
+        if endpoint.is_i2p:
+            self._peers.add(endpoint.host)
         if attempt % 2 == 0:
             return await self._proxy.dial(endpoint, factory, deadline=deadline)
         if not endpoint.is_i2p:
@@ -74,3 +85,32 @@ class TwoWayTransport:
     async def listen(self, factory: Callable[[Admission], asyncio.Protocol], gate: Gate) -> Listener:
         """See `Transport.listen`."""
         return await self._proxy.listen(factory, gate)
+
+    # --- Introductions ------------------------------------------------------------------------------------
+
+    def _introduce(self) -> None:
+        """Let every peer's router know our new lease set; the greetings for the last one are over."""
+        for task in self._introductions:
+            task.cancel()
+        for host in self._peers:
+            task = asyncio.get_running_loop().create_task(self._greet(host), name=f"introduction to {host}")
+            self._introductions.add(task)
+            task.add_done_callback(self._introductions.discard)
+
+    async def _greet(self, host: str) -> None:
+        for _ in range(GREETINGS):
+            with contextlib.suppress(TimeoutError, OSError, self._streams.failure):
+                async with asyncio.timeout(PATIENCE_SECONDS):
+                    if await self._is_answered(host):
+                        return
+            await asyncio.sleep(PATIENCE_SECONDS)
+
+    async def _is_answered(self, host: str) -> bool:
+        """Open a stream and ask for what nobody has: any answer shows that its router knows our way now."""
+        loop = asyncio.get_running_loop()
+        sock = await self._streams.connect(host)
+        try:
+            await loop.sock_sendall(sock, b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            return bool(await loop.sock_recv(sock, 1))
+        finally:
+            sock.close()
