@@ -71,6 +71,8 @@ class LocalRouter:
 
     async def close(self) -> None:
         """See `RouterBridge`."""
-        await self.publisher.close()
-        if self.control is not None:
-            await self.control.close()
+        try:
+            await self.publisher.close()
+        finally:
+            if self.control is not None:
+                await self.control.close()

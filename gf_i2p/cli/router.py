@@ -50,7 +50,21 @@ def i2p_transport(directory: Path, config: Config) -> Transport | None:
 
 def master_keys(directory: Path, config: Config) -> DestinationKeys | None:
     """Read the keys with which this node may publish; None when it may not. Raises `ConfigError`."""
-    return None if config.publish.mode == "off" else read_keys(directory / config.publish.keys)
+    if config.publish.mode == "off":
+        return None
+    path = directory / config.publish.keys
+    if not path.exists():
+        raise ConfigError(
+            f"{path} does not exist, and publish.mode is {config.publish.mode!r}: put the private key file of the "
+            "service's master destination there, or delegated keys, with mode 0600."
+        )
+    keys = read_keys(path)
+    if (config.publish.leaf or "").lower() == keys.destination.b32:
+        raise ConfigError(
+            "publish.leaf: this is the address of the master, whose set would lead to itself: give that of this "
+            "router's own destination of the service."
+        )
+    return keys
 
 
 def router_bridge(config: Config, secrets: Secrets) -> LocalRouter | None:

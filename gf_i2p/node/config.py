@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from gf_i2p.node.errors import ConfigError
 from gf_i2p.node.layout import CONFIG_FILE, SECRETS_FILE
-from gf_i2p.node.router_tables import PublishTable, RouterTable
+from gf_i2p.node.router_tables import PublishTable, RouterTable, is_b32_address
 from gf_i2p.node.table import Table, load_table
 from gf_i2p.raft import settings
 from gf_i2p.transport.certificates import parse_fingerprint
@@ -135,7 +135,15 @@ class Config(Table):
 
     @model_validator(mode="after")
     def _router_fits(self) -> Self:
-        router = self.router
+        router, listen = self.router, Endpoint.parse(self.node.listen)
+        if listen.is_i2p:
+            raise ValueError(
+                f"node.listen: {listen.host} lies inside I2P: give an address of this machine, where the router brings "
+                "our streams, as tcp://127.0.0.1:4150"
+            )
+        for number, server in enumerate(self.servers, 1):
+            if server.fingerprint is not None and Endpoint.parse(server.endpoint).is_i2p:
+                raise ValueError(f"servers[{number}].fingerprint: inside I2P the address says who it is; leave it out")
         if router is None:
             inside = [server.endpoint for server in self.servers if Endpoint.parse(server.endpoint).is_i2p]
             if inside:
@@ -143,13 +151,28 @@ class Config(Table):
             if self.publish.mode != "off":
                 raise ValueError("router: is missing, and only a router publishes")
             return self
-        listen = Endpoint.parse(self.node.listen)
+        self._leaf_fits(router)
         if self.own_endpoint.is_i2p and not router.beyond_loopback and listen.host not in {"127.0.0.1", "::1"}:
             raise ValueError(
                 f"node.listen: {listen.host} is where the router brings our streams, not encrypted: use 127.0.0.1, or "
                 "set router.beyond_loopback = true if nobody else can see that network"
             )
         return self
+
+    def _leaf_fits(self, router: RouterTable) -> None:
+        leaf = self.publish.leaf
+        if leaf is None or is_b32_address(leaf):
+            return
+        if router.i2pcontrol is None:
+            raise ValueError(
+                f"publish.leaf: {leaf[:80]!r} is no b32 address, and what address a tunnel of this name has only an "
+                "i2pd tells, by router.i2pcontrol: give the address"
+            )
+        if not router.i2pcontrol_few_tunnels:
+            raise ValueError(
+                f"publish.leaf: {leaf[:80]!r} is no b32 address, and asking i2pd for its tunnels can kill it when it "
+                "has more than a few: give the address, or set router.i2pcontrol_few_tunnels = true"
+            )
 
     @property
     def own_endpoint(self) -> Endpoint:

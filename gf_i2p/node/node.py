@@ -10,6 +10,7 @@ from typing import Final
 import structlog
 
 from bridges.protocol import RouterBridge
+from gf_i2p.farm.record import speaker
 from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.node.config import Config, Secrets, ServerTable, check_private
 from gf_i2p.node.driver import Driver
@@ -31,8 +32,9 @@ from gf_i2p.transport.server import Reply, Server, Session
 from gf_i2p.transport.tls import TlsSettings, TlsTransport
 from gf_i2p.wire.digest import Authenticator, Credentials
 from gf_i2p.wire.endpoint import Endpoint
+from gf_i2p.wire.entries import ValueType
 from gf_i2p.wire.limits import HANDSHAKE_SECONDS
-from gf_i2p.wire.messages import Request
+from gf_i2p.wire.messages import MessageType, Request
 
 logger = structlog.get_logger()
 
@@ -206,6 +208,7 @@ class Node:
         ]
         if {(s.id, s.endpoint) for s in old.servers} != {(s.id, s.endpoint) for s in config.servers}:
             pending.append("servers (id, endpoint)")
+        pending += [name for name in ("router", "publish") if getattr(old, name) != getattr(config, name)]
         if self._password != secrets.password:
             pending.append("password")
         return pending
@@ -241,12 +244,24 @@ class Node:
         if user is None:
             reply(None)
             return
-        objection = user.objection(request)
+        objection = user.objection(request) or self._forged(user, request)
         if objection is None:
             self.driver.incoming(request, reply)
         else:
             self._log.warning("refused", reason=objection)
             reply(None)
+
+    def _forged(self, user: User, request: Request) -> str | None:
+        """Say for which server somebody else posts a status record: here only is it known who posts."""
+        if request.type is not MessageType.CLIENT_REQUEST:
+            return None
+        servers = {server.id for server in self.driver.core.configuration.servers}
+        for entry in request.entries:
+            if entry.value_type is ValueType.APPLICATION:
+                server = speaker(entry.value, self.cluster)
+                if server in servers and server != user.server_id:
+                    return f"{user.name} posted a status record of server {server}"
+        return None
 
 
 def _request_seconds(timing: Timing) -> float:

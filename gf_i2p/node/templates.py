@@ -73,6 +73,7 @@ SECRETS: Final = """\
 # Secrets of server {id}: whoever reads this file can act as this server. Mode 0600.
 
 password = "{password}"  # with which this server logs in to the others, as user server-{id}
+# i2pcontrol_password = "itoopie"  # of the router's i2pcontrol, when gf-i2p.toml has its URL
 
 # What checks the passwords of others (HA1 of RFC 7616): as secret as the passwords. Reloaded on SIGHUP; who is removed
 # or changed here is disconnected.
