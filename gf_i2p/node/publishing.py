@@ -100,9 +100,9 @@ class Publisher:
         leaves = self._due()
         if leaves is None:
             return await self._stop()
-        if not self._is_time(leaves):
-            return _POLL_SECONDS
         try:
+            if not self._is_time(leaves):
+                return _POLL_SECONDS
             await self._while_due(self._publish(leaves))
         except (RouterError, NetDbError, PostError, PostOutcomeUnknownError) as error:
             self._note(str(error))
