@@ -28,6 +28,8 @@ class Office:
     bridge: FakeBridge
     now: float = 1000.0
     """What the clock says."""
+    polled: int = 0
+    """How often the publisher has looked what is to be done."""
 
     @property
     def record(self) -> StatusRecord | None:
@@ -63,7 +65,8 @@ class Office:
     async def polls(self, count: int = 5) -> None:
         """Let the publisher look again several times, and the lease be renewed."""
         await self.records(2)
-        await asyncio.sleep(count * 0.01)
+        enough = self.polled + count
+        await becomes("looked again", lambda: self.polled >= enough)
 
 
 @asynccontextmanager
@@ -86,6 +89,14 @@ async def office(
         )
         view = node.member.view
         made = Office(node.driver, view, reports_to, Publisher(1, view, reports_to, bridge, KEYS, clock=clock), bridge)
+        step = made.publisher._step
+
+        async def counted() -> float:
+            pause = await step()
+            made.polled += 1
+            return pause
+
+        monkeypatch.setattr(made.publisher, "_step", counted)
         runs: list[Coroutine[None, None, None]] = []
         if reports:
             runs.append(made.reporter.run())

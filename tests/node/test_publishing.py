@@ -32,10 +32,14 @@ async def sends(made: Office, count: int) -> None:
 async def deaf(made: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing of ours is committed any more."""
 
+    tries = []
+
     async def refused(values: list[bytes], *, seconds: float) -> int:
+        tries.append(values)
         raise PostError("no server leads")
 
     monkeypatch.setattr(made.driver, "post", refused)
+    await becomes("what was under way has ended", lambda: tries != [])
 
 
 # What is sent -------------------------------------------------------------------------------------------------------
@@ -211,7 +215,8 @@ async def test_who_cannot_commit_stops_within_its_lease(tmp_path: Path, monkeypa
         await deaf(made, monkeypatch)
         committed_at = made.reporter.committed_at
         made.now = committed_at + LEASE_SECONDS
-        await asyncio.sleep(0.1)
+        looked = made.polled
+        await becomes("it has looked", lambda: made.polled > looked + 2)
         assert made.bridge.holds is not None, "not before"
         made.now += 0.1
         await stopped(made)
@@ -226,10 +231,10 @@ async def test_the_lease_ends_in_whatever_phase(tmp_path: Path, monkeypatch: pyt
         for_ever = asyncio.Event()
 
         async def hangs(*_: object, **__: object) -> None:
-            entered.set()
+            entered.append(phase)
             await for_ever.wait()
 
-        entered = asyncio.Event()
+        entered: list[str] = []
         if phase == "opening":
             made.bridge.hang("publish")
             await becomes("it opens", lambda: made.bridge.under_way == ["publish"])
@@ -245,8 +250,8 @@ async def test_the_lease_ends_in_whatever_phase(tmp_path: Path, monkeypatch: pyt
             made.now += HURRIED_SECONDS
             if phase == "sending":
                 await becomes("it sends", lambda: made.bridge.under_way == ["publish"])
-            else:
-                await entered.wait()
+            else:  # the reporter announces too
+                await becomes("entered", lambda: len(entered) == (2 if phase == "announcing" else 1))
             if phase != "announcing":
                 await deaf(made, monkeypatch)
         made.now += LEASE_SECONDS + 1
@@ -267,8 +272,9 @@ async def test_the_lease_is_renewed_by_what_the_log_has_shown_us_only(
 
         monkeypatch.setattr(made.driver.core.log, "slice", stuck)
         applied = made.view.applied
-        made.now += LEASE_SECONDS + 1
-        await becomes("committed, and not seen", lambda: made.reporter.committed_at == made.now)
+        for _ in range(3):
+            made.now += LEASE_SECONDS / 2
+            await becomes("committed, and not seen", lambda: made.reporter.committed_at == made.now)
         await stopped(made)
         assert made.view.applied == applied
         monkeypatch.setattr(made.driver.core.log, "slice", page)

@@ -70,6 +70,7 @@ async def test_an_entry_that_brings_a_defect_out_stops_nothing(tmp_path: Path, m
         apply(state, value)
 
     monkeypatch.setattr(FarmState, "apply", poisoned)
+    monkeypatch.setattr("gf_i2p.node.member._AGAIN_SECONDS", 3600)
     async with NodeFarm(tmp_path, servers=1) as farm:
         node = await farm.leader()
         index = await node.driver.post([b"poison", record(1).encode()], seconds=10)
