@@ -147,6 +147,15 @@ def _parser() -> argparse.ArgumentParser:
     entries.add_argument(
         "--stale", action="store_true", help="ask a server that does not lead; newer entries may be missing"
     )
+
+    bridge = commands.add_parser("bridge", help="the router beside a node, for other programs")
+    serve = _command(
+        bridge.add_subparsers(required=True, metavar="COMMAND"),
+        "serve",
+        "serve the router of a node's directory as an i2pcontrol endpoint, in the foreground",
+        _bridge_serve,
+    )
+    serve.add_argument("directory", type=Path, metavar="DIR")
     return parser
 
 
@@ -231,6 +240,13 @@ def _run(options: argparse.Namespace) -> Exit:
     from gf_i2p.cli.run import run
 
     return run(options.directory)
+
+
+def _bridge_serve(options: argparse.Namespace) -> Exit:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # nothing is reloaded; it would end us
+    from gf_i2p.cli.bridge import serve
+
+    return serve(options.directory, as_json=options.json)
 
 
 def _ask(directory: Path, method: str, path: str, *, seconds: float = 10.0, body: object = None) -> Any:

@@ -6,6 +6,7 @@ from bridges.access import Access
 from bridges.i2cp.publisher import MetaPublisher
 from bridges.i2cp.settings import I2cpSettings, RouterKind
 from bridges.i2pcontrol import I2pControl
+from bridges.publisher_choice import PublisherChoice
 from bridges.router import LocalRouter
 from bridges.sam import Sam
 from bridges.sam_inbound import SamInbound
@@ -88,10 +89,11 @@ def router_bridge(config: Config, secrets: Secrets) -> LocalRouter | None:
                 ask_for_tunnels=router.i2pcontrol_few_tunnels,
             )
         host, port = place(router.i2cp)
-        i2cp = I2cpSettings(host, port, RouterKind(router.kind), allow_plain=router.beyond_loopback)
+        i2cp = MetaPublisher(I2cpSettings(host, port, RouterKind(router.kind), allow_plain=router.beyond_loopback))
     except ValueError as error:
         raise ConfigError(f"router: {error}") from error
-    return LocalRouter(Sam(*place(router.sam)), MetaPublisher(i2cp), control, config.publish.leaf)
+    publisher = i2cp if control is None else PublisherChoice(control, i2cp)
+    return LocalRouter(Sam(*place(router.sam)), publisher, control, config.publish.leaf)
 
 
 def read_keys(path: Path) -> DestinationKeys:

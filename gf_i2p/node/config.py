@@ -3,13 +3,13 @@
 import os
 import stat
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from gf_i2p.node.errors import ConfigError
 from gf_i2p.node.layout import CONFIG_FILE, SECRETS_FILE
-from gf_i2p.node.router_tables import PublishTable, RouterTable, is_b32_address
+from gf_i2p.node.router_tables import BridgeTable, PublishTable, RouterTable, is_b32_address
 from gf_i2p.node.table import Table, load_table
 from gf_i2p.raft import settings
 from gf_i2p.transport.certificates import parse_fingerprint
@@ -55,6 +55,10 @@ def _server_id(number: int) -> int:
 
 ServerId = Annotated[int, Field(ge=0, le=MAX_ID), AfterValidator(_server_id)]
 Seconds = Annotated[float, Field(ge=0.01, le=3600)]  # less is below what timers and disks keep to
+
+
+MIN_PASSWORD: Final = 16
+"""Characters of a password of our own that strangers may try to guess, ten a minute."""
 
 
 class NodeTable(Table):
@@ -120,6 +124,7 @@ class Config(Table):
     logging: LoggingTable = LoggingTable()
     router: RouterTable | None = None
     publish: PublishTable = PublishTable()
+    bridge: BridgeTable = BridgeTable()
     servers: Annotated[tuple[ServerTable, ...], Field(strict=False)]
 
     @model_validator(mode="after")
@@ -205,6 +210,8 @@ class Secrets(Table):
 
     password: SecretStr
     i2pcontrol_password: SecretStr | None = None
+    bridge_password: Annotated[SecretStr, Field(min_length=MIN_PASSWORD)] | None = None
+    """What callers of `gf-i2p bridge serve` must know: another one than the router's."""
     users: dict[Annotated[str, AfterValidator(check_name_of_user)], UserTable]
 
     @property

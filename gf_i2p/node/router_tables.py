@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from gf_i2p.netdb.encoding import from_b32_address
 from gf_i2p.netdb.errors import StructureError
-from gf_i2p.node.layout import DESTINATION_FILE, MASTER_FILE
+from gf_i2p.node.layout import BRIDGE_CERTIFICATE_FILE, BRIDGE_KEY_FILE, DESTINATION_FILE, MASTER_FILE
 from gf_i2p.node.table import Table
 from gf_i2p.transport.certificates import parse_fingerprint
 from gf_i2p.transport.errors import TransportError
@@ -113,3 +113,24 @@ class PublishTable(Table):
     """Our router's destination that serves: a b32 address, or with i2pcontrol the name of its tunnel."""
     status_seconds: Annotated[float, Field(ge=1, le=30)] = 10.0
     """Between two status records of ours."""
+
+
+class BridgeTable(Table):
+    """What `gf-i2p bridge serve` needs beside the router's table. Paths are relative to the node's directory."""
+
+    listen: Place = "127.0.0.1:7651"
+    plain: bool = False
+    """Speak HTTP without TLS; for loopback only."""
+    certificate: str = BRIDGE_CERTIFICATE_FILE
+    key: str = BRIDGE_KEY_FILE
+    """Both are made at the first start if neither is there."""
+
+    @model_validator(mode="after")
+    def _plain_stays_here(self) -> Self:
+        host, _ = place(self.listen)
+        if self.plain and not ip_address(host).is_loopback:
+            raise ValueError(
+                f"listen: {host} can be reached from other machines, and plain HTTP would show them the password: "
+                "remove plain = true, or listen on 127.0.0.1"
+            )
+        return self

@@ -56,6 +56,11 @@ mode = "off"                  # "meta": when the farm chooses this server, it pu
 keys = "master.dat"           # the service's master keys, or delegated ones, mode 0600
 # leaf = "....b32.i2p"        # this router's own destination of the service; or the name of its tunnel, by i2pcontrol
 
+# For `gf-i2p bridge serve`: this router for programs in any language. Its password goes into secrets.toml.
+# [bridge]
+# listen = "127.0.0.1:7651"
+# plain = true                # HTTP without TLS, on loopback only
+
 """
 
 SERVER: Final = """\
