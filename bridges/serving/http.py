@@ -26,7 +26,8 @@ _AGAIN_SECONDS: Final = 0.2
 """After which accepting is tried again when this process has no file descriptors left."""
 _LINGER_SECONDS: Final = 1.0
 """For a sender to read that its request is refused while it still sends; hanging up at once would hide that."""
-_LINGER_READS: Final = 64
+_QUIET_SECONDS: Final = 0.2
+"""Who has sent nothing for so long has ended, and reads."""
 _BACKLOG: Final = 64
 _NOT_HERE: Final = 404
 _REASONS: Final = {200: "OK", 400: "Bad Request", 404: "Not Found", 413: "Content Too Large"}
@@ -148,7 +149,7 @@ class HttpServer:
                 except _RefusedError as refusal:
                     writer.write(_answer(refusal.status, b""))
                     await writer.drain()
-                    await _linger(reader)
+                    await _linger(reader, writer)
                     return
             answer = await self._handle(body, caller, reader)
             if answer is not None:
@@ -232,12 +233,15 @@ def _answer(status: int, body: bytes) -> bytes:
     return head.encode() + body
 
 
-async def _linger(reader: asyncio.StreamReader) -> None:
+async def _linger(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    if writer.can_write_eof():
+        writer.write_eof()
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_LINGER_SECONDS):
-            for _ in range(_LINGER_READS):
-                if not await reader.read(_READ_BYTES):
-                    return
+            while True:
+                async with asyncio.timeout(_QUIET_SECONDS):
+                    if not await reader.read(_READ_BYTES):
+                        return
 
 
 def _source(address: Any) -> str:

@@ -18,6 +18,7 @@ from gf_i2p.node.layout import CONFIG_FILE, SECRETS_FILE
 from gf_i2p.node.router_tables import BridgeTable, RouterTable, place
 from gf_i2p.node.setup import write_private
 from gf_i2p.transport.certificates import fingerprint_of_file, make_certificate
+from gf_i2p.transport.tcp import why
 
 
 def serve(directory: Path, *, as_json: bool) -> Exit:
@@ -52,7 +53,7 @@ async def _serve(directory: Path, config: Config, secrets: Secrets, *, as_json: 
             await server.start(host, port)
         except OSError as error:
             raise CommandError(
-                f"cannot listen on {config.bridge.listen} ({error.strerror}): stop what listens there, or set "
+                f"cannot listen on {config.bridge.listen} ({why(error)}): stop what listens there, or set "
                 "bridge.listen to another address"
             ) from error
         _announce(directory, config.bridge, as_json=as_json)
@@ -92,8 +93,10 @@ def _check_no_circle(router: RouterTable, table: BridgeTable) -> None:
 def _tls(directory: Path, table: BridgeTable) -> ssl.SSLContext:
     certificate, key = directory / table.certificate, directory / table.key
     if not certificate.exists() and not key.exists():
-        # Strangers see it, and learn nothing from it: callers know it by its fingerprint.
-        made, its_key = make_certificate("i2pcontrol")
+        # Strangers see it, and learn nothing from it: only where they are.
+        host = place(table.listen)[0]
+        hosts = [host] if not ip_address(host).is_loopback else [host, "localhost"]
+        made, its_key = make_certificate("i2pcontrol", hosts=hosts)
         write_private(key, its_key)
         certificate.write_bytes(made)
     for one, other in ((certificate, key), (key, certificate)):
