@@ -128,8 +128,9 @@ class Publications:
 
     def _abandon(self, master: bytes, kept: _Kept) -> None:
         logger.warning("a publication was not renewed, and is ended", master=to_b32_address(master))
-        reason = f"it was not renewed for {self._renew_seconds:.0f} s, and was ended"
-        kept.state = replace(kept.state, state=State.LOST, reason=reason)
+        if kept.state.state is not State.LOST:
+            reason = f"it was not renewed for {self._renew_seconds:.0f} s, and was ended"
+            kept.state = replace(kept.state, state=State.LOST, reason=reason)
         self._start(self._bridge.stop_publishing_meta_lease_set(master))
 
     def _forget(self, master: bytes) -> None:

@@ -104,6 +104,7 @@ def _tls(directory: Path, table: BridgeTable) -> ssl.SSLContext:
             raise ConfigError(f"{one} is missing, and {other} is there: restore it, or remove the other for a new pair")
     check_private(key)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
         # Without a password that would be asked for at the terminal, and a service has none.
         context.load_cert_chain(certificate, key, password=lambda: b"")
