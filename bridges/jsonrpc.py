@@ -57,6 +57,10 @@ class UnknownMethodError(RpcError):
     """The router has no such method."""
 
 
+class PasswordError(RouterRefusedError):
+    """The router does not take our password."""
+
+
 class CertificateError(RouterError):
     """The router has shown a certificate that nothing vouches for. It was told nothing."""
 
@@ -92,7 +96,7 @@ class JsonRpc:
 
         `most`: bytes of the request with its HTTP head; more than the default only for what is known to be no i2pd.
         Raises `RouterUnreachableError` when the router is away: call again later. Raises `CertificateError`,
-        `UnknownMethodError`, `RpcError` or another `RouterError` when it is there.
+        `PasswordError`, `UnknownMethodError`, `RpcError` or another `RouterError` when it is there.
         """
         async with self._lock:
             try:
@@ -131,7 +135,7 @@ class JsonRpc:
             result = {}  # what i2pd says
         token = result.get("Token")
         if token is None:
-            raise RouterRefusedError(
+            raise PasswordError(
                 f"{self} refuses the password: give the router's (i2pd: [i2pcontrol] password; Java: set on "
                 "i2pcontrol's page /password)"
             )

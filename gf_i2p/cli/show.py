@@ -58,7 +58,11 @@ def show_entries(answer: dict[str, Any]) -> str:
 
 
 def _value(entry: dict[str, Any]) -> str:
-    """Values come from the log, whoever wrote them: nothing in them may control the terminal."""
     if "base64" in entry:
         return f"({len(b64decode(entry['base64']))} bytes)"
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in entry["value"])
+    return printable(entry["value"])
+
+
+def printable(text: str) -> str:
+    """Give a text, whoever wrote it, so that nothing in it controls the terminal."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

@@ -136,20 +136,7 @@ class Node:
         return [server for server in self._config.servers if server.id != self._config.node.id]
 
     def _tls_settings(self, config: Config) -> TlsSettings:
-        certificate, key = self._directory / config.tls.certificate, self._directory / config.tls.key
-        by_tls = not config.own_endpoint.is_i2p
-        if by_tls:
-            check_private(key)
-        return TlsSettings(
-            certificate=certificate if by_tls else None,
-            key=key if by_tls else None,
-            fingerprints={
-                Endpoint.parse(server.endpoint): [server.fingerprint]
-                for server in config.servers
-                if server.fingerprint is not None
-            },
-            ca_file=None if config.tls.ca is None else self._directory / config.tls.ca,
-        )
+        return tls_settings(self._directory, config)
 
     def _warn_of_own_fingerprint(self) -> None:
         """A certificate that others do not expect shows first in their logs; say it here, too."""
@@ -262,6 +249,24 @@ class Node:
                 if server in servers and server != user.server_id:
                     return f"{user.name} posted a status record of server {server}"
         return None
+
+
+def tls_settings(directory: Path, config: Config) -> TlsSettings:
+    """Say who a node is and whom it trusts outside I2P. Raises `ConfigError` when others could read its key."""
+    certificate, key = directory / config.tls.certificate, directory / config.tls.key
+    by_tls = not config.own_endpoint.is_i2p
+    if by_tls:
+        check_private(key)
+    return TlsSettings(
+        certificate=certificate if by_tls else None,
+        key=key if by_tls else None,
+        fingerprints={
+            Endpoint.parse(server.endpoint): [server.fingerprint]
+            for server in config.servers
+            if server.fingerprint is not None
+        },
+        ca_file=None if config.tls.ca is None else directory / config.tls.ca,
+    )
 
 
 def _request_seconds(timing: Timing) -> float:
