@@ -123,6 +123,9 @@ def _parser() -> argparse.ArgumentParser:
     command = _command(commands, "status", "show what a running node knows", _status)
     command.add_argument("directory", type=Path, metavar="DIR")
 
+    command = _command(commands, "doctor", "look at a node, its router and its peers, and say what mends them", _doctor)
+    command.add_argument("directory", type=Path, metavar="DIR")
+
     post = _command(commands, "post", "append an entry; returns when it is committed", _post)
     post.add_argument("directory", type=Path, metavar="DIR")
     post.add_argument(
@@ -263,6 +266,12 @@ def _status(options: argparse.Namespace) -> Exit:
     else:
         print(show_status(answer))
     return Exit.OK if answer["healthy"] else Exit.DEGRADED
+
+
+def _doctor(options: argparse.Namespace) -> Exit:
+    from gf_i2p.cli.doctor.command import doctor
+
+    return doctor(options.directory, as_object=options.json)
 
 
 def _post(options: argparse.Namespace) -> Exit:
