@@ -1,11 +1,11 @@
 """`gf-i2p doctor` beside real routers: all is well, and each fault is named by itself."""
 
 import asyncio
+import contextlib
 import json
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -74,12 +74,12 @@ class Leaf:
         self._session: SamSession | None = None
 
     async def come(self) -> None:
-        self.go()
+        self.close()
         sam = Sam(self._router.address, SAM_PORT)
         await until("SAM is there", SECONDS, lambda: answers(sam))
         self._session = await sam.session(self._farm.leaves[1], ITS_OWN)
 
-    def go(self) -> None:
+    def close(self) -> None:
         if self._session is not None:
             self._session.close()
             self._session = None
@@ -101,7 +101,7 @@ async def seen(doctor: Doctor, what: str, condition: Any) -> None:
         raise
 
 
-@asynccontextmanager
+@contextlib.asynccontextmanager
 async def lacking(network: Network, router: RouterPlace, interface: str, leaf: Leaf) -> AsyncIterator[None]:
     """The router runs without one of its interfaces."""
     await network.stop(router)
@@ -118,9 +118,12 @@ async def lacking(network: Network, router: RouterPlace, interface: str, leaf: L
 @pytest.mark.timeout(1500)
 async def test_what_is_well_and_each_fault_by_itself(network: Network, tmp_path: Path) -> None:
     routers = [router for router in network.routers if not router.floodfill][:3]
-    with I2pFarm(tmp_path, routers, password=network.password) as farm:
+    with (
+        I2pFarm(tmp_path, routers, password=network.password) as farm,
+        contextlib.closing(Leaf(farm, routers[0])) as leaf,
+    ):
         farm.start_all()
-        leaf, doctor = Leaf(farm, routers[0]), Doctor(farm.node(1))
+        doctor = Doctor(farm.node(1))
         await leaf.come()
         await farm.leader(SECONDS)
 
@@ -141,7 +144,7 @@ async def test_what_is_well_and_each_fault_by_itself(network: Network, tmp_path:
             async with lacking(network, routers[0], interface, leaf):
                 await seen(doctor, f"{name} and nothing else is blamed", lambda name=name: doctor.blames(name))
                 named(doctor, name)
-            leaf.go()
+            leaf.close()
 
         await leaf.come()
         await seen(doctor, "all is well again", doctor.look)

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 import os
 import ssl
 import time
@@ -250,4 +249,4 @@ def having(state: State, verdicts: dict[str, Verdict]) -> dict[str, str]:
 def remedy(verdict: Verdict) -> str:
     """Give both sentences."""
     assert verdict.remedy is not None
-    return json.dumps([verdict.remedy.i2pd, verdict.remedy.java])
+    return f"{verdict.remedy.i2pd}\n{verdict.remedy.java}"

@@ -2,6 +2,8 @@
 
 import asyncio
 import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Final
 
 from bridges.router_info import Kind
@@ -13,6 +15,9 @@ MAX_ANSWER_BYTES: Final = 16 * 1024
 _STATUS: Final = re.compile(rb"HTTP/1\.[01] (\d{3})[ \r]")
 _SOCKS_HELLO: Final = b"\x05\x01\x00"
 _SOCKS_ACCEPTED: Final = b"\x05\x00"
+_SOCKS_REFUSED: Final = b"\x05\xff"
+
+_Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class ProxyError(Exception):
@@ -26,7 +31,8 @@ class ProxyAuthorisationError(ProxyError):
 async def ask_http(host: str, port: int) -> Kind | None:
     """Return which router's HTTP proxy it is, None when it does not show. Raises `ProxyError`."""
     request = f"GET http://{HOST}/ HTTP/1.1\r\nHost: {HOST}\r\nConnection: close\r\n\r\n"
-    return read_answer(await _exchange(host, port, request.encode(), MAX_ANSWER_BYTES))
+    async with _connected(host, port) as streams:
+        return read_answer(await _ask(streams, request.encode(), MAX_ANSWER_BYTES))
 
 
 def read_answer(answer: bytes) -> Kind | None:
@@ -48,29 +54,37 @@ def read_answer(answer: bytes) -> Kind | None:
 
 async def ask_socks(host: str, port: int) -> None:
     """Return when a SOCKS 5 proxy answers that has no such address. Raises `ProxyError`."""
-    name = HOST.encode()
-    connect = b"\x05\x01\x00\x03" + bytes([len(name)]) + name + b"\x00\x50"
-    greeting = await _exchange(host, port, _SOCKS_HELLO, len(_SOCKS_ACCEPTED))
-    if greeting == b"\x05\xff":
-        raise ProxyAuthorisationError("it wants a user name and a password")
-    if greeting != _SOCKS_ACCEPTED:
-        raise ProxyError("what answers does not speak SOCKS 5" if greeting else "it hangs up without an answer")
-    answer = await _exchange(host, port, _SOCKS_HELLO + connect, 4)
-    if answer[2:] == b"\x05\x00":
-        raise ProxyError("what answers is no proxy of an I2P router: it connects to an address that nobody has")
+    async with _connected(host, port) as streams:
+        greeting = await _ask(streams, _SOCKS_HELLO, 2)
+        if greeting == _SOCKS_REFUSED:
+            raise ProxyAuthorisationError("it wants a user name and a password")
+        if greeting != _SOCKS_ACCEPTED:
+            raise ProxyError("what answers does not speak SOCKS 5" if greeting else "it hangs up without an answer")
+        name = HOST.encode()
+        connect = b"\x05\x01\x00\x03" + bytes([len(name)]) + name + b"\x00\x50"
+        if await _ask(streams, connect, 2) == _SOCKS_ACCEPTED:
+            raise ProxyError("what answers is no proxy of an I2P router: it connects to an address that nobody has")
 
 
-async def _exchange(host: str, port: int, request: bytes, most: int) -> bytes:
+@asynccontextmanager
+async def _connected(host: str, port: int) -> AsyncIterator[_Streams]:
     try:
-        reader, writer = await asyncio.open_connection(host, port)
+        streams = await asyncio.open_connection(host, port)
     except OSError as error:
         raise ProxyError(f"nobody answers at {host}:{port} ({why(error)})") from error
     try:
-        writer.write(request)
-        return await reader.readexactly(most)
-    except asyncio.IncompleteReadError as error:
-        return error.partial
+        yield streams
     except OSError as error:
         raise ProxyError(f"it breaks the connection ({why(error)})") from error
     finally:
-        writer.close()
+        streams[1].close()
+
+
+async def _ask(streams: _Streams, request: bytes, most: int) -> bytes:
+    """Return so many bytes of the answer, fewer when it ends before."""
+    reader, writer = streams
+    writer.write(request)
+    try:
+        return await reader.readexactly(most)
+    except asyncio.IncompleteReadError as error:
+        return error.partial
