@@ -71,6 +71,8 @@ class ScriptedRouter:
         self.asked: list[str] = []
         """Hosts that the proxy was asked for."""
         self.proxy_says = JAVA_UNKNOWN if java else I2PD_UNKNOWN
+        self.sam_says: bytes | None = None
+        """Instead of what SAM says, before it hangs up."""
         self.silent: set[str] = set()
         """Interfaces that take connections, and say nothing."""
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -141,6 +143,9 @@ class ScriptedRouter:
 
     async def _sam(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while line := (await reader.readline()).decode().strip():
+            if self.sam_says is not None:
+                writer.write(self.sam_says)
+                return
             if line.startswith("HELLO VERSION"):
                 writer.write(b"HELLO REPLY RESULT=OK VERSION=3.1\n")
             else:

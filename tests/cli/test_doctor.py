@@ -172,6 +172,18 @@ async def test_an_interface_that_is_silent_is_given_up(
     assert "[sam]" in remedy(verdict)
 
 
+@pytest.mark.parametrize(
+    ("said", "text"), [(b"", "hangs up"), (b"SSH-2.0-OpenSSH_9.2\n", "answered HELLO VERSION with something else")]
+)
+async def test_sam_is_something_else(tmp_path: Path, identity: Identity, said: bytes, text: str) -> None:
+    async with ScriptedRouter(identity) as router:
+        router.sam_says = said
+        place = Place(tmp_path, router)
+        async with RunningNode(place.directory):
+            verdict = only(await place.look(), "SAM", {"own address", "leaf"})
+    assert text in verdict.text
+
+
 # --- The node -------------------------------------------------------------------------------------------------------
 
 

@@ -126,7 +126,7 @@ class PublishingChecks:
                     f"the leaf is {name} itself, and the netDb has one place for each address",
                     Remedy.either("[publish] leaf = the address of the service on this router, with keys of its own"),
                 )
-        return ok(f"{publish.mode}: {keys.destination.b32}, when the farm chooses this server")
+        return ok(f"Meta set of {keys.destination.b32} when chosen")
 
     async def _leaf(self) -> Verdict:
         leaf = self._config.publish.leaf

@@ -38,6 +38,7 @@ CLOCK_FAIL_SECONDS: Final = 180
 """Java refuses a session whose date is further away."""
 _CONNECT_SECONDS: Final = 5.0
 _ANSWER_SECONDS: Final = 10.0
+_STARTING: Final = Remedy.either("The router may be starting or stopping: try again in a minute.")
 _KINDS: Final = {RouterKind.I2PD: Kind.I2PD, RouterKind.JAVA: Kind.JAVA}
 
 
@@ -104,7 +105,7 @@ class RouterChecks:
         try:
             await Sam(*place(where)).probe()
         except RouterError as error:
-            return fail(reason(error, where), remedies.sam_on(where))
+            return _away(error, where, remedies.sam_on(where))
         return ok(f"SAM 3.1 at {where}")
 
     async def _i2cp(self) -> Verdict:
@@ -116,11 +117,13 @@ class RouterChecks:
             self._ahead = connection.ahead_ms / 1000
             connection.close()
             seen = await router_kind(settings)
-        except (ConfigError, RouterError) as error:
-            text = reason(error, where)
+        except ConfigError as error:
+            return fail(*_told(error))
+        except RouterError as error:
+            verdict = _away(error, where, remedies.i2cp_on(where))
             if self._config.publish.mode == "off":
-                return warn(f"{text}; only publishing needs it, and that is off")
-            return fail(text, remedies.i2cp_on(where))
+                return warn(f"{verdict.text}; only publishing needs it, and that is off")
+            return verdict
         kind = _KINDS[seen]
         if self._router.kind not in {"auto", seen}:
             return fail(
@@ -161,10 +164,10 @@ class RouterChecks:
             what = "another certificate than the configured one" if known else "a certificate that nothing vouches for"
             return fail(f"shows {what}; nothing was sent to it: {seen}", remedies.certificate_compare(seen))
         except RouterUnreachableError as error:
-            return fail(reason(error, urlsplit(url).netloc), remedies.i2pcontrol_on(url))
+            return _away(error, urlsplit(url).netloc, remedies.i2pcontrol_on(url))
         except RouterError as error:
-            what, advice = split(str(error))
-            return fail(what, Remedy.either(advice) if advice else remedies.i2pcontrol_on(url))
+            what, remedy = _told(error)
+            return fail(what, remedy if remedy.i2pd else remedies.i2pcontrol_on(url))
         finally:
             await control.close()
         self.kind = self.kind or control.kind
@@ -178,12 +181,20 @@ class RouterChecks:
         return ok(", ".join(parts))
 
 
-def reason(error: Exception, where: str) -> str:
-    """Say in one line why an interface cannot be used. What mends it stands in the remedy."""
+def _away(error: RouterError, where: str, turn_on: Remedy) -> Verdict:
+    """Say in one line why an interface cannot be used, and what mends it."""
     cause = error.__cause__
-    if isinstance(error, RouterUnreachableError) and isinstance(cause, OSError) and cause.errno:
-        return f"nobody answers at {where} ({why(cause)})"
-    return split(str(error))[0]
+    if isinstance(error, RouterUnreachableError):
+        if isinstance(cause, ConnectionResetError | BrokenPipeError | EOFError):
+            return fail(f"{where} hangs up", _STARTING)
+        if isinstance(cause, OSError) and cause.errno:
+            return fail(f"nobody answers at {where} ({why(cause)})", turn_on)
+    return fail(split(str(error))[0], turn_on)
+
+
+def _told(error: Exception) -> tuple[str, Remedy]:
+    what, advice = split(str(error))
+    return what, Remedy.either(advice)
 
 
 async def _knock(host: str, port: int) -> str | None:
