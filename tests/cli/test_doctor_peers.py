@@ -26,7 +26,7 @@ async def test_a_peer_that_is_down_is_named_and_the_other_is_not(tmp_path: Path,
     assert set(having(State.FAIL, found)) == {"server 3"}
     assert found["server 3"].text == f"{down}: the answer is 500 Internal Server Error"
     assert "that the peer's router is up and its tunnels are ready" in remedy(found["server 3"])
-    assert found["time-outs"].text.endswith("to server 2")
+    assert found["time-outs"].text.endswith("(server 2)")
 
 
 async def test_a_peer_that_refuses_our_password(tmp_path: Path, identity: Identity) -> None:
@@ -70,11 +70,12 @@ async def test_visits_that_are_refused(identity: Identity) -> None:
 
 def test_settings_and_round_trips() -> None:
     assert timing_verdict(LAN, {2: 0.001, 3: 0.0021}).state is State.OK
-    assert "the longest round trip is 0.002 s, to server 3" in timing_verdict(LAN, {2: 0.001, 3: 0.0021}).text
+    assert "longest round trip 2 ms (server 3)" in timing_verdict(LAN, {2: 0.001, 3: 0.0021}).text
     slow = timing_verdict(LAN, {2: 0.2, 3: 0.01})
     assert slow.state is State.WARN
-    assert slow.text.startswith(
-        "heartbeat 0.1 s, election 0.5 to 1 s; the longest round trip is 0.200 s, to server 2: "
+    assert slow.text == (
+        "heartbeat 0.1 s, election 0.5 to 1 s; longest round trip 200 ms (server 2): leaders may lose their office for "
+        "nothing"
     )
     assert 'profile = "i2p"' in remedy(slow)
     assert "election_min of at least 0.80" in remedy(slow)

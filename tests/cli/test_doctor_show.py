@@ -62,8 +62,8 @@ def test_the_last_line() -> None:
 
 def test_what_is_waited_for_is_one_line() -> None:
     page = Page(NAMES, columns=40, colour=False)
-    assert page.waiting(["SAM"], 3.4) == "… 3 s: SAM"
-    assert len(page.waiting([f"server {n}" for n in range(20)], 100.0)) <= 37
+    assert page.waiting(["SAM", "leaf"], 3.4) == "  …     3 s, waiting for SAM, leaf"
+    assert len(page.waiting([f"server {n}" for n in range(20)], 100.0)) < 40
 
 
 def test_json_has_everything_whole() -> None:

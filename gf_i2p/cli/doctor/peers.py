@@ -75,7 +75,7 @@ class PeerChecks:
             what, advice = split(str(error).removeprefix(f"{endpoint}: "))
             return fail(f"{endpoint.host}: {what}", Remedy.either(advice or "See that its node and its router run."))
         self._round_trips[server_id] = visited.round_trip
-        return ok(f"{endpoint.host} lets us in ({visited.total:.2f} s, round trip {visited.round_trip:.3f} s)")
+        return ok(f"{endpoint.host} lets us in ({visited.total:.2f} s, round trip {_span(visited.round_trip)})")
 
     def _transport(self, endpoint: Endpoint) -> Transport:
         router = self._config.router
@@ -95,7 +95,7 @@ def timing_verdict(timing: Timing, round_trips: dict[int, float]) -> Verdict:
     if not round_trips:
         return skip(f"not compared, for no server was reached ({settings})")
     slowest, seconds = max(round_trips.items(), key=lambda item: item[1])
-    text = f"{settings}; the longest round trip is {seconds:.3f} s, to server {slowest}"
+    text = f"{settings}; longest round trip {_span(seconds)} (server {slowest})"
     wanted = max(seconds * ROUND_TRIPS, 0.01)
     longer = Remedy.either(
         f'[timing] profile = "i2p", or election_min of at least {wanted:.2f} and a fourth of that as the heartbeat; '
@@ -106,6 +106,10 @@ def timing_verdict(timing: Timing, round_trips: dict[int, float]) -> Verdict:
     if seconds * ROUND_TRIPS > timing.election_min:
         return warn(f"{text}: leaders may lose their office for nothing", longer)
     return ok(text)
+
+
+def _span(seconds: float) -> str:
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.2f} s"
 
 
 async def visit(

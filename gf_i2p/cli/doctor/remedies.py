@@ -58,24 +58,20 @@ I2PCONTROL_PASSWORD = Remedy(
 )
 
 
-def certificate_compare(fingerprint: str) -> Remedy:
-    """A certificate that nothing vouches for."""
-    then = f'if it is the same, set i2pcontrol_fingerprint = "{fingerprint}"'
-    return Remedy(
-        "compare with what this prints in i2pd's data directory: openssl x509 -noout -fingerprint -sha256 -in "
-        f"i2pcontrol.crt.pem; {then}",
-        "compare with what this prints in the plugin's directory: keytool -list -v -keystore i2pcontrol.ks; " + then,
-    )
+_CERTIFICATE_THEN = "; only if that is the same, set it as i2pcontrol_fingerprint in [router]"
+CERTIFICATE_COMPARE = Remedy(
+    "compare it with what this prints in i2pd's data directory: openssl x509 -noout -fingerprint -sha256 -in "
+    f"i2pcontrol.crt.pem{_CERTIFICATE_THEN}",
+    "compare it with what this prints in the plugin's directory: keytool -list -v -keystore "
+    f"i2pcontrol.ks{_CERTIFICATE_THEN}",
+)
 
 
 ROUTER_START = Remedy(
     "start it: systemctl start i2pd; if it runs elsewhere, correct the addresses in [router]",
     "start it: i2prouter start; if it runs elsewhere, correct the addresses in [router]",
 )
-CLOCK = Remedy(
-    "set this machine's clock (timedatectl set-ntp true), and restart i2pd",
-    "set this machine's clock (timedatectl set-ntp true), and restart the router",
-)
+CLOCK = Remedy.either("Set this machine's clock (timedatectl set-ntp true), then restart the router.")
 PROXY_AUTHORISATION = Remedy(
     "i2pd's proxy asks for no password: check that the port is its own",
     f"in {_CONSOLE}i2ptunnel/), 'I2P HTTP Proxy': turn 'Local Authorization' off",

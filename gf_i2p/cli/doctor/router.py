@@ -162,7 +162,7 @@ class RouterChecks:
             seen = parse_fingerprint(error.fingerprint)
             known = self._router.i2pcontrol_fingerprint is not None
             what = "another certificate than the configured one" if known else "a certificate that nothing vouches for"
-            return fail(f"shows {what}; nothing was sent to it: {seen}", remedies.certificate_compare(seen))
+            return fail(f"shows {what}; nothing was sent to it: {seen}", remedies.CERTIFICATE_COMPARE)
         except RouterUnreachableError as error:
             return _away(error, urlsplit(url).netloc, remedies.i2pcontrol_on(url))
         except RouterError as error:

@@ -56,8 +56,8 @@ class Page:
 
     def waiting(self, names: Sequence[str], seconds: float) -> str:
         """Give the line that says what is waited for, short enough not to wrap."""
-        text = f"{_MARGIN}… {seconds:.0f} s: {', '.join(names)}"
-        return textwrap.shorten(text.strip(), self._columns - len(_MARGIN) - 1, placeholder=" …")
+        head = f"{_MARGIN}{'…':<{_STATE_WIDTH}}{seconds:.0f} s, waiting for "
+        return head + textwrap.shorten(", ".join(names), self._columns - len(head) - 1, placeholder=" …")
 
     def _remedy(self, remedy: Remedy) -> list[str]:
         if remedy.i2pd == remedy.java:
