@@ -26,6 +26,10 @@ from gf_i2p.wire.upgrade import ClientHandshake, Retry, Upgraded
 I2P_SECONDS: Final = 60.0
 """For one server inside I2P: the router may have to build tunnels first."""
 TLS_SECONDS: Final = 15.0
+_UNANSWERED: Final = (
+    "see that its node and its router run; one that was just restarted is found again when its old tunnels have "
+    "ended, within ten minutes"
+)
 ROUND_TRIPS: Final = 4
 """So many should fit into the least election time-out: a lost message is repeated, and a slow moment passes."""
 
@@ -139,7 +143,7 @@ async def visit(
             async with asyncio.timeout_at(end):
                 outcome = await caller.outcome
         except TimeoutError:
-            raise DialError(f"no answer within {seconds:g} s: see that its node and its router run.") from None
+            raise DialError(f"no answer within {seconds:g} s: {_UNANSWERED}") from None
         finally:
             connection.close()
         if isinstance(outcome, Upgraded):
