@@ -16,6 +16,7 @@ from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.node.config import Config, Secrets
 from gf_i2p.node.errors import ConfigError
 from gf_i2p.node.layout import CONFIG_FILE, SECRETS_FILE
+from gf_i2p.transport.i2p_streams import TwoWayTransport
 from integration.localfarm import until
 from integration.processes import free_ports, spawn
 from tests.cli.test_running import gf_json
@@ -67,8 +68,8 @@ def test_init_makes_addresses_inside_i2p(tmp_path: Path, capsys: pytest.CaptureF
 def test_what_init_writes_is_put_together(node: Path) -> None:
     config = Config.load(node)
     transport = i2p_transport(node, config)
-    assert transport is not None
-    assert isinstance(transport._inbound, SamInbound)
+    assert isinstance(transport, TwoWayTransport)
+    assert isinstance(transport._streams, SamInbound)
     assert master_keys(node, config) is None, "it does not publish"
     bridge = router_bridge(config, Secrets.load(node))
     assert bridge is not None
