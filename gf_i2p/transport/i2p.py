@@ -15,7 +15,7 @@ from typing import Final
 from python_socks import ProxyConnectionError, ProxyError, ProxyTimeoutError, ProxyType
 from python_socks.async_.asyncio import Proxy
 
-from gf_i2p.transport.errors import DialError, TransportError
+from gf_i2p.transport.errors import DialError, TransportError, UnreachableError
 from gf_i2p.transport.gate import Admission, Gate
 from gf_i2p.transport.i2p_listener import I2pListener, Inbound
 from gf_i2p.transport.tcp import why
@@ -95,7 +95,7 @@ class I2pTransport:
             async with asyncio.timeout(deadline):
                 return await self._dial(endpoint, factory)
         except TimeoutError:
-            raise DialError(
+            raise UnreachableError(
                 f"{endpoint} was not reached through I2P within {deadline:.0f} s: check that its router is up and has "
                 "tunnels."
             ) from None
@@ -126,7 +126,7 @@ class I2pTransport:
         except ProxyConnectionError as error:
             raise DialError(self._no_proxy(str(error))) from error
         except (ProxyError, ProxyTimeoutError, OSError) as error:
-            raise DialError(
+            raise UnreachableError(
                 f"{endpoint} cannot be reached: the proxy {self._proxy} says {str(error)[:80]!r}. Check the address, "
                 "and that the peer's router is up and has tunnels, then wait or try again."
             ) from error

@@ -11,14 +11,14 @@ import structlog
 
 from gf_i2p.transport.backoff import Backoff
 from gf_i2p.transport.base import Transport
-from gf_i2p.transport.errors import DialError, TransportError
+from gf_i2p.transport.errors import DialError, TransportError, UnreachableError
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.errors import ProtocolError, RemoteProtocolError
 from gf_i2p.wire.limits import HANDSHAKE_SECONDS, MAX_BUFFERED_BYTES, MAX_REQUESTS_IN_FLIGHT
 from gf_i2p.wire.messages import RESPONSE_TYPE, MessageType, Request, Response, encode_request
 from gf_i2p.wire.stream import ResponseDecoder
-from gf_i2p.wire.upgrade import ClientHandshake, Retry
+from gf_i2p.wire.upgrade import ClientHandshake, PeerNotReached, Retry
 
 # A connection that lasted this long was a good one: after its end, dialling starts with the shortest delay.
 _STABLE_SECONDS: Final = 5.0
@@ -65,6 +65,11 @@ class Link:
         self.endpoint = endpoint
         self.last_error: str | None = None
         """Why there is no connection: a sentence for the operator; None when there is one, or none was tried."""
+        self.unreachable = False
+        """Whether a connection that was up has ended, and the peer did not say a word when we last dialled since."""
+        self.round_trip: float | None = None
+        """Seconds from the latest HTTP request that brought a connection up to its answer: one round trip, and through
+        an HTTP proxy inside I2P the opening of a stream. None before the first."""
         self.request_seconds = request_seconds
         """See above; may be changed, for the requests sent from then on."""
         self.handshake_seconds = handshake_seconds
@@ -134,6 +139,7 @@ class Link:
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
+        broken = False  # whether there was a connection before
         while True:
             self._nudged.clear()
             try:
@@ -142,10 +148,12 @@ class Link:
                 self.last_error = self._logged = None
                 self._log.info("connected")
                 reason = await connection.ended
+                broken = True
                 if loop.time() - began >= _STABLE_SECONDS:
                     self.backoff.reset()
             except (TransportError, ProtocolError) as error:
                 reason = str(error)
+                self.unreachable = broken and isinstance(error, UnreachableError)
             except Exception as error:  # noqa: BLE001 - whatever we did wrong
                 # Without this the link would be dead, and nothing would say so before the node stops.
                 reason = f"a defect in this program: {error!r}; its traceback is in this node's log"
@@ -184,7 +192,7 @@ class Link:
             async with asyncio.timeout_at(end):
                 outcome = await connection.outcome
         except TimeoutError:
-            raise DialError(
+            raise UnreachableError(
                 f"{self.endpoint} did not answer the HTTP request within {seconds:g} s: check that the port is a farm "
                 "node's."
             ) from None
@@ -223,6 +231,7 @@ class Link:
         """The handshake is through."""
         self._connection = connection
         self.last_error = None
+        self.unreachable = False
         if self._on_up is not None:
             self.call(self._on_up)
 
@@ -237,6 +246,7 @@ class _Connection(asyncio.Protocol):
 
     __slots__ = (
         "_answered",
+        "_asked",
         "_batch",
         "_decoder",
         "_full",
@@ -246,6 +256,7 @@ class _Connection(asyncio.Protocol):
         "_loop",
         "_overdue",
         "_overdue_at",
+        "_silent",
         "_transport",
         "_up",
         "_written",
@@ -264,6 +275,8 @@ class _Connection(asyncio.Protocol):
         self._answered = 0.0  # when the last answer came
         self._overdue: asyncio.TimerHandle | None = None
         self._overdue_at = 0.0  # when it rings
+        self._asked = 0.0  # when the HTTP request was written
+        self._silent = True  # nothing has come yet
         self._up = False
         self._full = False
         self._written = False  # something was written in this turn of the loop
@@ -279,12 +292,17 @@ class _Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(self._link.max_buffered, self._link.max_buffered)
+        self._asked = self._loop.time()
         self._transport.write(self._handshake.request())
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._fail("the peer closed the connection" if exc is None else f"the connection broke: {exc}")
+        # Inside I2P it is the router, ours or the peer's, that takes a stream and closes it when nobody is there.
+        unreachable = self._silent and self._link.endpoint.is_i2p
+        reason = "the peer closed the connection" if exc is None else f"the connection broke: {exc}"
+        self._fail(reason, UnreachableError if unreachable else DialError)
 
     def data_received(self, data: bytes) -> None:
+        self._silent = False
         if not self._up:
             self._introduce(data)
         elif self._transport is not None:
@@ -304,7 +322,7 @@ class _Connection(asyncio.Protocol):
         try:
             outcome = self._handshake.receive(data, self._loop.time())
         except RemoteProtocolError as error:
-            self.give_up(str(error))
+            self.give_up(str(error), UnreachableError if isinstance(error, PeerNotReached) else DialError)
             return
         if outcome is None:
             return
@@ -312,6 +330,7 @@ class _Connection(asyncio.Protocol):
             self.outcome.set_result(False)
             return
         self._up = True
+        self._link.round_trip = self._loop.time() - self._asked
         self.outcome.set_result(True)
         self._link.up(self)
         if outcome.rest:
@@ -399,21 +418,21 @@ class _Connection(asyncio.Protocol):
 
     # --- End ----------------------------------------------------------------------------------------------
 
-    def give_up(self, reason: str) -> None:
-        """End the connection now; what is in flight fails when the loop comes round."""
+    def give_up(self, reason: str, kind: type[DialError] = DialError) -> None:
+        """End the connection now; what is in flight fails when the loop comes round. `kind`: of a failed attempt."""
         transport = self._transport
-        self._fail(reason)
+        self._fail(reason, kind)
         if transport is not None:
             transport.abort()
 
-    def _fail(self, reason: str) -> None:
+    def _fail(self, reason: str, kind: type[DialError]) -> None:
         self._transport = None
         self._link.lost(self)
         if self._overdue is not None:
             self._overdue.cancel()
             self._overdue = None
         if not self.outcome.done():
-            self.outcome.set_result(DialError(f"{self._link.endpoint}: {reason}"))
+            self.outcome.set_result(kind(f"{self._link.endpoint}: {reason}"))
         if not self.ended.done():
             self.ended.set_result(reason)
         in_flight, self._in_flight = self._in_flight, deque()
