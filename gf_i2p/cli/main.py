@@ -112,7 +112,7 @@ def _parser() -> argparse.ArgumentParser:
         "for each, three make a farm that survives the loss of one",
     )
     init.add_argument("--cluster", default="farm", help="the farm's name (default: farm)")
-    init.add_argument("--profile", choices=["lan", "i2p"], default="lan", help="time-outs (default: lan)")
+    init.add_argument("--profile", choices=["auto", "lan", "i2p"], default="auto", help="time-outs (default: auto)")
     init.add_argument(
         "--client", action="append", default=[], metavar="NAME", help="also make credentials for a client that posts"
     )

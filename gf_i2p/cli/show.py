@@ -24,6 +24,7 @@ def show_status(answer: dict[str, Any]) -> str:
         f"farm     {answer['cluster']}, server {answer['id']}, {answer['role']} in term {answer['term']}, up {uptime}",
         f"leader   {leader}",
         f"log      {log['last_index']} entries, {log['commit']} committed, {log['stored']} durable here",
+        f"timing   {_timing(answer['timing'])}",
         "servers",
     ]
     width = max(len(server["endpoint"]) for server in answer["servers"])
@@ -37,9 +38,21 @@ def _server(server: dict[str, Any]) -> str:
         parts.append("leader")
     elif server["lag"]:
         parts.append(f"{server['lag']} entries behind")
+    trip = server["round_trip"]
+    if trip is not None:
+        parts.append(f"round trip {_seconds(trip['p50'])}, 99% within {_seconds(trip['p99'])}")
     if server["error"]:
         parts.append(server["error"])
     return ", ".join(parts)
+
+
+def _timing(timing: dict[str, Any]) -> str:
+    heartbeat, shortest, longest = (_seconds(timing[name]) for name in ("heartbeat", "election_min", "election_max"))
+    return f"{timing['profile']}: heartbeat {heartbeat}, election after {shortest} to {longest} without a leader"
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds * 1000:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
 
 
 def show_entries(answer: dict[str, Any]) -> str:

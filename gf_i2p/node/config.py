@@ -11,6 +11,7 @@ from gf_i2p.node.errors import ConfigError
 from gf_i2p.node.layout import CONFIG_FILE, SECRETS_FILE
 from gf_i2p.node.router_tables import BridgeTable, PublishTable, RouterTable, is_b32_address
 from gf_i2p.node.table import Table, load_table
+from gf_i2p.node.timing import INSIDE, OUTSIDE, Plan, Range
 from gf_i2p.raft import settings
 from gf_i2p.transport.certificates import parse_fingerprint
 from gf_i2p.transport.errors import TransportError
@@ -72,23 +73,25 @@ class NodeTable(Table):
 class TimingTable(Table):
     """Time-outs: a profile, single values of which may be replaced."""
 
-    profile: Literal["lan", "i2p"] = "lan"
+    profile: Literal["auto", "lan", "i2p"] = "auto"
     heartbeat: Seconds | None = None
     election_min: Seconds | None = None
     election_max: Seconds | None = None
 
     @model_validator(mode="after")
     def _can_work(self) -> Self:
-        self.timing()
+        self.plan(OUTSIDE)
         return self
 
-    def timing(self) -> settings.Timing:
-        """The time-outs for the core."""
-        base = settings.LAN if self.profile == "lan" else settings.I2P
-        return settings.Timing(
-            heartbeat=self.heartbeat or base.heartbeat,
-            election_min=self.election_min or base.election_min,
-            election_max=self.election_max or base.election_max,
+    def plan(self, limits: Range) -> Plan:
+        """How the node comes by its time-outs in a farm for which these limits hold."""
+        return Plan(
+            self.profile,
+            limits,
+            fixed={"auto": None, "lan": settings.LAN, "i2p": settings.I2P}[self.profile],
+            heartbeat=self.heartbeat,
+            election_min=self.election_min,
+            election_max=self.election_max,
         )
 
 
@@ -183,6 +186,12 @@ class Config(Table):
     def own_endpoint(self) -> Endpoint:
         """Where the others reach this node."""
         return Endpoint.parse(next(server.endpoint for server in self.servers if server.id == self.node.id))
+
+    @property
+    def plan(self) -> Plan:
+        """How the node comes by its time-outs; an endpoint inside I2P makes all of them longer."""
+        inside = any(Endpoint.parse(server.endpoint).is_i2p for server in self.servers)
+        return self.timing.plan(INSIDE if inside else OUTSIDE)
 
     @property
     def bootstrap(self) -> Configuration:

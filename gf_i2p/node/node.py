@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from secrets import token_bytes
 from typing import Final
@@ -19,10 +20,11 @@ from gf_i2p.node.member import Member
 from gf_i2p.node.publishing import Publisher
 from gf_i2p.node.reporter import Reporter
 from gf_i2p.node.roles import User
+from gf_i2p.node.timing import Tempo
 from gf_i2p.node.view import FarmView
 from gf_i2p.raft.settings import I2P, Timing
 from gf_i2p.storage.database import Storage
-from gf_i2p.transport.backoff import FLOOR_SECONDS, Backoff
+from gf_i2p.transport.backoff import FLOOR_SECONDS
 from gf_i2p.transport.base import Transport
 from gf_i2p.transport.certificates import fingerprint_of_file
 from gf_i2p.transport.gate import Gate
@@ -42,6 +44,10 @@ STOP_SECONDS: Final = 5.0
 """How long a stopping node goes on answering what it has accepted."""
 I2P_HANDSHAKE_SECONDS: Final = 120.0
 """Streams through tunnels take their time, and the first one may have to build them."""
+I2P_REQUEST_SECONDS: Final = 20.0
+"""The least for an answer through tunnels: when they stall, a new stream would stall as well."""
+MAX_REDIAL_SECONDS: Final = 15.0
+"""The longest pause between two attempts to dial a peer."""
 
 
 class Node:
@@ -69,10 +75,17 @@ class Node:
         self._verifiers = secrets.verifiers
         self._users: dict[str, User] = {}
         self._log = logger.bind(server=config.node.id)
-        timing = config.timing.timing()
+        tempo = Tempo(config.plan, servers=len(config.servers))
         storage = Storage.open(directory / DATABASE_FILE, cluster=config.node.cluster, server_id=config.node.id)
         try:
-            self.driver = Driver(config.node.id, storage, bootstrap=config.bootstrap, timing=timing, on_halt=on_halt)
+            self.driver = Driver(
+                config.node.id,
+                storage,
+                bootstrap=config.bootstrap,
+                tempo=tempo,
+                on_timing=self._derive_times,
+                on_halt=on_halt,
+            )
             listen = Endpoint.parse(config.node.listen)
             self._tls = TlsTransport(self._tls_settings(config), host=listen.host, port=listen.port)
             self._warn_of_own_fingerprint()
@@ -85,7 +98,8 @@ class Node:
             listening = i2p if config.own_endpoint.is_i2p else self._tls
             transport = MixedTransport(tls=self._tls, i2p=i2p, listening=listening)
         self._authenticator = Authenticator(config.node.cluster, secrets.verifiers, key=token_bytes(32))
-        self.gate = Gate(handshake_seconds=_handshake_seconds(timing))
+        self._inside = any(Endpoint.parse(server.endpoint).is_i2p for server in config.servers)
+        self.gate = Gate(handshake_seconds=_handshake_seconds(tempo.timing, inside=self._inside))
         self.server = Server(
             transport,
             {config.node.cluster: self._authenticator},
@@ -99,13 +113,13 @@ class Node:
                 Endpoint.parse(server.endpoint),
                 config.node.cluster,
                 Credentials(f"server-{config.node.id}", secrets.password.get_secret_value()),
-                on_up=lambda peer=server.id: self.driver.reachable(peer),  # type: ignore[misc]
-                backoff=_backoff(timing),
-                request_seconds=_request_seconds(timing),
-                handshake_seconds=_handshake_seconds(timing),
+                on_up=partial(self._up, server.id),
+                on_down=partial(self._down, server.id),
+                request_seconds=I2P_REQUEST_SECONDS,
             )
             for server in self._peers()
         }
+        self._derive_times(tempo.timing)
         self.member = self._member(bridge, keys)
 
     def _member(self, bridge: RouterBridge | None, keys: DestinationKeys | None) -> Member:
@@ -189,7 +203,7 @@ class Node:
         self._authenticator.replace(verifiers)
         self._users.clear()
         self.server.disconnect(self.cluster, changed)
-        self._set_timing(config.timing.timing())
+        self.driver.change_plan(config.plan)
         pending = [
             f"node.{key}" for key in ("id", "cluster", "listen") if getattr(old.node, key) != getattr(config.node, key)
         ]
@@ -200,15 +214,24 @@ class Node:
             pending.append("password")
         return pending
 
-    def _set_timing(self, timing: Timing) -> None:
-        self.driver.core.timing = timing
-        self.gate.handshake_seconds = _handshake_seconds(timing)
+    def _derive_times(self, timing: Timing) -> None:
+        """Set what follows from the time-outs."""
+        self.gate.handshake_seconds = _handshake_seconds(timing, inside=self._inside)
         for link in self.links.values():
-            link.request_seconds = _request_seconds(timing)
-            link.handshake_seconds = _handshake_seconds(timing)
-            link.backoff = _backoff(timing)
+            inside = link.endpoint.is_i2p
+            link.request_seconds = _request_seconds(timing, inside=inside)
+            link.handshake_seconds = _handshake_seconds(timing, inside=inside)
+            link.backoff.ceiling = _redial_seconds(timing)
 
     # Connections ---------------------------------------------------------------------------------------------------
+
+    def _up(self, peer: int) -> None:
+        self.driver.reachable(peer, self.links[peer].round_trip)
+
+    def _down(self, peer: int) -> None:
+        """Tell of a peer that is lost, unless none is reached: then it may be our own network, or our router."""
+        if self.links[peer].unreachable and any(link.connected for link in self.links.values()):
+            self.driver.unreachable(peer)
 
     def _session(self, session: Session) -> None:
         """Whoever has just dialled us can be dialled."""
@@ -269,15 +292,15 @@ def tls_settings(directory: Path, config: Config) -> TlsSettings:
     )
 
 
-def _request_seconds(timing: Timing) -> float:
+def _request_seconds(timing: Timing, *, inside: bool) -> float:
     """How long a peer may take for an answer: a later one finds an election going on."""
-    return max(timing.election_max, 2 * timing.election_min)
+    return max(timing.election_max, 2 * timing.election_min, I2P_REQUEST_SECONDS if inside else 0.0)
 
 
-def _backoff(timing: Timing) -> Backoff:
+def _redial_seconds(timing: Timing) -> float:
     """A peer that comes back is to be found before the election that it might call."""
-    return Backoff(ceiling=max(timing.election_max, FLOOR_SECONDS))
+    return min(max(timing.election_max, FLOOR_SECONDS), MAX_REDIAL_SECONDS)
 
 
-def _handshake_seconds(timing: Timing) -> float:
-    return I2P_HANDSHAKE_SECONDS if timing.election_min >= I2P.election_min else HANDSHAKE_SECONDS
+def _handshake_seconds(timing: Timing, *, inside: bool) -> float:
+    return I2P_HANDSHAKE_SECONDS if inside or timing.election_min >= I2P.election_min else HANDSHAKE_SECONDS

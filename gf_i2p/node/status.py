@@ -14,14 +14,17 @@ def status(node: Node, started: float) -> dict[str, Any]:
     """Describe the node, as far as it knows; needs neither leader nor quorum.
 
     Times are in seconds. `lag` is the number of entries that a follower is behind, null where only the leader knows.
-    `healthy` means: there is a leader, and from here a majority can be reached.
+    `round_trip` has p50 and p99 of so many samples, null where nothing was measured; `silence` tells how long the
+    leader's silences are in general and at most. `healthy` means: there is a leader, and from here a majority can be
+    reached.
     """
-    core, counters = node.driver.core, node.server.counters
+    core, tempo, counters = node.driver.core, node.driver.tempo, node.server.counters
     endpoints = {server.id: server.endpoint for server in core.configuration.servers}
     servers = []
     for server_id, endpoint in endpoints.items():
         link = node.links.get(server_id)
         match = core.match.get(server_id)
+        trip = tempo.round_trip(server_id)
         servers.append(
             {
                 "id": server_id,
@@ -31,6 +34,7 @@ def status(node: Node, started: float) -> dict[str, Any]:
                 "connected": server_id == core.id or (link is not None and link.connected),
                 "error": None if link is None or link.connected else link.last_error,
                 "lag": 0 if server_id == core.leader else (None if match is None else core.log.last_index - match),
+                "round_trip": None if trip is None else _rounded(asdict(trip)),
             }
         )
     reachable = sum(server["connected"] is True for server in servers)
@@ -53,6 +57,16 @@ def status(node: Node, started: float) -> dict[str, Any]:
             "commit": core.commit,
             "applied": core.applicable,
         },
+        "timing": {
+            "profile": tempo.plan.profile,
+            **_rounded(asdict(core.timing)),
+            "silence": _rounded({"usual": tempo.silences.usual, "worst": tempo.silences.worst}),
+        },
         "servers": servers,
         "connections": {**asdict(counters), "refused": {str(why): count for why, count in counters.refused.items()}},
     }
+
+
+def _rounded(seconds: dict[str, float]) -> dict[str, float]:
+    """To tenths of a millisecond: more digits say nothing."""
+    return {name: round(value, 4) for name, value in seconds.items()}

@@ -12,7 +12,9 @@ cluster = "{cluster}"               # the farm's name, the same on all servers
 listen = "{listen}"  # {listen_comment}
 
 [timing]                      # reloaded
-profile = "{profile}"               # "lan": heartbeat 0.1 s, election 0.5 to 1 s; "i2p": 5 s, 20 to 50 s
+# "lan": heartbeat 0.1 s, election 0.5 to 1 s; "i2p": 5 s, 20 to 50 s; "auto": between them, by what this node measures,
+# inside I2P from 0.5 s, 3 to 6 s on. All servers of a farm should have the same.
+profile = "{profile}"
 # heartbeat = 0.1             # seconds; replaces the profile's value, as do the next two
 # election_min = 0.5          # at least twice the heartbeat
 # election_max = 1.0          # at least 1.2 times election_min

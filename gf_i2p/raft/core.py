@@ -151,12 +151,26 @@ class Core:
 
     @property
     def timing(self) -> Timing:
-        """The time-outs; may be exchanged at run time and count from the next time-out on."""
+        """The time-outs; may be exchanged at run time and count from the next time-out on (see `redraw`)."""
         return self._state.timing
 
     @timing.setter
     def timing(self, timing: Timing) -> None:
         self._state.timing = timing
+
+    def redraw(self, now: float) -> None:
+        """Draw the wait under way again where it does not fit to time-outs that have been exchanged.
+
+        That is one longer than any new one could be; or shorter, as long as no leader was ever heard: to one that has
+        yet to find us we leave its time.
+        """
+        if self.is_leader:
+            return
+        timing = self._state.timing
+        unheard = self._role is None and self._heard_at == float("-inf")
+        too_early = unheard and self._election_at < now + timing.election_min
+        if too_early or self._election_at > now + timing.election_max:
+            self._election_at = now + self._uniform(timing.election_min, timing.election_max)
 
     # Inputs ----------------------------------------------------------------------------------------------------------
 
@@ -263,11 +277,11 @@ class Core:
         self._election_at = self._now + self._uniform(timing.election_min, timing.election_max)
 
     def _doubt_leader(self) -> None:
-        """Wait for less, but at random, since the others may find the same at the same time."""
+        """Wait for less, but as much at random as ever: the others may find the same at the same time."""
         timing = self._state.timing
         self._in_doubt = True
         first = max(self._now, self._heard_at + timing.doubt)
-        self._election_at = min(self._election_at, self._uniform(first, first + timing.election_min / 2))
+        self._election_at = min(self._election_at, self._uniform(first, first + timing.election_min))
 
     def _trust_leader(self) -> None:
         """It can be dialled again: wait as ever."""

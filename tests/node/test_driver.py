@@ -19,6 +19,7 @@ from gf_i2p.node.driver import (
     PostError,
     PostOutcomeUnknownError,
 )
+from gf_i2p.node.timing import OUTSIDE, Plan, Tempo
 from gf_i2p.raft.core import Core
 from gf_i2p.raft.effects import HardState, Write
 from gf_i2p.raft.settings import LAN, Flow, Timing
@@ -130,7 +131,12 @@ async def rig(
     disk = Disk(storage, monkeypatch)
     halts: list[BaseException] = []
     driver = Driver(
-        1, storage, bootstrap=configuration(range(1, servers + 1)), timing=timing, flow=flow, on_halt=halts.append
+        1,
+        storage,
+        bootstrap=configuration(range(1, servers + 1)),
+        tempo=Tempo(Plan("fixed", OUTSIDE, fixed=timing), servers=servers),
+        flow=flow,
+        on_halt=halts.append,
     )
     peers = {server: Follower(server) for server in range(2, servers + 1)}
     driver.start(peers)
