@@ -329,6 +329,8 @@ class Driver:
         """Take the time-outs from another plan from now on."""
         self.tempo.plan = plan
         self._adopt_timing()
+        if self._timer is not None:
+            self._arm()
 
     def _adopt_timing(self) -> None:
         """Hand the time-outs on, if what was measured has changed them."""

@@ -33,13 +33,14 @@ class NodeFarm:
         *,
         bridges: Mapping[int, RouterBridge] | None = None,
         keys: DestinationKeys | None = None,
+        profile: str = "lan",
     ) -> None:
         self.directory = directory
         self.bridges = bridges or {}
         self.keys = keys
         endpoints = {i: Endpoint("127.0.0.1", port) for i, port in enumerate(free_ports(servers), 1)}
         self.endpoints = endpoints
-        make_farm(directory, endpoints, cluster="farm", profile="lan", clients=["test"])
+        make_farm(directory, endpoints, cluster="farm", profile=profile, clients=["test"])
         if servers == 1:  # nobody to collide with: no need to wait
             path = self.path(1) / CONFIG_FILE
             quick = "[timing]\nheartbeat = 0.01\nelection_min = 0.02\nelection_max = 0.04\n"

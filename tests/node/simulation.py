@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from gf_i2p.node.timing import Plan, Tempo
 from gf_i2p.raft import inputs
 from gf_i2p.raft.effects import Effects, Send
-from gf_i2p.raft.settings import Flow
 from gf_i2p.wire.messages import MessageType, Request
 from tests.raft.lab import Disk, Lab, Message, Server
 
@@ -40,7 +39,7 @@ class Farm(Lab):
     """Servers 1 to n in a network, dialling each other from the start on.
 
     `watchful`: connections of a dead server break, and to dial it again fails, both after a way there and back.
-    `handshakes`: whether the round trip of a handshake is known.
+    `handshakes`: whether the round trip of a handshake is known. `apart`: servers with networks of their own.
     """
 
     def __init__(
@@ -52,12 +51,13 @@ class Farm(Lab):
         servers: int = 3,
         watchful: bool = False,
         handshakes: bool = True,
-        flow: Flow | None = None,
+        apart: dict[int, Network] | None = None,
     ) -> None:
         self.rng = random.Random(seed)
         self.net = network
         self.watchful = watchful
         self.handshakes = handshakes
+        self.apart = apart or {}
         ids = range(1, servers + 1)
         self.plans = plan if isinstance(plan, dict) else dict.fromkeys(ids, plan)
         self.tempos = {i: Tempo(self.plans[i], servers=servers) for i in ids}
@@ -68,7 +68,7 @@ class Farm(Lab):
         self.up_since: dict[tuple[int, int], float] = {}
         self.office: list[tuple[float, int, int]] = []  # when a server took office, which, its term
         self.campaigns: list[tuple[float, int]] = []
-        super().__init__(servers, uniform=self.rng.uniform, flow=flow)
+        super().__init__(servers, uniform=self.rng.uniform)
         for one in ids:
             for other in ids:
                 if one != other:
@@ -95,7 +95,8 @@ class Farm(Lab):
 
     def way(self, sender: int, receiver: int) -> float:
         """When something that leaves now arrives, were it alone."""
-        return max(self.now + self.net.one_way(self.rng), self.stalled_until[receiver])
+        network = self.apart.get(sender, self.apart.get(receiver, self.net))
+        return max(self.now + network.one_way(self.rng), self.stalled_until[receiver])
 
     def _post(self, message: Message) -> None:
         request = isinstance(message.payload, Request)
@@ -226,9 +227,10 @@ class Farm(Lab):
                 self.dial(server_id, other)
                 self.dial(other, server_id)
 
-    def load(self, each: float, size: int = 10) -> None:
-        """Post an entry at the leader, every so many seconds, from now on."""
-        leader = next((s.id for s in self.servers.values() if s.up and s.core.is_leader), None)
+    def load(self, each: float, *, until: float) -> None:
+        """Post an entry at the leader, every so many seconds."""
+        leader = self.leader
         if leader is not None:
-            self.propose(leader, f"load {self.number}", "x" * size)
-        self.at(self.now + each, lambda: self.load(each, size))
+            self.propose(leader, f"load {self.number}", "x")
+        if self.now < until:
+            self.at(self.now + each, lambda: self.load(each, until=until))

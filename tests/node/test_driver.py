@@ -122,6 +122,8 @@ async def rig(
     servers: int = 3,
     timing: Timing = PATIENT,
     flow: Flow | None = None,
+    tempo: Tempo | None = None,
+    on_timing: Callable[[Timing], None] = lambda _: None,
 ) -> AsyncIterator[Rig]:
     monkeypatch.setattr(random.SystemRandom, "uniform", lambda _, low, high: low)
     path = directory / "log.sqlite"
@@ -134,7 +136,8 @@ async def rig(
         1,
         storage,
         bootstrap=configuration(range(1, servers + 1)),
-        tempo=Tempo(Plan("fixed", OUTSIDE, fixed=timing), servers=servers),
+        tempo=tempo or Tempo(Plan("fixed", OUTSIDE, fixed=timing), servers=servers),
+        on_timing=on_timing,
         flow=flow,
         on_halt=halts.append,
     )
