@@ -1,6 +1,7 @@
 """What a link knows of a peer that it has lost, for those who wait for that peer."""
 
 import asyncio
+import math
 import os
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -93,11 +94,14 @@ class Router:
         self._attempts: Iterator[bytes | DialError | None] = iter(attempts)
         self._present: bytes | DialError | None = None
 
-    def proxied(self, endpoint: Endpoint) -> bool:
+    def proxied(self, endpoint: Endpoint, attempt: int = 0) -> bool:
         return True
 
+    def patience(self, endpoint: Endpoint) -> float:
+        return math.inf
+
     async def dial(
-        self, endpoint: Endpoint, factory: Callable[[], asyncio.Protocol], *, deadline: float
+        self, endpoint: Endpoint, factory: Callable[[], asyncio.Protocol], *, deadline: float, attempt: int = 0
     ) -> asyncio.Transport:
         self._present = next(self._attempts, self._present)
         if isinstance(self._present, DialError):

@@ -90,7 +90,7 @@ class PeerChecks:
         return TlsTransport(replace(tls_settings(self._directory, self._config), certificate=None, key=None))
 
     async def _timing(self) -> Verdict:
-        return timing_verdict(self._config.timing.timing(), self._round_trips)
+        return timing_verdict(self._config.plan.first, self._round_trips)
 
 
 def timing_verdict(timing: Timing, round_trips: dict[int, float]) -> Verdict:
