@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_ARGS ?=
 
-.PHONY: farm test check fast bench soak clean
+.PHONY: farm test check fast scenarios bench soak clean
 .DELETE_ON_ERROR:
 
 ## Set-up -------------------------------------------------------------------------------------------------------------
@@ -38,14 +38,15 @@ $(VENV)/.bench: $(VENV)/.test
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[uvloop,test,bench]'
 	@touch $@
 
-# Programs that others wrote, to test and measure against: Debian's packages, installed when we may. Without them the
-# tests say which they skip, and the benchmark says what to install. A package that would start a service of its own
-# (third word) is left to you where systemd runs. $(1): COMMAND:PACKAGE[:service]...
+# Programs that others wrote, to run, test and measure against: Debian's packages, installed when we may. Without them
+# the tests say which they skip, and the rest says what to install. A package that would start a service of its own
+# (third word) is left to you where systemd runs: an i2pd so started joins the real I2P network.
+# $(1): COMMAND:PACKAGE[:service]...
 define install
 	@missing=""; yours=""; \
 	for each in $(1); do \
 	  command=$${each%%:*}; package=$${each#*:}; \
-	  PATH="$$PATH:/usr/sbin" command -v "$$command" >/dev/null && continue; \
+	  PATH="$$PATH:/usr/sbin:/sbin" command -v "$$command" >/dev/null && continue; \
 	  case "$$package" in \
 	    *:service) if [ -d /run/systemd/system ]; then yours="$$yours $${package%:*}"; continue; fi ;; \
 	  esac; \
@@ -65,13 +66,17 @@ $(VENV)/.test-programs: | $(BIN)/python
 	$(call install,curl:curl apache2:apache2-bin lighttpd:lighttpd:service strace:strace)
 	@touch $@
 
+$(VENV)/.network-programs: | $(BIN)/python
+	$(call install,i2pd:i2pd:service unshare:util-linux setpriv:util-linux ip:iproute2)
+	@touch $@
+
 $(VENV)/.bench-programs: | $(BIN)/python
 	$(call install,etcd:etcd-server:service h2load:nghttp2-client)
 	@touch $@
 
 ## Run ----------------------------------------------------------------------------------------------------------------
 
-farm: $(VENV)/.run
+farm: $(VENV)/.run $(VENV)/.network-programs
 	@$(BIN)/python -m integration.farm
 
 bench: $(VENV)/.bench $(VENV)/.bench-programs
@@ -82,7 +87,7 @@ soak: $(VENV)/.test
 
 ## Test ---------------------------------------------------------------------------------------------------------------
 
-test: check fast
+test: check fast scenarios
 
 check: $(VENV)/.test
 	@$(BIN)/ruff check .
@@ -94,6 +99,10 @@ fast: $(VENV)/.test $(VENV)/.test-programs
 	@$(BIN)/python -m pytest -n 2 --cov --cov-report= $(PYTEST_ARGS)
 	@echo "Branch coverage of wire/ and raft/ (at least 95 % is required):"
 	@$(BIN)/coverage report --include='gf_i2p/wire/*,gf_i2p/raft/*' --fail-under=95
+
+# On a private network of real I2P routers, in namespaces of its own.
+scenarios: $(VENV)/.test $(VENV)/.network-programs
+	@$(BIN)/python -m integration.scenarios $(SCENARIO_ARGS)
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage .import_linter_cache

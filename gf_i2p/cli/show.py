@@ -25,11 +25,32 @@ def show_status(answer: dict[str, Any]) -> str:
         f"leader   {leader}",
         f"log      {log['last_index']} entries, {log['commit']} committed, {log['stored']} durable here",
         f"timing   {_timing(answer['timing'])}",
+        *_farm(answer),
         "servers",
     ]
     width = max(len(server["endpoint"]) for server in answer["servers"])
     lines += [f"  {server['id']:>3}  {server['endpoint']:<{width}}  {_server(server)}" for server in answer["servers"]]
     return "\n".join(lines)
+
+
+def _farm(answer: dict[str, Any]) -> list[str]:
+    """Publishing, where there is anything to say of it."""
+    farm, i2p = answer["farm"], answer["i2p"]
+    lines = []
+    if i2p is not None and i2p["reached_at"] is None:
+        lines.append("inside   nobody can reach this server yet: its router builds tunnels, or see `gf-i2p doctor`")
+    if farm["publisher"] is not None:
+        names = ", ".join(farm["leaves"]) or "none"
+        lines += [f"publish  server {farm['publisher']} is chosen", f"leaves   {names}"]
+    sent = farm["publishing"]
+    if sent is not None:
+        minutes = (sent["expires"] - sent["published"]) // 60
+        lines.append(
+            f"         {sent['leaves']} leaves of {sent['master']} given to the router {sent['sent']} times, "
+            f"good for {minutes} minutes"
+        )
+    lines += [f"trouble  {trouble}" for trouble in farm["trouble"]]
+    return lines
 
 
 def _server(server: dict[str, Any]) -> str:

@@ -5,8 +5,10 @@ from dataclasses import asdict
 from typing import Any
 
 from gf_i2p import __version__
+from gf_i2p.netdb.encoding import to_b32_address
 from gf_i2p.node.node import Node
 from gf_i2p.raft.quorum import majority
+from gf_i2p.transport.i2p_listener import I2pListener
 from gf_i2p.wire.messages import NOBODY
 
 
@@ -63,7 +65,45 @@ def status(node: Node, started: float) -> dict[str, Any]:
             "silence": _rounded({"usual": tempo.silences.usual, "worst": tempo.silences.worst}),
         },
         "servers": servers,
+        "i2p": _i2p(node),
+        "farm": _farm(node),
         "connections": {**asdict(counters), "refused": {str(why): count for why, count in counters.refused.items()}},
+    }
+
+
+def _i2p(node: Node) -> dict[str, Any] | None:
+    """Whether others can reach us inside I2P; None when they are not to."""
+    listener = node.server.listener
+    return {"reached_at": listener.reached_at} if isinstance(listener, I2pListener) else None
+
+
+def _farm(node: Node) -> dict[str, Any]:
+    """Who publishes what, as this node's log has it, and what this node does about it. Times: seconds since the epoch.
+
+    "sent" sets were given to the router: whether floodfills hold them, nobody tells us.
+    """
+    member = node.member
+    choice = member.view.choice
+    publisher = member.publisher
+    published = None if publisher is None else publisher.published
+    return {
+        "publisher": choice.publisher,
+        "why_not": {str(server): reason for server, reason in choice.why_not.items()},
+        "leaves": [to_b32_address(leaf.hash) for leaf in choice.leaves],
+        "publishing": None
+        if published is None
+        else {
+            "master": published.lease_set.destination.b32,
+            "published": published.lease_set.published,
+            "expires": published.lease_set.expires_at,
+            "leaves": len(published.lease_set.entries),
+            "sent": published.sent,
+        },
+        "trouble": [
+            trouble
+            for part in (member.reporter, publisher)
+            if part is not None and (trouble := part.trouble) is not None
+        ],
     }
 
 

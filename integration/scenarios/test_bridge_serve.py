@@ -108,6 +108,7 @@ class Endpoint:
 async def farm(network: Network, tmp_path: Path) -> AsyncIterator[I2pFarm]:
     """One node's directory beside the last router."""
     with I2pFarm(tmp_path, network.routers[-1:], password=network.password) as made:
+        made.place()
         yield made
 
 

@@ -122,6 +122,7 @@ async def test_what_is_well_and_each_fault_by_itself(network: Network, tmp_path:
         I2pFarm(tmp_path, routers, password=network.password) as farm,
         contextlib.closing(Leaf(farm, routers[0])) as leaf,
     ):
+        farm.place()
         farm.start_all()
         doctor = Doctor(farm.node(1))
         await leaf.come()

@@ -6,6 +6,7 @@ one, and the network goes with the last. The first one itself gets SIGTERM when 
 
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Sequence
 from typing import Final
@@ -14,25 +15,32 @@ _NEEDED: Final = {"unshare": "util-linux", "setpriv": "util-linux", "ip": "iprou
 
 
 class MissingError(Exception):
-    """A program is missing; the text says how to get it."""
+    """A network cannot be had on this machine; the text says what is missing, and how to get it."""
 
 
 def check_programs() -> None:
-    """Raise `MissingError` when this machine lacks what a network needs."""
+    """Raise `MissingError` when this machine lacks what a network needs: programs, or namespaces."""
     missing = [command for command in _NEEDED if shutil.which(command, path=_path()) is None]
     if missing:
         packages = " ".join(sorted({_NEEDED[command] for command in missing}))
         raise MissingError(f"{', '.join(missing)} not found. To have them: sudo apt-get install {packages}")
+    trial = subprocess.run([*_unshare(), "true"], capture_output=True, text=True, check=False, env=environment())
+    if trial.returncode != 0:
+        raise MissingError(
+            f"this system gives us no namespaces ({trial.stderr.strip()}): run as root, or allow users to have them "
+            "(sysctl kernel.unprivileged_userns_clone=1, on Ubuntu kernel.apparmor_restrict_unprivileged_userns=0)"
+        )
 
 
 def inside(module: str, arguments: Sequence[str]) -> list[str]:
     """Give the command line that runs `python -m module` as the first process of fresh namespaces."""
+    guard = ["setpriv", "--pdeathsig", "KILL"]  # for unshare, which then ends its child as it was told to
+    return [*guard, *_unshare(), sys.executable, "-m", module, *arguments]
+
+
+def _unshare() -> list[str]:
     users = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
-    return [
-        "setpriv", "--pdeathsig", "KILL",  # for unshare, which then ends its child as it was told to
-        "unshare", *users, "--net", "--pid", "--mount-proc", "--fork", "--kill-child=TERM",
-        sys.executable, "-m", module, *arguments,
-    ]  # fmt: skip
+    return ["unshare", *users, "--net", "--pid", "--mount-proc", "--fork", "--kill-child=TERM"]
 
 
 def environment() -> dict[str, str]:

@@ -18,6 +18,7 @@ PROXY_PORT: Final = 4444
 SAM_PORT: Final = 7656
 I2CP_PORT: Final = 7654
 I2PCONTROL_PORT: Final = 7650
+TUNNELS_FILE: Final = "tunnels.conf"
 INTERFACES: Final = ("proxy", "sam", "i2cp", "i2pcontrol")
 _I2NP_PORT: Final = 20_000
 _STOP_SECONDS: Final = 5.0
@@ -164,7 +165,7 @@ class Router:
                 nowhere=_NOWHERE,
             )
         )
-        tunnels = self.directory / "tunnels.conf"
+        tunnels = self.directory / TUNNELS_FILE
         tunnels.touch()
         arguments = [f"--datadir={self.directory}", f"--conf={config}", f"--tunconf={tunnels}"]
         self._process = spawn(["i2pd", *arguments], self.directory / "output.log")
