@@ -50,9 +50,13 @@ async def test_a_new_node_outside_i2p(node: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "text"),
     [
-        ('profile = "lan"', 'profile = "fast"', "timing.profile: input should be 'lan' or 'i2p'"),
+        ('profile = "lan"', 'profile = "fast"', "timing.profile: input should be 'auto', 'lan' or 'i2p'"),
         ("[node]", "[node", "is not TOML: "),
-        ('profile = "lan"', 'profile = "x"\nspeed = 1', "timing.profile: input should be 'lan' or 'i2p' (and 1 more)"),
+        (
+            'profile = "lan"',
+            'profile = "x"\nspeed = 1',
+            "timing.profile: input should be 'auto', 'lan' or 'i2p' (and 1 more)",
+        ),
     ],
 )
 async def test_a_mistake_in_the_configuration(node: Path, old: str, new: str, text: str) -> None:

@@ -100,5 +100,5 @@ async def test_a_leaf_by_the_name_of_its_tunnel(tmp_path: Path, identity: Identi
             place.change(CONFIG_FILE, ("\ni2pcontrol_fingerprint", "\n# i2pcontrol_fingerprint"))
             found = await place.look()
     assert body(router.control.requests[-1])["method"] == "ClientServicesInfo"
-    assert set(having(State.FAIL, found)) == {"publishing"}
-    assert "'check' is no b32 address" in found["publishing"].text
+    assert set(having(State.FAIL, found)) == {"configuration"}
+    assert "'check' is no b32 address" in found["configuration"].text

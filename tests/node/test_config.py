@@ -56,9 +56,11 @@ def test_a_profile_with_one_value_replaced(tmp_path: Path) -> None:
 
 
 def test_a_farm_with_an_endpoint_inside_i2p_takes_its_time(tmp_path: Path) -> None:
-    config = load(tmp_path, GOOD.replace("example.org:9002", "a" * 52 + ".b32.i2p:80"))
+    unpinned = GOOD[: GOOD.index("fingerprint")]
+    config = load(tmp_path, unpinned.replace("example.org:9002", "a" * 52 + ".b32.i2p:80") + "[router]\n")
     assert (config.plan.profile, config.plan.fixed, config.plan.limits) == ("auto", None, INSIDE)
-    fixed = load(tmp_path, GOOD.replace("example.org:9002", "x.i2p:80") + '[timing]\nprofile = "lan"\n')
+    text = unpinned.replace("example.org:9002", "x.i2p:80") + '[router]\n[timing]\nprofile = "lan"\n'
+    fixed = load(tmp_path, text)
     assert fixed.plan.first == LAN, "what the operator fixes is fixed"
 
 

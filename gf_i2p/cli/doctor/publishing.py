@@ -12,7 +12,7 @@ from gf_i2p.cli.doctor import remedies
 from gf_i2p.cli.doctor.files import NODE, SECRETS, NodeFiles, split
 from gf_i2p.cli.doctor.framework import Check, Remedy, Verdict, fail, ok, skip, warn
 from gf_i2p.cli.doctor.router import I2CP, I2PCONTROL, PROXY, ROUTER, SAM, RouterChecks
-from gf_i2p.cli.router import i2pcontrol, master_keys
+from gf_i2p.cli.router import i2pcontrol, read_keys
 from gf_i2p.netdb.encoding import from_b32_address, to_b32_address
 from gf_i2p.netdb.errors import StructureError
 from gf_i2p.netdb.keys import DestinationKeys
@@ -86,12 +86,11 @@ class PublishingChecks:
 
     async def _master(self) -> Verdict:
         try:
-            self._keys = keys = master_keys(self._directory, self._config)
+            self._keys = keys = read_keys(self._directory / self._config.publish.keys)
         except ConfigError as error:
             what, _, command = str(error).partition(" Run: ")
             what, advice = split(what)
             return fail(what, Remedy.either(command or advice or "Put the right file there."))
-        assert keys is not None
         return keys_verdict(keys, int(time.time()))
 
     async def _publishing(self) -> Verdict:
