@@ -60,7 +60,7 @@ def _server(server: dict[str, Any]) -> str:
     elif server["lag"]:
         parts.append(f"{server['lag']} entries behind")
     trip = server["round_trip"]
-    if trip is not None:
+    if trip is not None and server["connected"]:
         parts.append(f"round trip {_seconds(trip['p50'])}, 99% within {_seconds(trip['p99'])}")
     if server["error"]:
         parts.append(server["error"])
@@ -73,6 +73,8 @@ def _timing(timing: dict[str, Any]) -> str:
 
 
 def _seconds(seconds: float) -> str:
+    if seconds < 0.001:
+        return "under 1 ms"  # some event loops' clocks know no less
     return f"{seconds * 1000:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
 
 

@@ -50,7 +50,7 @@ def status(**changes: Any) -> dict[str, Any]:
             "connected": True,
             "error": None,
             "lag": 5,
-            "round_trip": {"p50": 0.00123, "p99": 1.5, "samples": 256},
+            "round_trip": {"p50": 0.0, "p99": 1.5, "samples": 256},
         },
         {
             "id": 3,
@@ -60,7 +60,7 @@ def status(**changes: Any) -> dict[str, Any]:
             "connected": False,
             "error": "tcp://c:1 cannot be reached",
             "lag": None,
-            "round_trip": None,
+            "round_trip": {"p50": 0.0, "p99": 0.0123, "samples": 2},
         },
     ]
     return {
@@ -79,7 +79,7 @@ def test_status_of_a_farm_that_is_well() -> None:
         "timing   auto: heartbeat 500 ms, election after 3 s to 6.25 s without a leader",
         "servers",
         "    1  tcp://a:1    this server, leader",
-        "   20  tcp://b:100  connected, 5 entries behind, round trip 1.23 ms, 99% within 1.5 s",
+        "   20  tcp://b:100  connected, 5 entries behind, round trip under 1 ms, 99% within 1.5 s",
         "    3  tcp://c:1    not connected, tcp://c:1 cannot be reached",
     ]
 

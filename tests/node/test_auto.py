@@ -1,6 +1,6 @@
 """Whole farms with the time-outs of profile `auto`, in simulated networks: no election that nobody needs.
 
-The seed stands in the test's name and in the message; a run is exactly repeatable.
+The seed stands in the test or its name; a run is exactly repeatable.
 """
 
 from dataclasses import dataclass, replace
@@ -83,8 +83,8 @@ def test_when_the_leader_dies_another_leads_in_time(name: str, watchful: bool) -
 
 
 @pytest.mark.parametrize("name", ["300 ms", "2 s", "2 s, stalls of 6 s, inside"])
-@pytest.mark.parametrize("each", [0.2, 1.0, 4.0])
-@pytest.mark.parametrize("share", [0.4, 0.7, 1.2])
+@pytest.mark.parametrize("each", [0.5, 4.0])
+@pytest.mark.parametrize("share", [0.6, 1.2])
 def test_traffic_that_hides_the_heartbeat_and_ends_takes_nobody_by_surprise(
     name: str, each: float, share: float
 ) -> None:
@@ -97,9 +97,8 @@ def test_traffic_that_hides_the_heartbeat_and_ends_takes_nobody_by_surprise(
 
 
 @EVERYWHERE
-@SEEDS
-def test_followers_that_die_and_come_back_depose_nobody(name: str, seed: int) -> None:
-    farm = settled(name, seed)
+def test_followers_that_die_and_come_back_depose_nobody(name: str) -> None:
+    farm = settled(name, 5)
     for pause in (0.5, 5.0, 60.0):
         leader = farm.leader
         dead = farm.rng.choice([server for server in farm.servers if server != leader])
@@ -107,7 +106,7 @@ def test_followers_that_die_and_come_back_depose_nobody(name: str, seed: int) ->
         farm.run(pause)
         farm.revive(dead)
         farm.run(30)
-        assert farm.leader == leader, f"seed {seed}, after {pause} s"
+        assert farm.leader == leader, f"after {pause} s"
         assert farm.core(dead).leader == leader
 
 

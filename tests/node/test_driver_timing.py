@@ -10,7 +10,7 @@ from gf_i2p.raft.effects import Send
 from gf_i2p.raft.settings import Timing
 from gf_i2p.wire.messages import MessageType, Request
 from tests.node.farm import becomes
-from tests.node.test_driver import EAGER, PATIENT, append, rig, turns
+from tests.node.test_driver import EAGER, PATIENT, append, rig
 
 LATER = Timing(heartbeat=0.1, election_min=400, election_max=800)
 SOONER = Timing(heartbeat=0.01, election_min=200, election_max=250)
@@ -92,24 +92,29 @@ async def test_every_request_is_told_when_it_leaves_and_when_it_is_answered_or_f
 async def test_a_heartbeat_that_becomes_shorter_does_not_wait_for_the_longer_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slow = Timing(heartbeat=100.0, election_min=200.0, election_max=400.0)
+    slow, quick = (Timing(heartbeat=each, election_min=200.0, election_max=400.0) for each in (100.0, 0.01))
     script = Script(EAGER)
     async with rig(tmp_path, monkeypatch, tempo=script) as r:
-        script.then = {"sent": slow}
+        peer = r.peers[2]
+
+        async def becomes_silent() -> None:
+            now = asyncio.get_running_loop().time
+            await becomes("the timer rings much later", lambda: r.driver._timer_at > now() + 50)
+
+        async def speaks() -> None:
+            before = len(peer.requests)
+            await becomes("heartbeats", lambda: len(peer.requests) > before + 5)
+
+        script.then = {"answered": slow}
         await r.lead()
-        await becomes("silent", lambda: r.driver.core.timing == slow and r.driver.core.commit == 1)
-        await turns()
-        before = len(r.peers[2].requests)
-        script.then = {"reachable": Timing(heartbeat=0.01, election_min=200.0, election_max=400.0)}
+        await becomes_silent()
+        script.then = {"reachable": quick}
         r.driver.reachable(3)
-        await becomes("heartbeats", lambda: len(r.peers[2].requests) > before + 5)
-        script.then, script.timing = {}, slow
-        r.ask(append(0))
-        r.driver.change_plan(Plan("fixed", OUTSIDE, fixed=slow))
-        assert r.driver.core.timing == slow
-        before = len(r.peers[2].requests)
-        r.driver.change_plan(Plan("fixed", OUTSIDE, fixed=EAGER))
-        await becomes("heartbeats after a reload", lambda: len(r.peers[2].requests) > before + 5)
+        await speaks()
+        script.timing = slow
+        await becomes_silent()
+        r.driver.change_plan(Plan("fixed", OUTSIDE, fixed=quick))
+        await speaks()
 
 
 async def test_a_leader_that_is_lost_is_told_to_the_core(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

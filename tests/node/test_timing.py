@@ -275,12 +275,12 @@ def test_votes_that_come_too_late_lengthen_the_wait_until_they_come_in_time() ->
 def test_a_leaders_heartbeat_settles_at_the_round_trip(limits: Range, trip: float) -> None:
     life = Life(limits)
     life.connect(trip)
-    heartbeats = life.lead(trip, 600)
+    heartbeats = life.lead(trip, 200 + 10 * trip)
     expected = min(max(trip, limits.floor.heartbeat), limits.ceiling.heartbeat)
     assert heartbeats[0] == limits.floor.heartbeat
     assert life.timing.heartbeat == pytest.approx(expected, abs=0.001)
     settled = life.timing
-    assert set(life.lead(trip, 300)) == {settled.heartbeat}
+    assert set(life.lead(trip, 60 + 10 * trip)) == {settled.heartbeat}
     assert life.timing == settled
 
 
@@ -474,14 +474,14 @@ def test_longer_silences_never_make_a_follower_wait_for_less(limits: Range, gaps
 
 
 @LIMITS
-@settings(max_examples=30)
-@given(st.floats(min_value=0.001, max_value=8), st.floats(min_value=1.0, max_value=2.0))
+@settings(max_examples=20)
+@given(st.floats(min_value=0.001, max_value=3), st.floats(min_value=1.0, max_value=1.6))
 def test_a_longer_round_trip_never_makes_anything_shorter(limits: Range, trip: float, factor: float) -> None:
     timings = []
     for seconds in (trip, factor * trip):
         life = Life(limits)
         life.connect(seconds)
-        life.lead(seconds, 400)
+        life.lead(seconds, 150)
         timings.append(life.timing)
     near, far = timings
     assert far.heartbeat >= near.heartbeat - 0.002
