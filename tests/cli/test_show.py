@@ -67,7 +67,8 @@ def status(**changes: Any) -> dict[str, Any]:
         "cluster": "farm", "id": 1, "uptime": 3725.5, "healthy": True, "role": "leader", "term": 7, "leader": 1,
         "leader_endpoint": "tcp://a:1", "quorum": {"reachable": 2, "needed": 2, "servers": 3},
         "log": {"last_index": 12, "stored": 11, "commit": 10, "applied": 10}, "servers": servers,
-        "timing": {"profile": "auto", "heartbeat": 0.5, "election_min": 3, "election_max": 6.25}, **changes,
+        "timing": {"profile": "auto", "heartbeat": 0.5, "election_min": 3, "election_max": 6.25}, "i2p": None,
+        "farm": {"publisher": None, "why_not": {}, "leaves": [], "publishing": None, "trouble": []}, **changes,
     }  # fmt: skip
 
 
@@ -90,3 +91,16 @@ def test_status_without_leader_and_quorum_says_so_first() -> None:
     assert lines[0].startswith("No leader is known")
     assert lines[1].startswith("Only 1 of 3 servers can be reached from here, and a majority is 2")
     assert "leader   none" in lines
+
+
+def test_status_of_a_publisher() -> None:
+    sent = {"master": "m.b32.i2p", "published": 1000, "expires": 2800, "leaves": 2, "sent": 3}
+    farm = {"publisher": 1, "why_not": {"3": "x"}, "leaves": ["a.b32.i2p", "b.b32.i2p"], "publishing": sent}
+    lines = show_status(status(farm={**farm, "trouble": ["the router hung up"]}, i2p={"reached_at": None})).splitlines()
+    assert lines[lines.index("servers") - 5 : lines.index("servers")] == [
+        "inside   nobody can reach this server yet: its router builds tunnels, or see `gf-i2p doctor`",
+        "publish  server 1 is chosen",
+        "leaves   a.b32.i2p, b.b32.i2p",
+        "         2 leaves of m.b32.i2p given to the router 3 times, good for 30 minutes",
+        "trouble  the router hung up",
+    ]
