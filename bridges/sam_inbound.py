@@ -23,6 +23,8 @@ class SamInbound:
         self._session: SamSession | None = None
         self.on_open: Callable[[], None] | None = None
         """Called when there is a new session."""
+        self.on_close: Callable[[], None] | None = None
+        """Called when it is over."""
 
     async def open(self, host: str, port: int) -> str:
         """See `Inbound.open`."""
@@ -53,3 +55,5 @@ class SamInbound:
         session, self._session = self._session, None
         if session is not None:
             session.close()
+            if self.on_close is not None:
+                self.on_close()

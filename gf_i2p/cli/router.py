@@ -40,7 +40,7 @@ def i2p_transport(directory: Path, config: Config) -> Transport | None:
             inbound = ServerTunnel()
     listen = Endpoint.parse(config.node.listen)
     transport = I2pTransport(proxy_settings(router), inbound=inbound, host=listen.host, port=listen.port)
-    return transport if session is None else TwoWayTransport(transport, session)
+    return transport if session is None else TwoWayTransport(transport, session, config.node.cluster)
 
 
 def proxy_settings(router: RouterTable) -> ProxySettings:
