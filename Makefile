@@ -95,8 +95,9 @@ check: $(VENV)/.test
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
+# More workers than cores: half of the time the tests wait for elections and processes.
 fast: $(VENV)/.test $(VENV)/.test-programs
-	@$(BIN)/python -m pytest -n 2 --cov --cov-report= $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n 4 --cov --cov-report= $(PYTEST_ARGS)
 	@echo "Branch coverage of wire/ and raft/ (at least 95 % is required):"
 	@$(BIN)/coverage report --include='gf_i2p/wire/*,gf_i2p/raft/*' --fail-under=95
 
