@@ -20,12 +20,13 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from gf_i2p.storage.errors import StorageError
 from integration.i2pfarm import I2pFarm
 from integration.localfarm import NotSeenError
 from integration.progress import Progress
 from integration.testnet.client import RouterPlace
 from integration.testnet.console import StoredLeaseSet
-from integration.testnet.namespace import MissingError, check_programs, environment, inside
+from integration.testnet.namespace import MissingError, check_programs, environment, inside, lifeline
 from integration.testnet.network import Testnet
 
 ROUTERS: Final = 8
@@ -217,17 +218,19 @@ def _shown(path: Path) -> Path:
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
-async def _inside(directory: Path, *, oneshot: bool) -> int:
+async def _inside(directory: Path, lifeline: int, *, oneshot: bool) -> int:
     """Be the first process of the namespaces: whatever ends us ends it all, and takes the directory along."""
     task = asyncio.current_task()
     assert task is not None
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    asyncio.get_running_loop().add_reader(lifeline, _cut, lifeline, task)
     try:
         await Show(directory, oneshot=oneshot).run()
     except asyncio.CancelledError:
         print("\nStopped; nothing is left of it.", flush=True)
-    except NotSeenError as error:
+        return 128 + signal.SIGINT if oneshot else 0
+    except (NotSeenError, StorageError, OSError) as error:
         print(f"\nmake farm failed: {error}", file=sys.stderr)
         return 1
     finally:
@@ -235,14 +238,21 @@ async def _inside(directory: Path, *, oneshot: bool) -> int:
     return 0
 
 
+def _cut(lifeline: int, task: "asyncio.Task[Any]") -> None:
+    """Whoever started us is gone."""
+    asyncio.get_running_loop().remove_reader(lifeline)
+    task.cancel()
+
+
 def main() -> int:
-    """Run; 0 when all went well or Ctrl-C ended it."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--inside", type=Path)
-    parser.add_argument("--oneshot", action="store_true")
+    """Run; 0 when all went well, or Ctrl-C ended what would not end by itself."""
+    parser = argparse.ArgumentParser(description="Use `make farm`, or `make farm ONESHOT=1`.")
+    parser.add_argument("--inside", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--lifeline", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--oneshot", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.inside is not None:
-        return asyncio.run(_inside(options.inside, oneshot=options.oneshot))
+        return asyncio.run(_inside(options.inside, options.lifeline, oneshot=options.oneshot))
     try:
         check_programs()
     except MissingError as error:
@@ -250,15 +260,17 @@ def main() -> int:
         return 1
     oneshot = ["--oneshot"] if os.environ.get("ONESHOT", "") not in {"", "0"} else []
     directory = tempfile.mkdtemp(prefix="gf-i2p-farm-")
-    process = subprocess.Popen(inside("integration.farm", ["--inside", directory, *oneshot]), env=environment())
-    try:
-        while True:
-            try:
-                return process.wait()
-            except KeyboardInterrupt:
-                continue  # the terminal has told those inside, too: they say when they have ended
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
+    with lifeline() as read:
+        arguments = ["--inside", directory, "--lifeline", str(read), *oneshot]
+        process = subprocess.Popen(inside("integration.farm", arguments), env=environment(), pass_fds=[read])
+        try:
+            while True:
+                try:
+                    return process.wait()
+                except KeyboardInterrupt:
+                    continue  # the terminal has told those inside, too: they say when they have ended
+        finally:
+            shutil.rmtree(directory, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,9 @@ from gf_i2p.wire.upgrade import ClientHandshake, PeerNotReached, Retry
 # A connection that lasted this long was a good one: after its end, dialling starts with the shortest delay.
 _STABLE_SECONDS: Final = 5.0
 
+# Reasons that are remembered, so that none is told again and again; some have figures in them.
+_MAX_REASONS: Final = 16
+
 Done = Callable[[Response | None], None]
 
 
@@ -89,7 +92,7 @@ class Link:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._nudged = asyncio.Event()
         self._failed = 0  # attempts since the last that worked: which way is to be tried
-        self._logged: str | None = None
+        self._logged: set[str] = set()  # reasons told since there was a connection; where ways alternate they do, too
         self._log = structlog.get_logger(__name__).bind(peer=str(endpoint), cluster=cluster)
 
     @property
@@ -145,7 +148,8 @@ class Link:
             try:
                 connection = await self._connect()
                 began = loop.time()
-                self.last_error = self._logged = None
+                self.last_error = None
+                self._logged.clear()
                 self._log.info("connected")
                 reason = await connection.ended
                 broken = True
@@ -157,7 +161,7 @@ class Link:
             except Exception as error:  # noqa: BLE001 - whatever we did wrong
                 # Without this the link would be dead, and nothing would say so before the node stops.
                 reason = f"a defect in this program: {error!r}; its traceback is in this node's log"
-                if reason != self._logged:
+                if reason not in self._logged:
                     self._log.exception("a defect ended an attempt or a connection")
             finally:
                 # Reached with a connection only by cancellation, which is stop(), or by a defect.
@@ -219,8 +223,10 @@ class Link:
 
     def _down(self, reason: str) -> None:
         self.last_error = reason
-        if reason != self._logged:  # once per reason, not once per attempt
-            self._logged = reason
+        if reason not in self._logged:  # once per reason, not once per attempt
+            if len(self._logged) >= _MAX_REASONS:
+                self._logged.clear()
+            self._logged.add(reason)
             self._log.warning("no connection", reason=reason)
         if self._on_down is not None:
             self.call(self._on_down)

@@ -1,14 +1,15 @@
 """Runs a part of ourselves in namespaces of its own: network, processes, users when we are not root.
 
 Whatever it starts in there ends with it, because the kernel ends all processes of a process namespace with its first
-one, and the network goes with the last. The first one itself gets SIGTERM when we end, however we end.
+one, and the network goes with the last. The first one itself gets SIGTERM when we end, and its lifeline ends with us.
 """
 
+import contextlib
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 _NEEDED: Final = {"unshare": "util-linux", "setpriv": "util-linux", "ip": "iproute2", "i2pd": "i2pd"}
@@ -41,6 +42,20 @@ def inside(module: str, arguments: Sequence[str]) -> list[str]:
 def _unshare() -> list[str]:
     users = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
     return ["unshare", *users, "--net", "--pid", "--mount-proc", "--fork", "--kill-child=TERM"]
+
+
+@contextlib.contextmanager
+def lifeline() -> Iterator[int]:
+    """Give the reading end of a pipe that ends when we do, however that is, or when the block is left.
+
+    The first process inside listens to it: signals do not reach it before it has said what to do with them.
+    """
+    read, write = os.pipe()
+    try:
+        yield read
+    finally:
+        os.close(write)
+        os.close(read)
 
 
 def environment() -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import secrets
+import signal
 import socket
 import subprocess
 import time
@@ -90,17 +91,22 @@ class Testnet:
         await self._end()
 
     async def _end(self) -> None:
+        self._stop_all()
+        await self._session.close()
+
+    def _stop_all(self) -> None:
+        """Stop every router; they take their time side by side."""
+        for router in self.routers:
+            router.send(signal.SIGTERM)
         for router in self.routers:
             router.stop()
-        await self._session.close()
 
     async def _introduce(self) -> None:
         """Let each router write its RouterInfo, and give all of them to all."""
         for router in self.routers:
             router.start()
         await self._seen("every router has an identity", self._all_have_info)
-        for router in self.routers:
-            router.stop()
+        self._stop_all()
         infos = [router.info() for router in self.routers]
         for router in self.routers:
             for number, info in enumerate(infos):

@@ -176,6 +176,11 @@ class Router:
         arguments = [f"--datadir={self.directory}", f"--conf={config}", f"--tunconf={tunnels}"]
         self._process = spawn(["i2pd", *arguments], self.directory / "output.log")
 
+    def send(self, how: signal.Signals) -> None:
+        """Send its process a signal, if it has one."""
+        if self._process is not None and self.running:
+            self._process.send_signal(how)
+
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
         """End the process: kindly, and by force when it takes too long."""
         process, self._process = self._process, None

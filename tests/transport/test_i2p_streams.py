@@ -6,13 +6,17 @@ import socket
 from collections.abc import Callable
 
 import pytest
+from structlog.testing import capture_logs
 
+from gf_i2p.transport.backoff import Backoff
 from gf_i2p.transport.base import Listener
 from gf_i2p.transport.errors import DialError, TransportError, UnreachableError
 from gf_i2p.transport.gate import Admission, Gate
 from gf_i2p.transport.i2p_streams import GREETINGS, TwoWayTransport
+from gf_i2p.transport.link import Link
+from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
-from tests.transport.harness import CLUSTER, PATIENCE, echo, request, response, soon, until
+from tests.transport.harness import CLUSTER, PASSWORD, PATIENCE, USER, echo, request, response, soon, until
 from tests.transport.i2p_harness import PLACE, Router, listening, serving_inside
 
 INSIDE = Endpoint("Peer.b32.i2p", 80)
@@ -127,6 +131,24 @@ async def test_a_link_whose_proxy_reaches_nobody_comes_up_by_the_session() -> No
         await link.stop()
 
 
+async def test_reasons_that_take_turns_are_told_once_each() -> None:
+    proxy, session = Proxy(), Session()
+    link = Link(
+        TwoWayTransport(proxy, session, CLUSTER),
+        INSIDE,
+        CLUSTER,
+        Credentials(USER, PASSWORD),
+        backoff=Backoff(floor=0.001, ceiling=0.002),
+        request_seconds=PATIENCE,
+    )
+    with capture_logs() as lines:
+        link.start()
+        await until(lambda: len(session.asked) >= 5)
+        await link.stop()
+    told = [line["reason"] for line in lines if line["event"] == "no connection"]
+    assert len(told) == len(set(told)) == 2
+
+
 # --- Introductions ----------------------------------------------------------------------------------------
 
 
@@ -140,7 +162,7 @@ async def test_with_a_new_session_every_peer_is_told_until_it_answers() -> None:
 
     async with listening(peer) as port:
         session = Session(port)
-        transport = TwoWayTransport(Proxy(), session, CLUSTER, patience=0.01)
+        transport = TwoWayTransport(Proxy(), session, CLUSTER, patience=0.5)  # enough for a busy machine
         with pytest.raises(DialError):
             await reach(transport, INSIDE, 0)
         session.open()
