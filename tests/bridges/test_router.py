@@ -15,6 +15,7 @@ from bridges.protocol import Publication, RouterBridge
 from bridges.router import LocalRouter
 from bridges.sam import Sam
 from bridges.sam_inbound import SamInbound
+from bridges.sensing import measure
 from bridges.simulated import PASSWORD, SimulatedRouter
 from gf_i2p.farm.status import LeafStatus, RouterStatus
 from gf_i2p.netdb.encoding import to_b32_address
@@ -31,7 +32,7 @@ TARGET = DestinationKeys.generate(entropy(3)).destination
 
 
 class FakeSam:
-    """SAM as far as a bridge speaks it. `answers` by the first two words of a request; "hang" never answers."""
+    """SAM as far as a bridge speaks it. `answers` by the first two words of a request; "hang", "hang up": it does."""
 
     def __init__(self) -> None:
         self.port = 0
@@ -41,6 +42,8 @@ class FakeSam:
             "STREAM FORWARD": "STREAM STATUS RESULT=OK",
             "STREAM CONNECT": "STREAM STATUS RESULT=OK",
             "NAMING LOOKUP": "NAMING REPLY RESULT=KEY_NOT_FOUND NAME=x",
+            "HEAD /": "HTTP/1.0 200 OK",
+            "": "hang",
         }
         self.requests: list[str] = []
         self.writers: set[asyncio.StreamWriter] = set()
@@ -51,6 +54,8 @@ class FakeSam:
             while line := await reader.readline():
                 self.requests.append(line.decode().strip())
                 answer = self.answers[" ".join(line.decode().split()[:2])]
+                if answer == "hang up":
+                    break
                 if answer != "hang":
                     writer.write(answer.encode() + b"\n")
         except ConnectionError:
@@ -237,13 +242,19 @@ async def test_a_destination_that_answers_and_one_that_does_not(make: Make, fake
     assert measured.lease_set_seconds is not None
     assert measured.connect_seconds is not None
     assert measured.error is None
+    for answer, error in (("hang", "nothing was heard within 0.05 s"), ("hang up", "the stream was closed without")):
+        fake.answers["HEAD /"] = answer
+        measured = await soon(measure(Sam("127.0.0.1", fake.port), to_b32_address(TARGET.hash), seconds=0.05))
+        assert measured.lease_set_seconds is not None
+        assert measured.connect_seconds is None, "i2pd calls a stream open that leads nowhere"
+        assert error in (measured.error or "")
     fake.answers["STREAM CONNECT"] = "STREAM STATUS RESULT=CANT_REACH_PEER"
     measured = await soon(make().remote_measured_status(TARGET.hash))
     assert measured.lease_set_seconds is not None
     assert measured.connect_seconds is None
     assert "CANT_REACH_PEER" in (measured.error or "")
     keys = {request.split("DESTINATION=")[1].split()[0] for request in fake.asked("SESSION CREATE")}
-    assert len(keys) == 2, "each time from a destination that nobody knows"
+    assert len(keys) == 4, "each time from a destination that nobody knows"
     await until(lambda: not fake.writers)
 
 
