@@ -182,9 +182,11 @@ def _down(options: argparse.Namespace) -> int:
     except (OSError, ValueError):
         pid, command = 0, []
     if str(options.directory).encode() not in command:
-        if options.directory.exists() and pid:
-            shutil.rmtree(options.directory)  # its processes were killed, and with them the namespaces
-        _say(options, "nothing runs there")
+        # Its processes were killed, and with them the namespaces; or it is no network's directory, and none of ours.
+        left = (options.directory / CONTROL_SOCKET).is_socket()
+        if left:
+            shutil.rmtree(options.directory)
+        _say(options, "nothing ran there any more; its files are removed" if left else "nothing runs there")
         return 0
     # unshare itself takes no signals while it waits; the first process inside is its only child.
     child = int(Path(f"/proc/{pid}/task/{pid}/children").read_text())
