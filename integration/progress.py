@@ -7,10 +7,15 @@ from collections.abc import Callable
 from typing import Final, TextIO
 
 _MARKS: Final = "|/-\\"
+_QUIET_SECONDS: Final = 10.0
+"""Off a terminal, somebody hears of us this often at least."""
 
 
 class Progress:
-    """One line a step. On a terminal the present one is redrawn by `tick`; elsewhere a line comes when it is over."""
+    """One line a step. On a terminal the present one is redrawn by `tick`.
+
+    Elsewhere a line comes when it is over, and now and then one that says what is still being waited for.
+    """
 
     def __init__(self, stream: TextIO = sys.stdout, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream = stream
@@ -20,6 +25,7 @@ class Progress:
         self._doing: str | None = None
         self._since = self._began
         self._ticks = 0
+        self._last = self._began
 
     @property
     def seconds(self) -> float:
@@ -37,22 +43,30 @@ class Progress:
         """End the step: this was seen."""
         self._clear()
         self._doing = None
-        print(f"{self.seconds:6.1f} s  {what}", file=self._stream, flush=True)
+        self._print(f"{self.seconds:6.1f} s  {what}")
 
     def say(self, text: str = "") -> None:
         """Print lines of their own."""
         self._clear()
-        print(text, file=self._stream, flush=True)
+        self._print(text)
 
     def tick(self) -> None:
         """Redraw."""
-        if not self._live or self._doing is None:
+        if self._doing is None:
+            return
+        if not self._live:
+            if self._clock() - self._last >= _QUIET_SECONDS:
+                self._print(f"{self.seconds:6.1f} s  ... {self._doing}")
             return
         self._ticks += 1
         mark, waited = _MARKS[self._ticks % len(_MARKS)], self._clock() - self._since
         line = f"{self.seconds:6.1f} s {mark} {self._doing} ({waited:.0f} s)"
         self._stream.write("\r\x1b[K" + line[: shutil.get_terminal_size().columns - 1])
         self._stream.flush()
+
+    def _print(self, line: str) -> None:
+        self._last = self._clock()
+        print(line, file=self._stream, flush=True)
 
     def _clear(self) -> None:
         if self._live:

@@ -19,6 +19,8 @@ from integration.testnet.namespace import MissingError, check_programs
 FOLDER: Final = Path(__file__).parent
 ALONE: Final = ("test_farm.py", "test_doctor.py")
 """The long ones: each has a network to itself. All others share one."""
+WITHOUT: Final = ("test_make_farm.py",)
+"""They bring networks of their own."""
 MUST_VARIABLE: Final = "GF_I2P_MUST_RUN_SCENARIOS"
 """Where it is set, to be skipped is to fail: CI sets it."""
 _POLL_SECONDS: Final = 0.5
@@ -30,7 +32,8 @@ def groups(arguments: Sequence[str]) -> list[list[str]]:
     if arguments:
         return [list(arguments)]
     files = sorted(path.name for path in FOLDER.glob("test_*.py"))
-    parts = [[name] for name in files if name in ALONE] + [[name for name in files if name not in ALONE]]
+    parts = [[name] for name in files if name in ALONE + WITHOUT]
+    parts.append([name for name in files if name not in ALONE + WITHOUT])
     return [[str(FOLDER / name) for name in part] for part in parts]
 
 
@@ -46,15 +49,16 @@ async def run(directory: Path, arguments: Sequence[str]) -> int:
 
 
 async def _end(stack: contextlib.ExitStack, directory: Path, group: Sequence[str], began: float) -> int:
-    """Run one group on a network of its own."""
-    names = ", ".join(Path(name).name for name in group if not name.startswith("-"))
+    """Run one group on a network of its own, if it needs one."""
+    files = [Path(name).name for name in group if not name.startswith("-")]
+    names = ", ".join(files)
     log = directory.with_suffix(".log")
     testnet = [sys.executable, "-m", "integration.testnet", "run", "--directory", str(directory), "--"]
     pytest = [sys.executable, "-m", "pytest", "-rA", "--timeout=600", "-p", "no:cacheprovider", *group]
     # The network takes itself down; it needs the time for it.
     processes = stack.enter_context(Processes(grace=30.0))
-    process = processes.spawn("scenarios", [*testnet, *pytest], log)
-    print(f"{time.monotonic() - began:6.1f} s  {names}: on a network of their own", flush=True)
+    process = processes.spawn("scenarios", pytest if set(files) <= set(WITHOUT) else [*testnet, *pytest], log)
+    print(f"{time.monotonic() - began:6.1f} s  {names}: begun", flush=True)
     while process.poll() is None:  # noqa: ASYNC110 -- another process makes it true
         await asyncio.sleep(_POLL_SECONDS)
     passed = process.returncode == 0

@@ -1,11 +1,15 @@
 """`python -m integration.testnet`: a private I2P network on this machine, brought up, asked, and taken down."""
 
+import signal
+
+signal.signal(signal.SIGINT, signal.SIG_DFL)  # while the others are imported, which takes its time
+# ruff: noqa: E402
+
 import argparse
 import asyncio
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -16,8 +20,16 @@ from typing import Any, Final
 
 import aiohttp
 
-from integration.testnet.inside import CONTROL_SOCKET, KEEP, READY
-from integration.testnet.namespace import MissingError, check_programs, environment, inside, lifeline
+from integration.testnet.inside import CONTROL_SOCKET, READY
+from integration.testnet.namespace import (
+    KEEP,
+    MissingError,
+    check_programs,
+    environment,
+    held,
+    inside,
+    run_inside,
+)
 from integration.testnet.network import MAX_ROUTERS, MIN_ROUTERS
 
 _PID_FILE: Final = "unshare.pid"
@@ -33,6 +45,7 @@ class CommandError(Exception):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return 0 when it worked."""
     options = _parser().parse_args(arguments)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         return int(options.function(options))
     except (CommandError, MissingError) as error:
@@ -74,46 +87,50 @@ def _parser() -> argparse.ArgumentParser:
 # Starting -----------------------------------------------------------------------------------------------------------
 
 
-def _arguments(options: argparse.Namespace, *more: str) -> list[str]:
+def _arguments(options: argparse.Namespace) -> list[str]:
     check_programs()
-    if options.directory.exists():
-        raise CommandError(
-            f"{options.directory} exists: a network runs there (see `status`), or choose another --directory"
-        )
-    return inside(_MODULE, ["--directory", str(options.directory), "--routers", str(options.routers), *more])
+    directory = options.directory
+    if _runs(directory):
+        raise CommandError(f"a network runs in {directory} (see `status`); take it down, or choose another --directory")
+    if (directory / CONTROL_SOCKET).is_socket():
+        raise CommandError(f"{directory} is left of a network that was killed; `down` removes it")
+    if directory.exists():
+        raise CommandError(f"{directory} exists, and is no network's; choose another --directory")
+    return ["--directory", str(options.directory), "--routers", str(options.routers)]
 
 
 def _run(options: argparse.Namespace) -> int:
-    with lifeline() as read:
-        command = _arguments(options, "--lifeline", str(read), "--", *options.words)
-        process = subprocess.Popen(command, env=environment(), pass_fds=[read])
-        try:
-            return process.wait()
-        except KeyboardInterrupt:  # the terminal has told those inside, too
-            return process.wait()
+    return run_inside(_MODULE, [*_arguments(options), "--", *options.words], interrupt=False)
 
 
 def _up(options: argparse.Namespace) -> int:
+    arguments = _arguments(options)
     read, write = os.pipe()
-    command = _arguments(options, "--lifeline", str(read))
-    process = subprocess.Popen(
-        command[command.index("unshare") :],  # without the guard against our own end, for it is to outlive us
-        env=environment(),
-        pass_fds=[read],  # until it is up this is the guard: it reads the end of the pipe when we are gone
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    command = inside(_MODULE, [*arguments, "--lifeline", str(read)])
+    with held():
+        process = subprocess.Popen(
+            command[command.index("unshare") :],  # without the guard against our own end, for it is to outlive us
+            env=environment(),
+            pass_fds=[read],  # until it is up this is the guard: it reads the end of the pipe when we are gone
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
     os.close(read)
     assert process.stdout is not None
-    for line in process.stdout:
-        if not options.json:
-            print(line, end="", flush=True)
-        if line == READY:
-            break
-    else:
-        raise CommandError("it did not come up; the reason stands above")
+    try:
+        for line in process.stdout:
+            if not options.json:
+                print(line, end="", flush=True)
+            if line == READY:
+                break
+        else:
+            raise CommandError("it did not come up; the reason stands above")
+    except KeyboardInterrupt:
+        os.close(write)
+        process.wait()
+        raise CommandError("stopped before it was up; nothing is left of it") from None
     (options.directory / _PID_FILE).write_text(f"{process.pid}\n")
     os.write(write, KEEP)
     if options.json:
@@ -174,14 +191,19 @@ def _logs(options: argparse.Namespace) -> int:
     return 0
 
 
-def _down(options: argparse.Namespace) -> int:
-    pid_file = options.directory / _PID_FILE
+def _runs(directory: Path) -> int:
+    """Return the process id of the `unshare` that holds a network there, 0 when there is none."""
     try:
-        pid = int(pid_file.read_text())
+        pid = int((directory / _PID_FILE).read_text())
         command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except (OSError, ValueError):
-        pid, command = 0, []
-    if str(options.directory).encode() not in command:
+        return 0
+    return pid if str(directory).encode() in command else 0
+
+
+def _down(options: argparse.Namespace) -> int:
+    pid = _runs(options.directory)
+    if not pid:
         # Its processes were killed, and with them the namespaces; or it is no network's directory, and none of ours.
         left = (options.directory / CONTROL_SOCKET).is_socket()
         if left:

@@ -13,11 +13,12 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from aiohttp import web
 
 from integration.localfarm import NotSeenError
+from integration.testnet.namespace import Ending
 from integration.testnet.network import Testnet
 from integration.testnet.router import INTERFACES, Router
 
@@ -26,14 +27,12 @@ DIRECTORY_VARIABLE: Final = "GF_I2P_TESTNET"
 """Tells a command that runs inside where the network's directory is."""
 READY: Final = "ready\n"
 """The line that says that the network is up."""
-KEEP: Final = b"k"
-"""On the lifeline: go on without whoever started us."""
 
 
 class Inside:
     """What happens inside."""
 
-    def __init__(self, directory: Path, routers: int, lifeline: int | None) -> None:
+    def __init__(self, directory: Path, routers: int, lifeline: int) -> None:
         self._directory = directory
         self._lifeline = lifeline
         self._net = Testnet(directory, routers=routers, say=self._say)
@@ -44,11 +43,7 @@ class Inside:
         """Bring the network up, then run `command` in it, or stay until SIGTERM without one; return its exit code."""
         task = asyncio.current_task()
         assert task is not None
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            loop.add_signal_handler(number, task.cancel)
-        if self._lifeline is not None:
-            loop.add_reader(self._lifeline, self._pulled, task)
+        ending = Ending(task, self._lifeline)
         runner = web.AppRunner(self._app(), access_log=None)
         try:
             self._directory.mkdir(mode=0o700, parents=True)
@@ -58,8 +53,9 @@ class Inside:
                 self._ready = True
                 self._say(READY.strip())
                 if command:
+                    ending.interruptible = False  # Ctrl-C is for the command
                     return await self._command(command)
-                await loop.create_future()
+                await asyncio.get_running_loop().create_future()
         except asyncio.CancelledError:
             return 128 + signal.SIGTERM
         except NotSeenError as error:
@@ -73,13 +69,6 @@ class Inside:
     def _say(self, line: str) -> None:
         self._doing = line
         print(line, flush=True)
-
-    def _pulled(self, task: "asyncio.Task[Any]") -> None:
-        assert self._lifeline is not None
-        said = os.read(self._lifeline, 1)
-        asyncio.get_running_loop().remove_reader(self._lifeline)
-        if said != KEEP:
-            task.cancel()
 
     async def _command(self, command: Sequence[str]) -> int:
         environment = {**os.environ, DIRECTORY_VARIABLE: str(self._directory)}
@@ -165,7 +154,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--directory", type=Path, required=True)
     parser.add_argument("--routers", type=int, required=True)
-    parser.add_argument("--lifeline", type=int)
+    parser.add_argument("--lifeline", type=int, required=True)
     parser.add_argument("command", nargs="*")
     options = parser.parse_args()
     inside = Inside(options.directory, options.routers, options.lifeline)

@@ -2,16 +2,24 @@
 
 Whatever it starts in there ends with it, because the kernel ends all processes of a process namespace with its first
 one, and the network goes with the last. The first one itself gets SIGTERM when we end, and its lifeline ends with us.
+What ends us while it still loads is kept for it: signals are held until it has said what to do with them.
 """
 
+import asyncio
 import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Final
+from types import FrameType
+from typing import Any, Final
 
+SIGNALS: Final = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+"""They end us."""
+KEEP: Final = b"k"
+"""On the lifeline: go on without whoever started us."""
 _NEEDED: Final = {"unshare": "util-linux", "setpriv": "util-linux", "ip": "iproute2", "i2pd": "i2pd"}
 
 
@@ -44,18 +52,78 @@ def _unshare() -> list[str]:
     return ["unshare", *users, "--net", "--pid", "--mount-proc", "--fork", "--kill-child=TERM"]
 
 
-@contextlib.contextmanager
-def lifeline() -> Iterator[int]:
-    """Give the reading end of a pipe that ends when we do, however that is, or when the block is left.
+def run_inside(module: str, arguments: Sequence[str], *, interrupt: bool) -> int:
+    """Run a module there, which gets `--lifeline N` besides the arguments; return its exit code when it has ended.
 
-    The first process inside listens to it: signals do not reach it before it has said what to do with them.
+    SIGTERM and SIGHUP, and SIGINT with `interrupt`, cut its lifeline: it takes itself down, and then we return.
     """
     read, write = os.pipe()
-    try:
-        yield read
-    finally:
-        os.close(write)
+    ends = [write]
+
+    def cut(_number: int, _frame: FrameType | None) -> None:
+        while ends:
+            os.close(ends.pop())
+
+    with held():
+        process = subprocess.Popen(
+            inside(module, ["--lifeline", str(read), *arguments]), env=environment(), pass_fds=[read]
+        )
         os.close(read)
+        for number in SIGNALS:
+            signal.signal(number, cut if interrupt or number != signal.SIGINT else _leave)
+    return process.wait()
+
+
+def _leave(_number: int, _frame: FrameType | None) -> None:
+    """Leave it to those inside, whom the terminal has told, too."""
+
+
+@contextlib.contextmanager
+def held() -> Iterator[None]:
+    """Hold the signals that end us: those that come wait. A process started meanwhile holds them, too."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+class Ending:
+    """For the first process inside: cancels its task, once, at a signal or when the lifeline is cut.
+
+    Once only, since what the task does then is to clean up.
+    """
+
+    def __init__(self, task: "asyncio.Task[Any]", lifeline: int) -> None:
+        """Takes effect at once, also for what has been held so far."""
+        self._task = task
+        self._lifeline = lifeline
+        self._ended = False
+        self.interruptible = True
+        """Whether SIGINT counts."""
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGINT, self._interrupted)
+        for number in SIGNALS - {signal.SIGINT}:
+            loop.add_signal_handler(number, self._end)
+        loop.add_reader(lifeline, self._pulled)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+
+    def _interrupted(self) -> None:
+        if self.interruptible:
+            self._end()
+
+    def _pulled(self) -> None:
+        said = os.read(self._lifeline, 1)
+        asyncio.get_running_loop().remove_reader(self._lifeline)
+        if said != KEEP:
+            self._end()
+
+    def _end(self) -> None:
+        if not self._ended:
+            self._ended = True
+            self._task.cancel()
+            with contextlib.suppress(OSError):  # nobody may be left to read it
+                print("\nStopping; the routers need some seconds for it.", flush=True)
 
 
 def environment() -> dict[str, str]:

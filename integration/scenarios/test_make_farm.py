@@ -1,0 +1,120 @@
+"""`make farm` itself: it brings its own network, and these tests need none around them."""
+
+import asyncio
+import contextlib
+import os
+import re
+import signal
+import sys
+import time
+from asyncio.subprocess import PIPE, STDOUT, Process
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from integration.localfarm import until
+from integration.testnet.namespace import MissingError, check_programs
+
+LEFT_SECONDS: Final = 60.0
+
+
+@pytest.fixture(autouse=True)
+def namespaces() -> None:
+    """Without them there is nothing to be seen."""
+    try:
+        check_programs()
+    except MissingError as error:
+        pytest.skip(str(error))
+
+
+@contextlib.asynccontextmanager
+async def make_farm(temporary: Path, *, oneshot: bool) -> AsyncIterator[Process]:
+    """Run it; its files are below `temporary`, and it leads a process group, as on a terminal."""
+    environment = {**os.environ, "TMPDIR": str(temporary), "ONESHOT": "1" if oneshot else ""}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "integration.farm", stdout=PIPE, stderr=STDOUT, env=environment, start_new_session=True
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def read(process: Process) -> str:
+    """Return all that it says."""
+    assert process.stdout is not None
+    text = ""
+    async for line in process.stdout:
+        text += line.decode()
+        print(line.decode(), end="", flush=True)
+    return text
+
+
+async def nothing_is_left(temporary: Path) -> None:
+    async def nothing() -> bool:
+        return not _has_files(temporary) and not any(str(temporary) in command for command in _commands())
+
+    await until(f"no file below {temporary} is left, and no process", LEFT_SECONDS, nothing)
+
+
+def _has_files(directory: Path) -> bool:
+    return any(directory.iterdir())
+
+
+def _commands() -> list[str]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            found.append(path.read_bytes().replace(b"\0", b" ").decode())
+    return found
+
+
+@pytest.mark.timeout(600)
+async def test_a_set_on_three_floodfills_and_a_newer_one_of_another_server(tmp_path: Path) -> None:
+    async with make_farm(tmp_path, oneshot=True) as process:
+        text = await read(process)
+        assert await process.wait() == 0
+    assert len(re.findall(r"^floodfill .*: store type 7, expires", text, re.MULTILINE)) >= 3
+    assert re.search(r"^from nothing to 3 floodfills: +\d+\.\d s$", text, re.MULTILINE)
+    killed = re.search(r"server (\d), the publisher, killed with -9", text)
+    new = re.search(r"server (\d) publishes a set that is (\d+) s newer; floodfills (\d, )+\d hold it", text)
+    assert killed is not None
+    assert new is not None
+    assert new[1] != killed[1]
+    assert int(new[2]) > 0
+    assert re.search(r"^from kill -9 to a newer set there: +\d+\.\d s$", text, re.MULTILINE)
+    await nothing_is_left(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=["ctrl-c", "sigterm", "kill -9"]
+)
+@pytest.mark.parametrize("when", ["at once", "with routers"])
+async def test_nothing_is_left_of_what_was_stopped(tmp_path: Path, number: signal.Signals, when: str) -> None:
+    async with make_farm(tmp_path, oneshot=False) as process:
+        if when == "at once":
+            await until("its directory is there", LEFT_SECONDS, lambda: _true(_has_files(tmp_path)))
+        else:
+            routers = f"--datadir={tmp_path}"
+            await until(
+                "a router runs", LEFT_SECONDS, lambda: _true(any(routers in command for command in _commands()))
+            )
+        began = time.monotonic()
+        if number == signal.SIGINT:
+            os.killpg(process.pid, number)  # so do terminals
+        else:
+            process.send_signal(number)
+        text = await read(process)
+        print(f"{time.monotonic() - began:.1f} s until it had ended")
+        assert "Traceback" not in text
+        assert "Stopped; nothing is left of it." in text
+        assert await process.wait() == (-signal.SIGKILL if number == signal.SIGKILL else 0)
+    await nothing_is_left(tmp_path)
+
+
+async def _true(condition: bool) -> bool:
+    return condition
