@@ -21,6 +21,7 @@ ENTRIES: Final = 500
 PADDING: Final = "x" * 1000
 AWAY_SECONDS: Final = 60.0
 HEAL_SECONDS: Final = 300.0
+LOOK_SECONDS: Final = 0.1
 ROUTER_PORTS: Final = {PROXY_PORT, SAM_PORT, I2CP_PORT, I2PCONTROL_PORT}
 
 
@@ -108,6 +109,7 @@ async def test_nodes_have_connections_to_routers_only(farm: I2pFarm) -> None:
     async def look() -> None:
         while busy:
             looks.append(await asyncio.to_thread(_sockets))
+            await asyncio.sleep(LOOK_SECONDS)
 
     async def writing() -> None:
         for number in range(50):
@@ -118,7 +120,9 @@ async def test_nodes_have_connections_to_routers_only(farm: I2pFarm) -> None:
     farm.kill(away)
     await writing()
     farm.start(away)
+    began = time.monotonic()
     await farm.converged(HEAL_SECONDS)
+    print(f"a server that was killed has caught up {time.monotonic() - began:.1f} s after its start")
     await writing()
     busy = False
     await looking

@@ -275,7 +275,7 @@ async def test_sensing_leaves_no_session_behind(make: Make, fake: FakeSam) -> No
 
 
 async def test_streams_are_forwarded_to_our_port_with_the_peers_name(sam: Sam, fake: FakeSam) -> None:
-    inbound = SamInbound(sam, KEYS, {"inbound.length": "2"})
+    inbound = SamInbound(sam, KEYS, {"inbound.length": "2"}, settle=0.0)
     assert await soon(inbound.open("127.0.0.1", 4150)) == KEYS.destination.b32
     assert "inbound.length=2" in fake.asked("SESSION CREATE")[0]
     assert KEYS.base64 in fake.asked("SESSION CREATE")[0]
@@ -301,7 +301,7 @@ async def test_streams_are_forwarded_to_our_port_with_the_peers_name(sam: Sam, f
 async def test_what_was_half_opened_is_closed(sam: Sam, fake: FakeSam, call: str) -> None:
     status = "SESSION STATUS" if call == "SESSION CREATE" else "STREAM STATUS"
     good, fake.answers[call] = fake.answers[call], f"{status} RESULT=I2P_ERROR"
-    inbound = SamInbound(sam, KEYS)
+    inbound = SamInbound(sam, KEYS, settle=0.0)
     with pytest.raises(inbound.failure, match="I2P_ERROR"):
         await soon(inbound.open("127.0.0.1", 4150))
     inbound.close()

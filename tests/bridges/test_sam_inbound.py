@@ -19,14 +19,14 @@ FAST = Pace(again_floor=0.001, again_ceiling=0.002, look=0.001, look_again=0.001
 
 async def test_it_is_what_a_listener_asks_for() -> None:
     async with scripted() as there:
-        inbound: Inbound = SamInbound(there.sam, KEYS)
+        inbound: Inbound = SamInbound(there.sam, KEYS, settle=0.0)
         assert inbound.names_peers
         assert issubclass(RouterError, inbound.failure)
 
 
 async def test_it_has_streams_brought_to_the_port() -> None:
     async with scripted() as there:
-        inbound = SamInbound(there.sam, KEYS, {"inbound.length": "1"})
+        inbound = SamInbound(there.sam, KEYS, {"inbound.length": "1"}, settle=0.0)
         assert await inbound.open("127.0.0.3", 4150) == KEYS.destination.b32
         create, forward = there.heard
         assert f" DESTINATION={KEYS.base64} " in create
@@ -34,6 +34,34 @@ async def test_it_has_streams_brought_to_the_port() -> None:
         assert forward.endswith(" PORT=4150 HOST=127.0.0.3 SILENT=false")
         assert there.connection("STREAM FORWARD").address == "127.0.0.3"
         assert forward.split()[2] == create.split()[3], "of the same session"
+        inbound.close()
+
+
+async def test_the_first_session_waits_for_the_end_of_one_before() -> None:
+    async with scripted(NAMING_LOOKUP=REPLIES["lookup"]) as there:
+        inbound = SamInbound(there.sam, KEYS, settle=3600.0)
+        opening = asyncio.ensure_future(inbound.open("127.0.0.1", 4150))
+        await until(lambda: there.heard == [f"NAMING LOOKUP NAME={KEYS.destination.b32}"])
+        await until(lambda: there.connections[0].gone)
+        assert not opening.done()
+        opening.cancel()
+        inbound.close()
+
+
+async def test_it_does_not_wait_for_long() -> None:
+    async with scripted(NAMING_LOOKUP=SILENCE) as there:
+        inbound = SamInbound(there.sam, KEYS, settle=0.01)
+        for _ in range(2):
+            await inbound.open("127.0.0.1", 4150)
+        looks = [line for line in there.heard if line.startswith("NAMING LOOKUP")]
+        assert len(looks) <= 1, "only before the first session"
+        inbound.close()
+
+
+async def test_it_does_not_wait_when_there_was_none() -> None:
+    async with scripted(NAMING_LOOKUP=REPLIES["lookup of nobody"]) as there:
+        inbound = SamInbound(there.sam, KEYS, settle=3600.0)
+        await soon(inbound.open("127.0.0.1", 4150))
         inbound.close()
 
 
@@ -53,7 +81,7 @@ async def test_a_router_that_cannot_look_says_so() -> None:
 @pytest.mark.parametrize("verb", ["SESSION CREATE", "STREAM FORWARD"])
 async def test_it_ends_with_each_of_its_connections(verb: str) -> None:
     async with scripted() as there:
-        inbound = SamInbound(there.sam, KEYS)
+        inbound = SamInbound(there.sam, KEYS, settle=0.0)
         await inbound.open("127.0.0.1", 4150)
         ended = asyncio.ensure_future(inbound.ended())
         await asyncio.sleep(0)
@@ -65,7 +93,7 @@ async def test_it_ends_with_each_of_its_connections(verb: str) -> None:
 
 async def test_closing_ends_it_and_it_may_be_opened_again() -> None:
     async with scripted() as there:
-        inbound = SamInbound(there.sam, KEYS)
+        inbound = SamInbound(there.sam, KEYS, settle=0.0)
         inbound.close()  # nothing is open: nothing happens
         for number in range(1, 4):
             await inbound.open("127.0.0.1", 4150)
@@ -77,7 +105,7 @@ async def test_closing_ends_it_and_it_may_be_opened_again() -> None:
 
 async def test_opening_again_ends_the_session_before() -> None:
     async with scripted() as there:
-        inbound = SamInbound(there.sam, KEYS)
+        inbound = SamInbound(there.sam, KEYS, settle=0.0)
         await inbound.open("127.0.0.1", 4150)
         before = list(there.connections)
         await inbound.open("127.0.0.1", 4150)
@@ -89,7 +117,7 @@ async def test_opening_again_ends_the_session_before() -> None:
 @pytest.mark.parametrize("verb", ["SESSION CREATE", "STREAM FORWARD"])
 async def test_a_session_that_cannot_be_opened_leaves_nothing_when_closed(verb: str) -> None:
     async with scripted(**{verb: REPLIES["id with a mark"]}) as there:
-        inbound = SamInbound(there.sam, KEYS)
+        inbound = SamInbound(there.sam, KEYS, settle=0.0)
         with pytest.raises(RouterRefusedError):
             await inbound.open("127.0.0.1", 4150)
         inbound.close()
@@ -99,7 +127,7 @@ async def test_a_session_that_cannot_be_opened_leaves_nothing_when_closed(verb: 
 @pytest.mark.parametrize("verb", ["HELLO VERSION", "SESSION CREATE", "STREAM FORWARD"])
 async def test_a_session_that_is_given_up_while_it_is_opened_leaves_nothing(verb: str) -> None:
     async with scripted(**{verb: SILENCE}) as there:
-        inbound = SamInbound(there.sam, KEYS)
+        inbound = SamInbound(there.sam, KEYS, settle=0.0)
         opening = asyncio.ensure_future(inbound.open("127.0.0.1", 4150))
         await until(lambda: any(connection.verb == verb for connection in there.connections))
         opening.cancel()
@@ -136,7 +164,9 @@ async def test_a_listener_outlives_the_router() -> None:
                     -count:
                 ]
 
-            listener = await I2pListener.open(SamInbound(there.sam, KEYS), "127.0.0.1", 0, visited, gate, pace=FAST)
+            listener = await I2pListener.open(
+                SamInbound(there.sam, KEYS, settle=0.0), "127.0.0.1", 0, visited, gate, pace=FAST
+            )
             await until(lambda: said(1) == ["reachable through I2P"])
             port = int(there.connection("STREAM FORWARD").heard[-1].split(" PORT=")[1].split()[0])
             _, writer = await asyncio.open_connection("127.0.0.1", port)
