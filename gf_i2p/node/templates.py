@@ -81,6 +81,7 @@ SECRETS: Final = """\
 
 password = "{password}"  # with which this server logs in to the others, as user server-{id}
 # i2pcontrol_password = "itoopie"  # of the router's i2pcontrol, when gf-i2p.toml has its URL
+# bridge_password = "..."  # 16 characters at least: with which programs log in to `gf-i2p bridge serve`
 
 # What checks the passwords of others (HA1 of RFC 7616): as secret as the passwords. Reloaded on SIGHUP; who is removed
 # or changed here is disconnected.
