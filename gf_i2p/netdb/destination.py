@@ -96,3 +96,15 @@ class Destination:
 
     def __repr__(self) -> str:
         return f"Destination({self.b32})"
+
+
+def address_of(text: str) -> str:
+    """Give the b32 address of any destination in base64, also of one whose keys we could not use.
+
+    Raises `StructureError` when it is no destination.
+    """
+    data = from_base64(text.strip(), MAX_DESTINATION_BYTES)
+    head = _KEYS_BYTES + 3
+    if len(data) < head or len(data) != head + int.from_bytes(data[head - 2 : head]):
+        raise StructureError(f"these {len(data)} bytes are no Destination: its certificate ends elsewhere")
+    return to_b32_address(hashlib.sha256(data).digest())

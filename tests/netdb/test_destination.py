@@ -6,7 +6,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from i2plib.sam import Destination as OtherDestination
 
-from gf_i2p.netdb.destination import Destination
+from gf_i2p.netdb.destination import Destination, address_of
+from gf_i2p.netdb.encoding import to_b32_address, to_base64
 from gf_i2p.netdb.errors import LimitError, NetDbError, SignatureError, StructureError
 from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.netdb.offline import OFFLINE_SIGNATURE_BYTES
@@ -168,3 +169,31 @@ def test_our_signatures_are_those_of_rfc_8032() -> None:
     assert key.public.hex() == "3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c"
     assert key.sign(b"\x72").hex().startswith("92a009a9f0d4cab8720e820b5f642540a2b27b5416503f8fb3762223ebdb69da")
     assert key.sign(b"\x72") == Ed25519PrivateKey.from_private_bytes(seed).sign(b"\x72")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        KEYS.destination.data,
+        bytes(384) + bytes.fromhex("00 0000"),  # DSA-SHA1
+        bytes(384) + bytes.fromhex("05 0008 0003 0000") + bytes(4),  # ECDSA-P521
+        bytes(384) + bytes.fromhex("05 0058") + bytes(88),  # the longest
+    ],
+)
+def test_any_destination_has_an_address(data: bytes) -> None:
+    assert address_of(to_base64(data) + "\n") == to_b32_address(hashlib.sha256(data).digest())
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        KEYS.destination.data[:386],
+        KEYS.destination.data[:-1],
+        KEYS.destination.data + b"x",
+        bytes(384) + bytes.fromhex("05 005b") + bytes(91),
+    ],
+)
+def test_what_is_no_destination_has_no_address(data: bytes) -> None:
+    with pytest.raises(StructureError):
+        address_of(to_base64(data))
