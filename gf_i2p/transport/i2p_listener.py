@@ -7,29 +7,42 @@ inbound tunnel: it builds two (2.45) or three (2.58) at a time, so a session tha
 """
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final, Protocol, Self, cast
 
 import structlog
 
-from gf_i2p.netdb.destination import Destination
+from gf_i2p.netdb.destination import address_of
 from gf_i2p.netdb.errors import NetDbError
 from gf_i2p.transport.backoff import Backoff
 from gf_i2p.transport.counters import Refusal
 from gf_i2p.transport.errors import TransportError
 from gf_i2p.transport.gate import Admission, Gate, source_of
-from gf_i2p.transport.tcp import bind, host_port
+from gf_i2p.transport.tcp import bind, check_address, host_port
 
 MAX_PEER_LINE_BYTES: Final = 1024
 """A peer's destination in base64, 524 characters as a rule, and two port numbers."""
 _UNNAMED: Final = "not named yet"
-_AGAIN_FLOOR_SECONDS: Final = 8.0
-"""Not earlier: i2pd keeps a destination for 5 s after its session, then ends it, also when a new session has it."""
-_AGAIN_CEILING_SECONDS: Final = 30.0
-_PUBLISHED_POLL_SECONDS: Final = 3.0
-_PUBLISHED_SECONDS: Final = 30.0
-_MAX_PUBLISHED_SECONDS: Final = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast a session is made again, and how often it is looked after. In seconds."""
+
+    again_floor: float = 8.0
+    """Not earlier: i2pd keeps a destination for 5 s after its session, then ends it, also when a new session has it."""
+    again_ceiling: float = 30.0
+    look: float = 3.0
+    """Between two looks whether our address is published, until it is."""
+    look_again: float = 60.0
+    """Between two looks from then on, until a stream comes."""
+    patience: float = 30.0
+    """For the address to be published; doubled each time in vain."""
+    max_patience: float = 600.0
+
+
+_PACE: Final = Pace()
 
 
 class Inbound(Protocol):
@@ -87,33 +100,41 @@ class ServerTunnel:
 class I2pListener:
     """Accepts what the router brings, and sees to it that it does."""
 
-    def __init__(self, inbound: Inbound, server: asyncio.Server) -> None:
+    def __init__(self, inbound: Inbound, server: asyncio.Server, pace: Pace) -> None:
         """Use `open`."""
         self._inbound = inbound
         self._server = server
-        self._patience = _PUBLISHED_SECONDS
+        self._pace = pace
+        self._patience = pace.patience
         self._log = structlog.get_logger(__name__)
         self._complaint: str | None = None
-        self.arrived = False
-        """Whether a stream has come since the session was made: then it is published, whatever anybody says."""
+        self._arrived = asyncio.Event()
         host, port = server.sockets[0].getsockname()[:2]
         self.addresses: Sequence[str] = [host_port((host, port))]
         self._keeper = asyncio.get_running_loop().create_task(self._keep(host, port), name="I2P session")
 
     @classmethod
     async def open(
-        cls, inbound: Inbound, host: str, port: int, factory: Callable[[Admission], asyncio.Protocol], gate: Gate
+        cls,
+        inbound: Inbound,
+        host: str,
+        port: int,
+        factory: Callable[[Admission], asyncio.Protocol],
+        gate: Gate,
+        *,
+        pace: Pace = _PACE,
     ) -> Self:
-        """Listen at once; the session follows. Raises `TransportError` when the port cannot be had."""
-        sockets = await bind(host, port)
+        """Listen at once on an IP address; the session follows. Raises `TransportError` when the port cannot be had."""
+        check_address(host, "listening for the router")
+        (sock,) = await bind(host, port)
         listener: I2pListener | None = None
 
         def accepted() -> asyncio.Protocol:
             assert listener is not None
             return _Stream(listener, gate, factory, named=inbound.names_peers)
 
-        server = await asyncio.get_running_loop().create_server(accepted, sock=sockets[0], start_serving=False)
-        listener = made = cls(inbound, server)
+        server = await asyncio.get_running_loop().create_server(accepted, sock=sock, start_serving=False)
+        listener = made = cls(inbound, server, pace)
         await server.start_serving()
         return made
 
@@ -123,49 +144,77 @@ class I2pListener:
         self._keeper.cancel()
         self._inbound.close()
 
+    def arrived(self) -> None:
+        """A stream has come: then the session is published, whatever anybody says."""
+        self._arrived.set()
+
     # --- The session --------------------------------------------------------------------------------------
 
     async def _keep(self, host: str, port: int) -> None:
-        backoff = Backoff(floor=_AGAIN_FLOOR_SECONDS, ceiling=_AGAIN_CEILING_SECONDS)
+        backoff = Backoff(floor=self._pace.again_floor, ceiling=self._pace.again_ceiling)
         while True:
             try:
-                self.arrived = False
+                self._arrived.clear()
                 address = await self._inbound.open(host, port)
-                self._complaint = None
-                self._log.info("reachable through I2P", address=address)
                 backoff.reset()
-                await self._watch()
+                await self._watch(address)
             except self._inbound.failure as error:
                 self._complain(str(error))
             except Exception:  # noqa: BLE001 - without this nobody would ever reach us again, and nothing would say so
+                self._complaint = None
                 self._log.exception("a defect ended the I2P session")
             finally:
                 self._inbound.close()
             await asyncio.sleep(backoff.next())
 
-    async def _watch(self) -> None:
+    async def _watch(self, address: str) -> None:
         """Return when the session is of no use any more."""
         ended = asyncio.ensure_future(self._inbound.ended())
-        loop = asyncio.get_running_loop()
-        give_up = loop.time() + self._patience
+        unseen = asyncio.ensure_future(self._unseen(address))
+        arrived = asyncio.ensure_future(self._arrived.wait())
+        tasks = (ended, unseen, arrived)
         try:
-            while not self.arrived and not await self._inbound.published():
-                if loop.time() > give_up:
-                    self._complain(
-                        f"the router has not published our address within {self._patience:g} s: a new session is made"
-                    )
-                    self._patience = min(2 * self._patience, _MAX_PUBLISHED_SECONDS)
-                    return
-                await asyncio.wait([ended], timeout=_PUBLISHED_POLL_SECONDS)
-                if ended.done():
-                    break
-            self._patience = _PUBLISHED_SECONDS
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if arrived.done():
+                self._seen(address)
+                unseen.cancel()
+            elif unseen.done() and not ended.done():
+                unseen.result()
+                patience, self._patience = self._patience, min(2 * self._patience, self._pace.max_patience)
+                self._complain(f"the router has not published our address within {patience:g} s: a new session is made")
+                return
             await ended
             self._complain("the router has ended our session: a new one is made")
         finally:
-            ended.cancel()
-            with contextlib.suppress(asyncio.CancelledError, self._inbound.failure):
-                await ended
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)  # one of them has had its say already
+
+    async def _unseen(self, address: str) -> None:
+        """Return when others have not found our address for longer than we have patience.
+
+        One look may take the router a minute; only one that began after all patience is the last. What is found may
+        be left from a session before, for ten minutes: it is looked for again until a stream has come.
+        """
+        loop = asyncio.get_running_loop()
+        since = loop.time()
+        while True:
+            began = loop.time()
+            if await self._inbound.published():
+                self._seen(address)
+                await asyncio.sleep(self._pace.look_again)
+                since = loop.time()
+            elif began - since >= self._patience:
+                return
+            else:
+                await asyncio.sleep(self._pace.look)
+
+    def _seen(self, address: str) -> None:
+        """Others can reach us."""
+        self._patience = self._pace.patience
+        if self._complaint != "":
+            self._complaint = ""
+            self._log.info("reachable through I2P", address=address)
 
     def _complain(self, reason: str) -> None:
         if reason != self._complaint:  # once per reason, not once per attempt
@@ -204,14 +253,14 @@ class _Stream(asyncio.Protocol):
         if not newline and len(self._line) <= MAX_PEER_LINE_BYTES:
             return
         try:
-            peer = Destination.from_base64(self._line.split(b" ", 1)[0].decode("ascii")) if newline else None
+            peer = address_of(self._line.split(b" ", 1)[0].decode("ascii")) if newline else None
         except (NetDbError, UnicodeDecodeError):
             peer = None
         if peer is None:
             self._admission.refuse(Refusal.NOT_HTTP, "the router did not say whom the stream comes from: is it SAM?")
             self._transport.abort()
             return
-        self._admission.named(peer.b32, peer.b32)
+        self._admission.named(peer, peer)
         self._hand_over(rest)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
@@ -221,7 +270,7 @@ class _Stream(asyncio.Protocol):
     def _hand_over(self, rest: bytes) -> None:
         assert self._admission is not None
         assert self._transport is not None
-        self._listener.arrived = True
+        self._listener.arrived()
         protocol = self._factory(self._admission)
         self._transport.set_protocol(protocol)
         protocol.connection_made(self._transport)

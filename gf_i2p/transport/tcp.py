@@ -40,6 +40,14 @@ def tune(sock: socket.socket) -> None:
             sock.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
+def check_address(host: str, what: str) -> None:
+    """Raise `TransportError` unless `host` is an IP address, which nobody need look up."""
+    try:
+        ip_address(host)
+    except ValueError:
+        raise TransportError(f"{host[:80]!r} is no IP address, which {what} needs, as in 127.0.0.1.") from None
+
+
 async def resolve(endpoint: Endpoint) -> list[tuple[int, Address]]:
     """Return families and addresses; asks a resolver only for names. Raises `DialError`."""
     try:
