@@ -5,19 +5,19 @@ between this node and its own router. A name in .i2p goes to the proxy as it is:
 """
 
 import asyncio
-import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from python_socks import ProxyConnectionError, ProxyError, ProxyTimeoutError, ProxyType
+from python_socks import ProxyConnectionError, ProxyError, ProxyType
 from python_socks.async_.asyncio import Proxy
 
 from gf_i2p.transport.errors import DialError, TransportError
 from gf_i2p.transport.gate import Admission, Gate
+from gf_i2p.transport.http_tunnel import HttpTunnel, TunnelRefused
 from gf_i2p.transport.i2p_listener import I2pListener, Inbound
-from gf_i2p.transport.tcp import why
+from gf_i2p.transport.tcp import check_address, why
 from gf_i2p.wire.endpoint import Endpoint
 
 
@@ -41,11 +41,17 @@ _SETTINGS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ProxySettings:
-    """Where the router's proxy is: an IP address and a port."""
+    """Where the router's proxy is: an IP address, so that nothing is ever looked up, and a port.
+
+    Raises `TransportError` on a name.
+    """
 
     host: str = "127.0.0.1"
     port: int = 4444
     way: Way = Way.GET
+
+    def __post_init__(self) -> None:
+        check_address(self.host, "the router's proxy")
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"
@@ -81,50 +87,85 @@ class I2pTransport:
                 f"{endpoint} is no address inside I2P: the router's proxy would hand it to a stranger. Give the peer "
                 "an address in .i2p, or its certificate's fingerprint to be dialled by TLS."
             )
+        # i2pd hands names in capital letters to its outproxy, too: only .i2p in small ones is inside I2P for it.
+        peer = Endpoint(endpoint.host.lower(), endpoint.port)
         try:
             async with asyncio.timeout(deadline):
-                return await self._dial(endpoint, factory)
+                match self._proxy.way:
+                    case Way.GET:
+                        return await self._to_proxy(factory)
+                    case Way.CONNECT:
+                        return await self._through_tunnel(peer, factory)
+                    case Way.SOCKS5:
+                        return await self._through_socks(peer, factory)
         except TimeoutError:
             raise DialError(
-                f"{endpoint} was not reached through I2P within {deadline:.0f} s: check that its router is up and has "
+                f"{endpoint} was not reached through I2P within {deadline:g} s: check that its router is up and has "
                 "tunnels."
             ) from None
 
-    async def _dial(self, endpoint: Endpoint, factory: Callable[[], asyncio.Protocol]) -> asyncio.Transport:
+    async def _to_proxy(self, factory: Callable[[], asyncio.Protocol]) -> asyncio.Transport:
         loop = asyncio.get_running_loop()
-        if self._proxy.way is Way.GET:
-            try:
-                transport, _ = await loop.create_connection(factory, self._proxy.host, self._proxy.port)
-            except OSError as error:
-                raise DialError(self._no_proxy(why(error))) from error
-            return transport
-        sock = await self._ask(endpoint)
         try:
-            transport, _ = await loop.create_connection(factory, sock=sock)
+            transport, _ = await loop.create_connection(factory, self._proxy.host, self._proxy.port)
         except OSError as error:
-            sock.close()
-            raise DialError(f"The proxy {self._proxy} broke the connection to {endpoint} ({why(error)}).") from error
+            raise self._no_proxy(error) from error
         return transport
 
-    async def _ask(self, endpoint: Endpoint) -> socket.socket:
-        """Have the proxy open a stream. The proxy gets the name, never an address."""
-        kind = ProxyType.HTTP if self._proxy.way is Way.CONNECT else ProxyType.SOCKS5
-        proxy = Proxy.create(kind, self._proxy.host, self._proxy.port, rdns=True)
+    async def _through_tunnel(self, peer: Endpoint, factory: Callable[[], asyncio.Protocol]) -> asyncio.Transport:
+        tunnel = HttpTunnel(peer, factory)
+        transport = await self._to_proxy(lambda: tunnel)
+        try:
+            error = await tunnel.opened
+        except BaseException:
+            transport.abort()
+            raise
+        if error is None:
+            return transport
+        transport.abort()
+        if isinstance(error, TunnelRefused):
+            raise self._refused(peer, error) from error
+        raise self._other(peer, "an HTTP proxy", error) from error
+
+    async def _through_socks(self, peer: Endpoint, factory: Callable[[], asyncio.Protocol]) -> asyncio.Transport:
+        """Have the proxy open a stream. It gets the name, never an address."""
+        proxy = Proxy.create(ProxyType.SOCKS5, self._proxy.host, self._proxy.port, rdns=True)
         try:
             # Without a time of its own: ours is the whole dial's, and cancels it.
-            return await proxy.connect(endpoint.host, endpoint.port, timeout=3600.0)
+            sock = await proxy.connect(peer.host, peer.port, timeout=3600.0)
         except ProxyConnectionError as error:
-            raise DialError(self._no_proxy(str(error))) from error
-        except (ProxyError, ProxyTimeoutError, OSError) as error:
-            raise DialError(
-                f"{endpoint} cannot be reached: the proxy {self._proxy} says {str(error)[:80]!r}. Check the address, "
-                "and that the peer's router is up and has tunnels, then wait or try again."
-            ) from error
+            raise self._no_proxy(error) from error
+        except ProxyError as error:
+            if error.error_code is None:  # it did not say no, but something that we do not understand, or nothing
+                raise self._other(peer, "a SOCKS5 proxy", error) from error
+            raise self._refused(peer, error) from error
+        except (OSError, ValueError) as error:
+            raise self._other(peer, "a SOCKS5 proxy", error) from error
+        try:
+            transport, _ = await asyncio.get_running_loop().create_connection(factory, sock=sock)
+        except OSError as error:
+            sock.close()
+            raise self._other(peer, "a SOCKS5 proxy", error) from error
+        return transport
 
-    def _no_proxy(self, reason: str) -> str:
-        return (
-            f"The router's proxy at {self._proxy} does not answer ({reason}): check that the router runs and its proxy "
-            f"is on ({_SETTINGS[self._proxy.way]})."
+    def _no_proxy(self, error: OSError) -> DialError:
+        return DialError(
+            f"The router's proxy at {self._proxy} does not answer ({why(error)}): check that the router runs and its "
+            f"proxy is on ({_SETTINGS[self._proxy.way]})."
+        )
+
+    def _refused(self, peer: Endpoint, error: Exception) -> DialError:
+        said = "".join(letter for letter in str(error)[:80] if letter.isprintable())
+        return DialError(
+            f"{peer} cannot be reached: the proxy {self._proxy} says {said!r}. Check the address, and that the peer's "
+            "router is up and has tunnels, then wait or try again."
+        )
+
+    def _other(self, peer: Endpoint, expected: str, error: Exception) -> DialError:
+        said = why(error) if isinstance(error, OSError) else str(error)
+        return DialError(
+            f"{peer} cannot be reached: what listens at {self._proxy} does not answer as {expected} does "
+            f"({said[:80]}): check the port, and that the router is not just stopping."
         )
 
     # --- Listening ----------------------------------------------------------------------------------------

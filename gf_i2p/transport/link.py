@@ -181,16 +181,23 @@ class Link:
                 outcome = await connection.outcome
         except TimeoutError:
             raise DialError(
-                f"{self.endpoint} did not answer the HTTP request within {seconds:g} s: check that the port is a farm "
-                "node's."
+                f"{self.endpoint} did not answer the HTTP request within {seconds:g} s: {self.advice()}."
             ) from None
         if isinstance(outcome, DialError):
             raise outcome
         return outcome
 
+    def advice(self) -> str:
+        """What to check when nobody speaks at the other end."""
+        if self.endpoint.is_i2p:  # where a router may take a connection for a peer that is not there
+            return "check that the peer runs, that its router is up and has tunnels, and that the port is a farm node's"
+        return "check that the port is a farm node's"
+
     def _handshake(self) -> ClientHandshake:
+        host = str(self.endpoint).removeprefix("tcp://")
         return ClientHandshake(
-            host=str(self.endpoint).removeprefix("tcp://"),
+            # i2pd takes only .i2p in small letters for inside I2P.
+            host=host.lower() if self.endpoint.is_i2p else host,
             cluster=self._cluster,
             credentials=self._credentials,
             now=asyncio.get_running_loop().time(),
@@ -278,7 +285,8 @@ class _Connection(asyncio.Protocol):
         self._transport.write(self._handshake.request())
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._fail("the peer closed the connection" if exc is None else f"the connection broke: {exc}")
+        reason = "the peer closed the connection" if exc is None else f"the connection broke: {exc}"
+        self._fail(reason if self._up else f"{reason} before it had answered: {self._link.advice()}")
 
     def data_received(self, data: bytes) -> None:
         if not self._up:

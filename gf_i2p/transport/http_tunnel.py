@@ -1,0 +1,72 @@
+"""A tunnel through an HTTP proxy: CONNECT (RFC 9110, 9.3.6), and then whatever protocol goes through it."""
+
+import asyncio
+import re
+from collections.abc import Callable
+from typing import Final, cast
+
+from gf_i2p.wire.endpoint import Endpoint
+from gf_i2p.wire.errors import RemoteProtocolError
+from gf_i2p.wire.http_head import HeadReader
+
+_STATUS: Final = re.compile(rb"HTTP/1\.[01] ([1-5][0-9]{2})(?: ([^\r]*))?\r\n")
+
+
+class TunnelRefused(Exception):  # noqa: N818 -- reads as what happened, as `HandshakeRefused` does
+    """The proxy opens no tunnel; `str()` is its status line, for people."""
+
+
+class HttpTunnel(asyncio.Protocol):
+    """Asks for a tunnel, and gives way to the protocol that `factory` makes when there is one.
+
+    The proxy gets the endpoint's name, and nothing about us. `opened`: what went wrong, or None, and then the
+    protocol's `connection_made` has been called. It is a result also when it is an error, since nobody may be left
+    to ask for it.
+    """
+
+    def __init__(self, endpoint: Endpoint, factory: Callable[[], asyncio.Protocol]) -> None:
+        self._authority = str(endpoint).removeprefix("tcp://")
+        self._factory = factory
+        self._reader = HeadReader()
+        self._transport: asyncio.Transport | None = None
+        self.opened: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Ask."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.write(f"CONNECT {self._authority} HTTP/1.1\r\nHost: {self._authority}\r\n\r\n".encode())
+
+    def data_received(self, data: bytes) -> None:
+        """Read the answer, in however many pieces it comes."""
+        if self.opened.done():
+            return
+        try:
+            head = self._reader.feed(data)
+        except RemoteProtocolError as error:
+            self.opened.set_result(error)
+            return
+        if head is None:
+            return
+        status = _STATUS.match(head.text)
+        if status is None:
+            self.opened.set_result(RemoteProtocolError("no answer of HTTP/1.1"))
+        elif not status[1].startswith(b"2"):
+            said = b" ".join(part for part in status.groups() if part)
+            self.opened.set_result(TunnelRefused(said.decode("latin-1")))
+        else:
+            self._give_way(head.rest)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See `opened`."""
+        if not self.opened.done():
+            self.opened.set_result(exc or RemoteProtocolError("it closed the connection"))
+
+    def _give_way(self, rest: bytes) -> None:
+        transport = self._transport
+        assert transport is not None
+        self.opened.set_result(None)  # whoever awaits it comes to it when this is over
+        protocol = self._factory()
+        transport.set_protocol(protocol)
+        protocol.connection_made(transport)
+        if rest and not transport.is_closing():
+            protocol.data_received(rest)
