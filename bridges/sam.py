@@ -6,6 +6,8 @@ have no spaces, since i2pd splits at every one (I2P's SAM v3 specification, API 
 
 import asyncio
 import contextlib
+import os
+import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,11 +23,29 @@ from gf_i2p.netdb.keys import DestinationKeys
 VERSION: Final = "3.1"
 DEFAULT_PORT: Final = 7656
 ANSWER_SECONDS: Final = 30.0
-"""For answers that need no tunnels. An address that cannot be resolved takes i2pd so long."""
+"""For answers that need no tunnels."""
+LOOKUP_SECONDS: Final = 60.0
+"""For a name. i2pd asks one floodfill after another, for up to 40 s."""
 SESSION_SECONDS: Final = 120.0
 """For SESSION CREATE and STREAM CONNECT: tunnels may have to be built first."""
 MAX_LINE_BYTES: Final = 4096
 _NO_SUCH: Final = frozenset({"KEY_NOT_FOUND", "INVALID_KEY", "LEASESET_NOT_FOUND"})
+_REFUSALS: Final = frozenset({"SESSION STATUS", "STREAM STATUS"})
+"""i2pd says the one where the other is due."""
+_ADVICE: Final = {
+    "NOVERSION": "it speaks no SAM 3.1: update the router",
+    "DUPLICATED_DEST": "another session has this destination: no other node or tunnel may have the same keys",
+    "INVALID_KEY": "check the keys or the address",
+    "INVALID_ID": "the session has ended",
+    "CANT_REACH_PEER": "check the address, and that the peer's router is up and has tunnels",
+    "TIMEOUT": "check that the peer's router is up and has tunnels",
+    "CONNECTION_REFUSED": "check that the peer's node runs",
+}
+_WORD: Final = re.compile(r"[!-~]{1,1024}")
+"""A value that i2pd does not split, and that ends no line."""
+_MESSAGE: Final = re.compile(r'MESSAGE=(?:"([^"]*)"|(\S+))')
+_SECRET: Final = re.compile(r"[A-Za-z0-9~=+/-]{60,}")
+"""May be a private key in base64; a b32 address has 52 characters before its dot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,25 +63,25 @@ class Sam:
         """Have the router make a new Ed25519 destination. Raises `RouterError`."""
         async with await self._exchange() as exchange:
             reply = await exchange.ask(sam.dest_generate(7), "DEST REPLY", ANSWER_SECONDS)
-            return _keys(reply["PRIV"])
+            return _keys(_value(reply, "PRIV"))
 
     async def lookup(self, name: str) -> Destination | None:
         """Return the destination of a name or b32 address, None when the router finds none. Raises `RouterError`."""
-        if not name.isascii() or not name.isprintable() or " " in name or len(name) > 255:
-            raise RouterRefusedError(f"{name[:80]!r} is no name that SAM could look up")
+        request = sam.naming_lookup(_word(name))
         async with await self._exchange() as exchange:
-            reply = await exchange.ask(sam.naming_lookup(name), "NAMING REPLY", ANSWER_SECONDS, ok=False)
-            if reply["RESULT"] in _NO_SUCH:
+            reply = await exchange.ask(request, "NAMING REPLY", LOOKUP_SECONDS, ok=False)
+            if reply.opts.get("RESULT") in _NO_SUCH:
                 return None
-            exchange.check(reply)
-            return _destination(reply["VALUE"])
+            exchange.check(reply, "NAMING LOOKUP")
+            return _destination(_value(reply, "VALUE"))
 
     async def session(self, keys: DestinationKeys, options: Mapping[str, str] | None = None) -> "SamSession":
         """Make a session for streams under this destination; takes up to two minutes. Raises `RouterError`."""
         words = {"SIGNATURE_TYPE": "7", "i2cp.leaseSetEncType": "4,0", **(options or {})}
         # A Java router that hears an id twice ends the session that had it: never one that can be guessed.
         session_id = "gf" + secrets.token_hex(8)
-        request = sam.session_create("STREAM", session_id, keys.base64, " ".join(f"{k}={v}" for k, v in words.items()))
+        settings = " ".join(_word(f"{name}={value}") for name, value in words.items())
+        request = sam.session_create("STREAM", session_id, keys.base64, settings)
         exchange = await self._exchange()
         try:
             await exchange.ask(request, "SESSION STATUS", SESSION_SECONDS)
@@ -109,19 +129,24 @@ class SamSession:
 
         Raises `RouterRefusedError` when it cannot be reached. i2pd says so only later, by the end of the stream.
         """
+        request = sam.stream_connect(self._id, _word(peer))
         exchange = await _Exchange.open(self._router)
         try:
-            await exchange.ask(sam.stream_connect(self._id, peer), "STREAM STATUS", SESSION_SECONDS)
+            await exchange.ask(request, "STREAM STATUS", SESSION_SECONDS)
         except BaseException:
             exchange.close()
             raise
         return exchange.reader, exchange.writer
 
     async def ended(self) -> None:
-        """Return when the router has ended the session, or is gone."""
-        with contextlib.suppress(OSError):
-            while await self._control.reader.read(MAX_LINE_BYTES):
-                pass  # nothing that it says later matters to us
+        """Return when the router has ended the session or forwards no more, or is gone."""
+        ends = [asyncio.ensure_future(exchange.ended()) for exchange in (self._control, *self._forwards)]
+        try:
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for end in ends:
+                end.cancel()
+            await asyncio.gather(*ends, return_exceptions=True)
 
     def close(self) -> None:
         """End the session and all its streams."""
@@ -145,10 +170,12 @@ class _Exchange:
                 streams = await asyncio.open_connection(
                     router.host, router.port, limit=MAX_LINE_BYTES, local_addr=address
                 )
-        except (OSError, TimeoutError) as error:
+        except OSError as error:
+            whence = "" if local is None else f" {local}"
+            why = os.strerror(error.errno) if error.errno else str(error) or f"nothing within {ANSWER_SECONDS:g} s"
             raise RouterUnreachableError(
-                f"{router} does not answer ({error}): check that the router runs, and that SAM is on (i2pd: [sam] "
-                "enabled = true; Java: the SAM application bridge among the clients) and its address is right"
+                f"{router} does not answer{whence} ({why}): check that the router runs, and that SAM is on (i2pd: "
+                "[sam] enabled = true; Java: the SAM application bridge among the clients) and its address is right"
             ) from error
         exchange = cls(router, *streams)
         try:
@@ -179,18 +206,29 @@ class _Exchange:
         except asyncio.LimitOverrunError as error:
             raise RouterError(f"{self._router} answered {what} with an endless line: is it SAM?") from error
         reply = _message(line)
-        if reply is None or f"{reply.cmd} {reply.action}" != expected:
+        kind = None if reply is None else f"{reply.cmd} {reply.action}"
+        if reply is None or (kind != expected and (kind not in _REFUSALS or _result(reply) == "OK")):
             raise RouterError(f"{self._router} answered {what} with something else: is it SAM?")
-        if ok:
-            self.check(reply)
+        if ok or kind != expected:
+            self.check(reply, what)
         return reply
 
-    def check(self, reply: sam.Message) -> None:
-        """Raise `RouterRefusedError` when a reply says no."""
-        result = reply.opts.get("RESULT", "OK" if reply.cmd == "DEST" else "(nothing)")
-        if result != "OK":
-            message = str(reply.opts.get("MESSAGE", "")).strip('"')
-            raise RouterRefusedError(f"{self._router} said {result} {message}".rstrip())
+    def check(self, reply: sam.Message, what: str) -> None:
+        """Raise `RouterRefusedError` when a reply to `what` says no."""
+        result = _result(reply)
+        if result == "OK":
+            return
+        said = _MESSAGE.search(repr(reply))
+        message = _clean(said[1] or said[2] or "") if said else ""
+        words = [f"{self._router} said {_clean(result)}", f"({message})" if message else "", f"to {what}"]
+        advice = _ADVICE.get(result)
+        raise RouterRefusedError(" ".join(filter(None, words)) + (f": {advice}" if advice else ""))
+
+    async def ended(self) -> None:
+        """Return when the router has hung up."""
+        with contextlib.suppress(OSError):
+            while await self.reader.read(MAX_LINE_BYTES):
+                pass  # nothing that it says later matters to us
 
     def close(self) -> None:
         """Hang up."""
@@ -202,6 +240,30 @@ def _message(line: bytes) -> sam.Message | None:
         return sam.Message(line)
     except ValueError:  # too few words, or no UTF-8
         return None
+
+
+def _result(reply: sam.Message) -> str:
+    """`DEST REPLY` has none when it is good."""
+    return str(reply.opts.get("RESULT", "OK" if reply.cmd == "DEST" else "nothing"))
+
+
+def _value(reply: sam.Message, name: str) -> str:
+    value = reply.opts.get(name)
+    if not isinstance(value, str):
+        raise RouterError(f"the router's SAM answered without {name}: is it SAM?")
+    return value
+
+
+def _word(text: str) -> str:
+    """Check what becomes a word of a request, before it is sent."""
+    if _WORD.fullmatch(text) is None:
+        raise RouterRefusedError(f"{_clean(text)[:80]!r} cannot be said to SAM: it takes ASCII without spaces")
+    return text
+
+
+def _clean(text: str) -> str:
+    """What may be shown of a text that is not ours."""
+    return _SECRET.sub("...", "".join(letter for letter in text if letter.isprintable()))[:200]
 
 
 def _keys(text: str) -> DestinationKeys:
