@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_ARGS ?=
 
-.PHONY: farm test check fast bench soak clean
+.PHONY: farm test check fast scenarios bench soak clean
 .DELETE_ON_ERROR:
 
 ## Set-up -------------------------------------------------------------------------------------------------------------
@@ -38,40 +38,48 @@ $(VENV)/.bench: $(VENV)/.test
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[uvloop,test,bench]'
 	@touch $@
 
-# Programs that others wrote, to test and measure against: Debian's packages, installed when we may. Without them the
-# tests say which they skip, and the benchmark says what to install. A package that would start a service of its own
-# (third word) is left to you where systemd runs. $(1): COMMAND:PACKAGE[:service]...
+# Programs that others wrote, to run, test and measure against: Debian's packages, installed when we may. Without them
+# the tests say which they skip, and the rest says what to install. A package with a service of its own (third word) is
+# installed so that the service neither starts now nor with the system: an i2pd so started would join the real I2P.
+# $(1): COMMAND:PACKAGE[:service]...
 define install
-	@missing=""; yours=""; \
+	@missing=""; services=""; \
 	for each in $(1); do \
 	  command=$${each%%:*}; package=$${each#*:}; \
-	  PATH="$$PATH:/usr/sbin" command -v "$$command" >/dev/null && continue; \
-	  case "$$package" in \
-	    *:service) if [ -d /run/systemd/system ]; then yours="$$yours $${package%:*}"; continue; fi ;; \
-	  esac; \
+	  PATH="$$PATH:/usr/sbin:/sbin" command -v "$$command" >/dev/null && continue; \
+	  case "$$package" in *:service) services="$$services $${package%:*}" ;; esac; \
 	  missing="$$missing $${package%:*}"; \
 	done; \
-	if [ "$$(id -u)" = 0 ]; then sudo=""; elif sudo -n true 2>/dev/null; then sudo="sudo"; else yours="$$missing$$yours"; missing=""; fi; \
-	if ! command -v apt-get >/dev/null; then yours="$$missing$$yours"; missing=""; fi; \
-	[ -z "$$yours" ] || echo "Not installed:$$yours. To have them: sudo apt-get install$$yours"; \
-	[ -n "$$missing" ] || exit 0; \
+	[ -n "$$missing" ] || { touch $@; exit 0; }; \
+	if [ "$$(id -u)" = 0 ]; then sudo=""; elif sudo -n true 2>/dev/null; then sudo="sudo"; else sudo="no"; fi; \
+	if [ "$$sudo" = no ] || ! command -v apt-get >/dev/null; then \
+	  echo "Not installed:$$missing. To have them: sudo apt-get install$$missing"; \
+	  [ -z "$$services" ] || echo "  To keep their services from starting, before that: sudo systemctl mask$$services"; \
+	  exit 0; \
+	fi; \
 	echo "Installing$$missing"; \
+	policy=/usr/sbin/policy-rc.d; ours=""; trap '[ -z "$$ours" ] || $$sudo rm -f $$policy' EXIT; \
+	if [ -n "$$services" ] && [ ! -e $$policy ]; then \
+	  ours=yes; printf '#!/bin/sh\nexit 101\n' | $$sudo tee $$policy >/dev/null; $$sudo chmod 755 $$policy; \
+	fi; \
 	{ $$sudo apt-get update -qq && \
 	  $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; } >/dev/null 2>&1 \
-	|| echo "Not all of$$missing could be installed."
+	&& touch $@ || echo "Not all of$$missing could be installed."; \
+	if [ -n "$$services" ] && [ -d /run/systemd/system ]; then $$sudo systemctl disable --quiet $$services || true; fi
 endef
 
 $(VENV)/.test-programs: | $(BIN)/python
 	$(call install,curl:curl apache2:apache2-bin lighttpd:lighttpd:service strace:strace)
-	@touch $@
+
+$(VENV)/.network-programs: | $(BIN)/python
+	$(call install,i2pd:i2pd:service unshare:util-linux setpriv:util-linux ip:iproute2)
 
 $(VENV)/.bench-programs: | $(BIN)/python
 	$(call install,etcd:etcd-server:service h2load:nghttp2-client)
-	@touch $@
 
 ## Run ----------------------------------------------------------------------------------------------------------------
 
-farm: $(VENV)/.run
+farm: $(VENV)/.run $(VENV)/.network-programs
 	@$(BIN)/python -m integration.farm
 
 bench: $(VENV)/.bench $(VENV)/.bench-programs
@@ -82,7 +90,7 @@ soak: $(VENV)/.test
 
 ## Test ---------------------------------------------------------------------------------------------------------------
 
-test: check fast
+test: check fast scenarios
 
 check: $(VENV)/.test
 	@$(BIN)/ruff check .
@@ -90,10 +98,15 @@ check: $(VENV)/.test
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
+# More workers than cores: half of the time the tests wait for elections and processes.
 fast: $(VENV)/.test $(VENV)/.test-programs
-	@$(BIN)/python -m pytest -n 2 --cov --cov-report= $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n 4 --cov --cov-report= $(PYTEST_ARGS)
 	@echo "Branch coverage of wire/ and raft/ (at least 95 % is required):"
 	@$(BIN)/coverage report --include='gf_i2p/wire/*,gf_i2p/raft/*' --fail-under=95
+
+# On a private network of real I2P routers, in namespaces of its own.
+scenarios: $(VENV)/.test $(VENV)/.network-programs
+	@$(BIN)/python -m integration.scenarios $(SCENARIO_ARGS)
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage .import_linter_cache

@@ -13,7 +13,7 @@ from bridges import router_info as names
 from bridges.access import Access
 from bridges.client_services import ServerTunnel, server_tunnels
 from bridges.errors import RouterRefusedError, RouterUnreachableError
-from bridges.jsonrpc import CALL_SECONDS, JsonRpc, RpcError, UnknownMethodError
+from bridges.jsonrpc import CALL_SECONDS, MAX_REQUEST_BYTES, JsonRpc, RpcError, UnknownMethodError
 from bridges.router_info import Answer, Kind
 from bridges.strict_json import Json, clip
 from gf_i2p.farm.status import LeafStatus, RouterStatus
@@ -41,6 +41,8 @@ class I2pControl:
     """
 
     def __init__(self, access: Access, *, ask_for_tunnels: bool = False) -> None:
+        self.outages = 0
+        """How often the router was found to be away: what was learnt before may be wrong now."""
         self._rpc = JsonRpc(access)
         self._ask_for_tunnels = ask_for_tunnels
         self._tunnels_bytes = 0
@@ -64,13 +66,19 @@ class I2pControl:
         return self._kind
 
     async def call(
-        self, method: str, params: Mapping[str, Json] | None = None, *, seconds: float = CALL_SECONDS
+        self,
+        method: str,
+        params: Mapping[str, Json] | None = None,
+        *,
+        seconds: float = CALL_SECONDS,
+        most: int = MAX_REQUEST_BYTES,
     ) -> dict[str, Json]:
         """Call any method; see `JsonRpc.call`. `UnknownMethodError` says that this router does not have it."""
         try:
-            return await self._rpc.call(method, params, seconds=seconds)
+            return await self._rpc.call(method, params, seconds=seconds, most=most)
         except RouterUnreachableError:
             self._forget()  # what comes back may be another version, or another router
+            self.outages += 1
             raise
 
     async def close(self) -> None:

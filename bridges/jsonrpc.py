@@ -57,6 +57,10 @@ class UnknownMethodError(RpcError):
     """The router has no such method."""
 
 
+class PasswordError(RouterRefusedError):
+    """The router does not take our password."""
+
+
 class CertificateError(RouterError):
     """The router has shown a certificate that nothing vouches for. It was told nothing."""
 
@@ -81,17 +85,23 @@ class JsonRpc:
         return f"i2pcontrol at {self._access.url}"
 
     async def call(
-        self, method: str, params: Mapping[str, Json] | None = None, *, seconds: float = CALL_SECONDS
+        self,
+        method: str,
+        params: Mapping[str, Json] | None = None,
+        *,
+        seconds: float = CALL_SECONDS,
+        most: int = MAX_REQUEST_BYTES,
     ) -> dict[str, Json]:
         """Call a method; return its result, whatever is in there. A token is got, and renewed, on the way.
 
+        `most`: bytes of the request with its HTTP head; more than the default only for what is known to be no i2pd.
         Raises `RouterUnreachableError` when the router is away: call again later. Raises `CertificateError`,
-        `UnknownMethodError`, `RpcError` or another `RouterError` when it is there.
+        `PasswordError`, `UnknownMethodError`, `RpcError` or another `RouterError` when it is there.
         """
         async with self._lock:
             try:
                 async with asyncio.timeout(seconds):
-                    return await self._with_token(method, params or {})
+                    return await self._with_token(method, params or {}, most)
             except TimeoutError as error:
                 raise RouterUnreachableError(f"{self} did not answer {method} within {seconds:g} s") from error
 
@@ -103,18 +113,18 @@ class JsonRpc:
 
     # Tokens ---------------------------------------------------------------------------------------------------------
 
-    async def _with_token(self, method: str, params: Mapping[str, Json]) -> dict[str, Json]:
+    async def _with_token(self, method: str, params: Mapping[str, Json], most: int) -> dict[str, Json]:
         if self._token is None:
             self._token = await self._authenticate()
         try:
-            return await self._exchange(method, params, self._token)
+            return await self._exchange(method, params, self._token, most)
         except RpcError as error:
             if error.code not in _TOKEN_ERRORS:
                 raise
         # It has expired, or the router was restarted. Once: a router that refuses a fresh one refuses them all.
         self._token = None
         self._token = await self._authenticate()
-        return await self._exchange(method, params, self._token)
+        return await self._exchange(method, params, self._token, most)
 
     async def _authenticate(self) -> str:
         try:
@@ -125,7 +135,7 @@ class JsonRpc:
             result = {}  # what i2pd says
         token = result.get("Token")
         if token is None:
-            raise RouterRefusedError(
+            raise PasswordError(
                 f"{self} refuses the password: give the router's (i2pd: [i2pcontrol] password; Java: set on "
                 "i2pcontrol's page /password)"
             )
@@ -135,12 +145,14 @@ class JsonRpc:
 
     # One request, one reply -----------------------------------------------------------------------------------------
 
-    async def _exchange(self, method: str, params: Mapping[str, Json], token: str | None) -> dict[str, Json]:
+    async def _exchange(
+        self, method: str, params: Mapping[str, Json], token: str | None, most: int = MAX_REQUEST_BYTES
+    ) -> dict[str, Json]:
         ordered = {name: value for name, value in params.items() if name != "Token"}
         if token is not None:
             ordered["Token"] = token
         request = {"id": _ID, "jsonrpc": "2.0", "method": method, "params": ordered}
-        data = await self._post(method, json.dumps(request, separators=(",", ":")).encode())
+        data = await self._post(method, json.dumps(request, separators=(",", ":")).encode(), most)
         if not data:
             raise RouterError(f"{self} answered {method} with nothing: Java does so to what it cannot read")
         try:
@@ -165,9 +177,12 @@ class JsonRpc:
             return UnknownMethodError(f"{text}; it has no such method", _UNKNOWN_METHOD)
         return RpcError(text, code if isinstance(code, int) else None)
 
-    async def _post(self, method: str, body: bytes) -> bytes:
-        if len(body) + len(self._access.url) + _HEAD_BYTES > MAX_REQUEST_BYTES:
-            raise RouterError(f"the request {method} has {len(body)} bytes: more than i2pd reads; ask for less at once")
+    async def _post(self, method: str, body: bytes, most: int) -> bytes:
+        if len(body) + len(self._access.url) + _HEAD_BYTES > most:
+            raise RouterError(
+                f"the request {method} has {len(body)} bytes: with its head more than the {most} that are read; ask "
+                "for less at once"
+            )
         if self._session is None:
             self._session = _session()
         try:

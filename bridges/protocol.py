@@ -24,24 +24,8 @@ class Publication:
     """
 
 
-class RouterBridge(Protocol):
-    """A way to one router."""
-
-    async def local_router_status(self) -> RouterStatus:
-        """Say how the router does (getLocalRouterStatus)."""
-        ...
-
-    async def local_leaf_hash(self, master: bytes) -> bytes | None:
-        """Say which local destination serves this master's service (getLocalLeafHash); None: none does."""
-        ...
-
-    async def local_leaf_status(self, leaf: bytes) -> LeafStatus:
-        """Say how that one does (getLocalLeafStatus)."""
-        ...
-
-    async def remote_measured_status(self, target: bytes) -> MeasuredStatus:
-        """Try to reach a master or a leaf through the network (getRemoteMeasuredStatus). May take minutes."""
-        ...
+class MetaPublishing(Protocol):
+    """A way to publish through one router."""
 
     async def publish_meta_lease_set(self, publication: Publication) -> None:
         """Publish, or replace what is published for the same master (publishMetaLS).
@@ -61,4 +45,24 @@ class RouterBridge(Protocol):
 
     async def close(self) -> None:
         """Stop publishing, and end all connections."""
+        ...
+
+
+class RouterBridge(MetaPublishing, Protocol):
+    """A way to one router."""
+
+    async def local_router_status(self) -> RouterStatus:
+        """Say how the router does (getLocalRouterStatus)."""
+        ...
+
+    async def local_leaf_hash(self, master: bytes) -> bytes | None:
+        """Say which local destination serves this master's service (getLocalLeafHash); None: none does."""
+        ...
+
+    async def local_leaf_status(self, leaf: bytes) -> LeafStatus:
+        """Say how that one does (getLocalLeafStatus)."""
+        ...
+
+    async def remote_measured_status(self, target: bytes) -> MeasuredStatus:
+        """Try to reach a master or a leaf through the network (getRemoteMeasuredStatus). May take minutes."""
         ...

@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 
 from bridges.errors import RouterRefusedError
-from bridges.i2cp.publisher import MetaPublisher
 from bridges.i2pcontrol import I2pControl
-from bridges.protocol import Publication
+from bridges.protocol import MetaPublishing, Publication
 from bridges.sam import Sam
 from bridges.sensing import measure
 from gf_i2p.farm.status import LeafStatus, MeasuredStatus, RouterStatus
@@ -15,14 +14,16 @@ from gf_i2p.netdb.errors import StructureError
 
 @dataclass(frozen=True, slots=True)
 class LocalRouter:
-    """Status and tunnels by i2pcontrol where there is one, leaves and sensing by SAM, publishing by I2CP.
+    """Status and tunnels by i2pcontrol where there is one, leaves and sensing by SAM.
+
+    `publisher`: by I2CP (`MetaPublisher`), or by whatever the router has (`PublisherChoice`).
 
     `leaf`: our router's destination that serves: its b32 address, or the name of its server tunnel, which only an i2pd
     tells, by i2pcontrol. None: this router has none.
     """
 
     sam: Sam
-    publisher: MetaPublisher
+    publisher: MetaPublishing
     control: I2pControl | None = None
     leaf: str | None = None
 
@@ -66,11 +67,12 @@ class LocalRouter:
 
     def publication_trouble(self, master: bytes) -> str | None:
         """See `RouterBridge`."""
-        status = self.publisher.published(master)
-        return None if status.kept else status.reason or "nothing is published"
+        return self.publisher.publication_trouble(master)
 
     async def close(self) -> None:
         """See `RouterBridge`."""
-        await self.publisher.close()
-        if self.control is not None:
-            await self.control.close()
+        try:
+            await self.publisher.close()
+        finally:
+            if self.control is not None:
+                await self.control.close()

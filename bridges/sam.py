@@ -9,6 +9,7 @@ import contextlib
 import os
 import re
 import secrets
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Self
@@ -93,6 +94,17 @@ class Sam:
     async def _exchange(self) -> "_Exchange":
         return await _Exchange.open(self)
 
+    def check(self, line: bytes, expected: str) -> sam.Message:
+        """Read a reply. Raises `RouterError` when it is another one, `RouterRefusedError` when it says no."""
+        reply = _message(line)
+        if reply is None or f"{reply.cmd} {reply.action}" != expected:
+            raise RouterError(f"{self} answered with something else than {expected}: is it SAM?")
+        result = reply.opts.get("RESULT", "OK" if reply.cmd == "DEST" else "(nothing)")
+        if result != "OK":
+            message = str(reply.opts.get("MESSAGE", "")).strip('"')
+            raise RouterRefusedError(f"{self} said {result} {message}".rstrip())
+        return reply
+
     def __str__(self) -> str:
         return f"SAM at {self.host}:{self.port}"
 
@@ -137,6 +149,31 @@ class SamSession:
             exchange.close()
             raise
         return exchange.reader, exchange.writer
+
+    async def connect_socket(self, peer: str) -> socket.socket:
+        """Open a stream as `connect` does, and return its socket, non-blocking; nothing of the stream is read yet."""
+        loop = asyncio.get_running_loop()
+        sock = socket.socket(socket.AF_INET6 if ":" in self._router.host else socket.AF_INET)
+        try:
+            sock.setblocking(False)
+            async with asyncio.timeout(SESSION_SECONDS):
+                await loop.sock_connect(sock, (self._router.host, self._router.port))
+                for request, expected in (
+                    (sam.hello(VERSION, VERSION), "HELLO REPLY"),
+                    (sam.stream_connect(self._id, peer), "STREAM STATUS"),
+                ):
+                    await loop.sock_sendall(sock, request)
+                    self._router.check(await _line(sock), expected)
+        except TimeoutError as error:
+            sock.close()
+            raise RouterUnreachableError(f"{self._router} opened no stream within {SESSION_SECONDS:g} s") from error
+        except OSError as error:
+            sock.close()
+            raise RouterUnreachableError(f"{self._router} does not answer ({error})") from error
+        except BaseException:
+            sock.close()
+            raise
+        return sock
 
     async def ended(self) -> None:
         """Return when the router has ended the session or forwards no more, or is gone."""
@@ -233,6 +270,18 @@ class _Exchange:
     def close(self) -> None:
         """Hang up."""
         self.writer.close()
+
+
+async def _line(sock: socket.socket) -> bytes:
+    """Read one line and nothing behind it, which is the stream's already."""
+    loop = asyncio.get_running_loop()
+    line = b""
+    while not line.endswith(b"\n"):
+        byte = await loop.sock_recv(sock, 1)
+        line += byte
+        if not byte or len(line) > MAX_LINE_BYTES:
+            raise RouterUnreachableError("the router's SAM hung up, or does not speak SAM")
+    return line
 
 
 def _message(line: bytes) -> sam.Message | None:

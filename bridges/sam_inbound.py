@@ -1,9 +1,10 @@
 """A SAM session that has the streams for one destination brought to a port of this machine."""
 
-from collections.abc import Mapping
+import socket
+from collections.abc import Callable, Mapping
 from typing import Final
 
-from bridges.errors import RouterError
+from bridges.errors import RouterError, RouterUnreachableError
 from bridges.sam import Sam, SamSession
 from gf_i2p.netdb.keys import DestinationKeys
 
@@ -20,13 +21,25 @@ class SamInbound:
         self._keys = keys
         self._options = options
         self._session: SamSession | None = None
+        self.on_open: Callable[[], None] | None = None
+        """Called when there is a new session."""
+        self.on_close: Callable[[], None] | None = None
+        """Called when it is over."""
 
     async def open(self, host: str, port: int) -> str:
         """See `Inbound.open`."""
         self.close()
         self._session = await self._router.session(self._keys, self._options)
         await self._session.forward(host, port)
+        if self.on_open is not None:
+            self.on_open()
         return self._keys.destination.b32
+
+    async def connect(self, host: str) -> socket.socket:
+        """Open a stream from this destination; see `gf_i2p.transport.i2p_streams.Streams`."""
+        if self._session is None:
+            raise RouterUnreachableError("there is no SAM session now; it is being made")
+        return await self._session.connect_socket(host)
 
     async def published(self) -> bool:
         """See `Inbound.published`. The router asks the floodfills, as it does for any address."""
@@ -42,3 +55,5 @@ class SamInbound:
         session, self._session = self._session, None
         if session is not None:
             session.close()
+            if self.on_close is not None:
+                self.on_close()

@@ -16,6 +16,10 @@ class JsonError(ValueError):
     """A text is not what we take; `str()` says why, in words that can follow "because"."""
 
 
+class NoObjectError(JsonError):
+    """It is JSON, but no object."""
+
+
 def parse_object(data: bytes) -> dict[str, Json]:
     """Read UTF-8 that is one JSON object. Raises `JsonError`.
 
@@ -34,7 +38,7 @@ def parse_object(data: bytes) -> dict[str, Json]:
     except json.JSONDecodeError as error:
         raise JsonError(f"{error.msg} at character {error.pos}") from error
     if not isinstance(value, dict):
-        raise JsonError("it is no object")
+        raise NoObjectError("it is no object")
     return value
 
 

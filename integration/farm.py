@@ -1,87 +1,276 @@
-"""`make farm`: three nodes on this machine, over TLS, until Ctrl-C.
+"""`make farm`: three farm nodes beside real I2P routers, until Ctrl-C.
 
-With ONESHOT=1 it also kills the leader with -9, shows that another takes over and that nothing is lost, and ends.
+A private I2P network comes up in namespaces of its own. The nodes reach each other through it, elect a leader, share
+their status, choose a publisher, and the signed Meta lease set stands on the floodfills. With ONESHOT=1 the publisher
+is then killed with -9, and the end is the next one's set on the floodfills.
 """
 
+import argparse
 import asyncio
+import contextlib
 import os
+import shutil
+import signal
+import subprocess
 import sys
 import tempfile
-import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any, Final
 
-from gf_i2p.cli import client
-from gf_i2p.cli.errors import CommandError
-from gf_i2p.cli.show import show_status
-from integration.localfarm import LocalFarm, NotSeenError
+from aiohttp import web
+
+from gf_i2p.storage.errors import StorageError
+from integration.i2pfarm import I2pFarm
+from integration.localfarm import NotSeenError
+from integration.progress import Progress
+from integration.testnet.client import RouterPlace
+from integration.testnet.console import StoredLeaseSet
+from integration.testnet.namespace import MissingError, check_programs, environment, inside, lifeline
+from integration.testnet.network import Testnet
+
+ROUTERS: Final = 8
+SERVERS: Final = 3
+ENOUGH: Final = 3
+"""Floodfills that must hold the set."""
+META: Final = 7
+"""The store type of a Meta lease set."""
+SERVICE_PORT: Final = 8080
+STEP_SECONDS: Final = 240.0
+_POLL_SECONDS: Final = 0.25
+_TICK_SECONDS: Final = 0.1
+
+Condition = Callable[[], Awaitable[str | None]]
+"""Returns what was seen, or None as long as it was not."""
 
 
-def say(begun: float, text: str) -> None:
-    """Print a step with the seconds since the start."""
-    print(f"{time.monotonic() - begun:6.1f} s  {text}", flush=True)
+class Show:
+    """The network, the farm, and what is said of both."""
+
+    def __init__(self, directory: Path, *, oneshot: bool) -> None:
+        self._progress = Progress()
+        self._oneshot = oneshot
+        self._net = Testnet(directory / "network", routers=ROUTERS, say=self._progress.doing)
+        self._beside = self._net.routers[-SERVERS:]
+        places = [RouterPlace(r.number, r.address, r.directory, r.floodfill) for r in self._beside]
+        self._farm = I2pFarm(directory / "farm", places, password=self._net.password)
+        self._directory = directory
+
+    async def run(self) -> None:
+        """Show it all. Raises `NotSeenError`."""
+        ticker = asyncio.create_task(self._tick())
+        try:
+            self._progress.doing(f"{ROUTERS} i2pd routers start")
+            for server_id, router in self._farm.routers.items():
+                self._net.offer(self._net.routers[router.number], "leaf", self._farm.leaves[server_id], SERVICE_PORT)
+            async with self._net, self._services():
+                self._progress.done(f"a private network of {ROUTERS} i2pd routers: tunnels built, bytes crossed it")
+                self._farm.place()
+                with self._farm:
+                    await self._show()
+        finally:
+            ticker.cancel()
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(_TICK_SECONDS)
+            self._progress.tick()
+
+    @contextlib.asynccontextmanager
+    async def _services(self) -> Any:
+        """What the leaves serve: a page each."""
+        runner = web.AppRunner(web.Application())
+        runner.app.router.add_get("/", _page)
+        await runner.setup()
+        for router in self._beside:
+            await web.TCPSite(runner, router.address, SERVICE_PORT).start()
+        try:
+            yield
+        finally:
+            await runner.cleanup()
+
+    async def _show(self) -> None:
+        farm = self._farm
+        farm.start_all()
+        self._progress.done(f"{SERVERS} farm nodes run, each beside a router of its own")
+        await self._until("the nodes can be reached inside I2P", self._reachable)
+        await self._until("a leader is elected, through I2P", self._led)
+        await self._until("the farm has chosen a publisher", self._chosen)
+        await self._until(f"the Meta lease set reaches {ENOUGH} floodfills", self._held)
+        seconds = self._progress.seconds
+        await self._summary()
+        if self._oneshot:
+            await self._kill_the_publisher(seconds)
+            return
+        self._progress.say(
+            "Ctrl-C stops it all and leaves nothing behind. Until then, in another terminal:\n"
+            f"  {_shown(Path(sys.executable).with_name('gf-i2p'))} status {farm.node(1)}"
+        )
+        await asyncio.get_running_loop().create_future()
+
+    async def _kill_the_publisher(self, until_first: float) -> None:
+        before = await self._holders()
+        last = max(held.expires for held in before.values())
+        statuses = await self._statuses()
+        old = next(server for server, answer in statuses.items() if answer["farm"]["publishing"] is not None)
+        published = statuses[old]["farm"]["publishing"]["published"]
+        self._farm.kill(old)
+        killed = self._progress.seconds
+        self._progress.done(f"server {old}, the publisher, killed with -9")
+
+        async def replaced() -> str | None:
+            answers = await self._statuses()
+            new = [
+                (server, sent["published"])
+                for server, answer in answers.items()
+                if (sent := answer["farm"]["publishing"]) is not None and sent["published"] > published
+            ]
+            holders = [number for number, held in (await self._holders()).items() if held.expires > last]
+            if not new or len(holders) < ENOUGH:
+                return None
+            return (
+                f"server {new[0][0]} publishes a set that is {new[0][1] - published} s newer; floodfills "
+                f"{', '.join(map(str, holders))} hold it"
+            )
+
+        await self._until(f"another server's newer set reaches {ENOUGH} floodfills", replaced)
+        self._progress.say()
+        self._progress.say(f"from nothing to {ENOUGH} floodfills: {until_first:.1f} s")
+        self._progress.say(f"from kill -9 to a newer set there:  {self._progress.seconds - killed:.1f} s")
+
+    # What is seen ---------------------------------------------------------------------------------------------------
+
+    async def _until(self, what: str, condition: Condition) -> None:
+        self._progress.doing(what)
+        try:
+            async with asyncio.timeout(STEP_SECONDS):
+                while (seen := await condition()) is None:  # noqa: ASYNC110 -- other processes make it true
+                    await asyncio.sleep(_POLL_SECONDS)
+        except TimeoutError:
+            raise NotSeenError(
+                f"not seen within {STEP_SECONDS:.0f} s: {what}\n{self._net.complaints()}\n{self._farm.complaints()}"
+            ) from None
+        self._progress.done(seen)
+
+    async def _statuses(self) -> dict[int, dict[str, Any]]:
+        self._farm.check()
+        answers = {server: await self._farm.status(server) for server in self._farm.running}
+        return {server: answer for server, answer in answers.items() if answer is not None}
+
+    async def _reachable(self) -> str | None:
+        answers = (await self._statuses()).values()
+        reached = sum(answer["i2p"]["reached_at"] is not None for answer in answers)
+        self._progress.doing(f"the nodes can be reached inside I2P: {reached} of {SERVERS}")
+        return "the nodes can be reached inside I2P" if reached >= SERVERS // 2 + 1 else None
+
+    async def _led(self) -> str | None:
+        leaders = {answer["leader"] for answer in (await self._statuses()).values()} - {None}
+        return f"server {leaders.pop()} leads; they talk through I2P only" if len(leaders) == 1 else None
+
+    async def _chosen(self) -> str | None:
+        for answer in (await self._statuses()).values():
+            farm = answer["farm"]
+            if farm["publisher"] is not None and farm["leaves"]:
+                return f"server {farm['publisher']} is to publish {len(farm['leaves'])} leaves"
+        return None
+
+    async def _held(self) -> str | None:
+        holders = await self._holders()
+        self._progress.doing(f"the Meta lease set reaches {ENOUGH} floodfills: {len(holders)}")
+        if len(holders) < ENOUGH:
+            return None
+        return f"floodfills {', '.join(map(str, holders))} hold the signed Meta lease set"
+
+    async def _holders(self) -> dict[int, StoredLeaseSet]:
+        b32 = self._farm.master.destination.b32
+        return {
+            router.number: held
+            for router in self._net.floodfills
+            for held in await self._net.lease_sets(router) or []
+            if held.b32 == b32 and held.store_type == META
+        }
+
+    async def _summary(self) -> None:
+        answers = await self._statuses()
+        farm = next(answer["farm"] for answer in answers.values() if answer["farm"]["leaves"])
+        leaders = {answer["leader"] for answer in answers.values()} - {None}
+        lines = [
+            "",
+            f"master     {self._farm.master.destination.b32}",
+            f"leader     server {', '.join(map(str, leaders)) or 'none'}",
+            f"publisher  server {farm['publisher']}",
+            *(f"leaf       {leaf}" for leaf in farm["leaves"]),
+            *(
+                f"floodfill  router {number}: store type {held.store_type}, expires {held.expires:%H:%M:%S} UTC"
+                for number, held in (await self._holders()).items()
+            ),
+            "",
+        ]
+        self._progress.say("\n".join(lines))
 
 
-async def post(farm: LocalFarm, server: int, value: str) -> int:
-    """Post through one server's local socket."""
-    answer = await client.request(
-        farm.node(server), "POST", "/v1/entries?timeout=20", seconds=25, body={"values": [value]}
-    )
-    return int(answer["index"])
+async def _page(_request: web.Request) -> web.Response:
+    return web.Response(text="a leaf of the farm\n")
 
 
-def shown(path: Path) -> Path:
+def _shown(path: Path) -> Path:
     """Shorten a path below the present directory."""
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
-async def show(farm: LocalFarm, *, oneshot: bool) -> None:
-    """Start the farm, show it at work, and wait for Ctrl-C unless `oneshot`."""
-    begun = time.monotonic()
-    say(begun, f"three nodes with keys, certificates and secrets in {farm.directory}")
-    farm.start_all()
-    say(begun, "started; waiting for an election")
-    leader = await farm.leader()
-    say(begun, f"server {leader} leads")
-    follower = next(server for server in farm.ids if server != leader)
-    index = await post(farm, follower, '{"hello": "farm"}')
-    say(begun, f"an entry posted through server {follower} is committed at index {index}")
-    if oneshot:
-        killed = time.monotonic()
-        farm.kill(leader)
-        say(begun, f"server {leader} killed with -9")
-        index = await post(farm, follower, '{"hello": "again"}')
-        say(begun, f"the next entry is committed at index {index}, {time.monotonic() - killed:.1f} s after the kill")
-        farm.start(leader)
-        length = await farm.converged()
-        say(begun, f"server {leader} is back; all three logs hold the same {length} entries")
-    answer = await farm.status(follower)
-    assert answer is not None
-    print(f"\n{show_status(answer)}\n")
-    if oneshot:
-        return
-    gf, node = shown(Path(sys.executable).with_name("gf-i2p")), shown(farm.node(follower))
-    print(
-        "Try in another terminal:\n"
-        f"  {gf} status {node}\n"
-        f'  {gf} post {node} \'{{"my": "entry"}}\'\n'
-        f"  {gf} entries {node} --stale\n"
-        f"  kill -9 {farm.pid(leader)}      (server {leader}, the leader)\n\nCtrl-C stops the farm."
-    )
-    await asyncio.Event().wait()
+async def _inside(directory: Path, lifeline: int, *, oneshot: bool) -> int:
+    """Be the first process of the namespaces: whatever ends us ends it all, and takes the directory along."""
+    task = asyncio.current_task()
+    assert task is not None
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    asyncio.get_running_loop().add_reader(lifeline, _cut, lifeline, task)
+    try:
+        await Show(directory, oneshot=oneshot).run()
+    except asyncio.CancelledError:
+        print("\nStopped; nothing is left of it.", flush=True)
+        return 128 + signal.SIGINT if oneshot else 0
+    except (NotSeenError, StorageError, OSError) as error:
+        print(f"\nmake farm failed: {error}", file=sys.stderr)
+        return 1
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+    return 0
+
+
+def _cut(lifeline: int, task: "asyncio.Task[Any]") -> None:
+    """Whoever started us is gone."""
+    asyncio.get_running_loop().remove_reader(lifeline)
+    task.cancel()
 
 
 def main() -> int:
-    """Run; 0 when all went well or Ctrl-C ended it."""
-    oneshot = os.environ.get("ONESHOT", "") not in {"", "0"}
-    with tempfile.TemporaryDirectory(prefix="gf-i2p-farm-") as directory, LocalFarm(Path(directory)) as farm:
+    """Run; 0 when all went well, or Ctrl-C ended what would not end by itself."""
+    parser = argparse.ArgumentParser(description="Use `make farm`, or `make farm ONESHOT=1`.")
+    parser.add_argument("--inside", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--lifeline", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--oneshot", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.inside is not None:
+        return asyncio.run(_inside(options.inside, options.lifeline, oneshot=options.oneshot))
+    try:
+        check_programs()
+    except MissingError as error:
+        print(f"make farm: {error}", file=sys.stderr)
+        return 1
+    oneshot = ["--oneshot"] if os.environ.get("ONESHOT", "") not in {"", "0"} else []
+    directory = tempfile.mkdtemp(prefix="gf-i2p-farm-")
+    with lifeline() as read:
+        arguments = ["--inside", directory, "--lifeline", str(read), *oneshot]
+        process = subprocess.Popen(inside("integration.farm", arguments), env=environment(), pass_fds=[read])
         try:
-            asyncio.run(show(farm, oneshot=oneshot))
-        except KeyboardInterrupt:
-            print("\nStopping the farm.")
-        except (NotSeenError, CommandError) as error:
-            print(f"make farm failed: {error}", file=sys.stderr)
-            return 1
-    return 0
+            while True:
+                try:
+                    return process.wait()
+                except KeyboardInterrupt:
+                    continue  # the terminal has told those inside, too: they say when they have ended
+        finally:
+            shutil.rmtree(directory, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Final
 
 from gf_i2p.netdb.keys import DestinationKeys
-from gf_i2p.node.layout import CONFIG_FILE, MASTER_FILE, SECRETS_FILE
+from gf_i2p.node.layout import CONFIG_FILE, DESTINATION_FILE, MASTER_FILE, SECRETS_FILE
 from gf_i2p.node.setup import make_farm
 from gf_i2p.transport.certificates import fingerprint_of_file
 from integration.localfarm import LocalFarm
+from integration.processes import tail
 from integration.testnet.client import RouterPlace
 from integration.testnet.router import I2CP_PORT, I2PCONTROL_PORT, PROXY_PORT, SAM_PORT
 
@@ -23,7 +24,10 @@ _SESSION: Final = """\
 
 
 class I2pFarm(LocalFarm):
-    """Servers 1 to n, one beside each of the routers."""
+    """Servers 1 to n, one beside each of the routers.
+
+    Call `place` once the routers run, and before the first server is started.
+    """
 
     def __init__(self, directory: Path, routers: list[RouterPlace], *, password: str, client: str = "load") -> None:
         """`password`: of the routers' i2pcontrol."""
@@ -34,12 +38,24 @@ class I2pFarm(LocalFarm):
         super().__init__(directory, servers=len(routers), client=client)
 
     def _make(self, client: str) -> None:
-        make_farm(self.directory, dict.fromkeys(self.ids), cluster="farm", profile="i2p", clients=[client])
-        for server_id, router in self.routers.items():
-            self._place(server_id, router)
+        make_farm(self.directory, dict.fromkeys(self.ids), cluster="farm", profile="auto", clients=[client])
 
-    def _place(self, server_id: int, router: RouterPlace) -> None:
-        """Say where this server's router is: all are on this machine, at addresses of their own."""
+    def place(self, *, themselves: bool = False) -> None:
+        """Say where each server's router is: all are on this machine, at addresses of their own.
+
+        `themselves`: the nodes' own addresses are the leaves. Otherwise somebody has to run `leaves` on the routers.
+        """
+        for server_id, router in self.routers.items():
+            leaf = self.leaves[server_id].destination.b32
+            if themselves:
+                leaf = DestinationKeys.parse((self.node(server_id) / DESTINATION_FILE).read_bytes()).destination.b32
+            self._place(server_id, router, leaf)
+
+    def complaints(self) -> str:
+        """The ends of the servers' logs, for people."""
+        return "\n".join(f"server {number}:\n{tail(self.log(number), 3000)}" for number in self.ids)
+
+    def _place(self, server_id: int, router: RouterPlace, leaf: str) -> None:
         path = self.node(server_id) / CONFIG_FILE
         text = path.read_text()
         for old, new in {
@@ -52,7 +68,7 @@ class I2pFarm(LocalFarm):
                 f'i2pcontrol_fingerprint = "{_fingerprint(router)}"'
             ),
             'mode = "off"': 'mode = "meta"',
-            '# leaf = "....b32.i2p"': f'leaf = "{self.leaves[server_id].destination.b32}"',
+            '# leaf = "....b32.i2p"': f'leaf = "{leaf}"',
             "# [router.session]": _SESSION + "\n# [router.session]",
         }.items():
             assert old in text, f"the configuration that init writes has no {old}"

@@ -55,9 +55,15 @@ class Processes:
         self, name: str, arguments: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
     ) -> int:
         """Start a program with its output in `log`; return its pid."""
+        return self.spawn(name, arguments, log, environment).pid
+
+    def spawn(
+        self, name: str, arguments: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
+    ) -> subprocess.Popen[bytes]:
+        """Start a program as `start` does; return its process."""
         process = spawn(arguments, log, environment)
         self._running.append((name, process, log))
-        return process.pid
+        return process
 
     def check(self) -> None:
         """Raise `ProcessEndedError` with the end of its log when a process has stopped by itself."""

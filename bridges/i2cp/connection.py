@@ -88,8 +88,6 @@ class I2cpConnection:
             raise RouterUnreachableError(f"{self.settings} takes nothing any more: restart the router") from error
         except OSError as error:
             raise self._gone() from error
-        if self._writer.is_closing():
-            raise self._gone()
 
     async def receive(self) -> RouterMessage:
         """Wait for the next message, as long as it takes. Raises `RouterError` when there will be none."""

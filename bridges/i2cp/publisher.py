@@ -12,7 +12,7 @@ from bridges.protocol import Publication
 
 
 class MetaPublisher:
-    """The publishing half of `RouterBridge`; its three calls are described there.
+    """`MetaPublishing` by I2CP; its calls are described there.
 
     The caller has the cadence: a fresh set every seven to eight minutes, since Java keeps none of ten, and with i2pd
     every 20 to 30 s until the set was seen on floodfills, since i2pd does not try again when its first try fails. Java
@@ -54,6 +54,11 @@ class MetaPublisher:
         """Say what has become of a master's publication."""
         found = self._masters.get(master)
         return PublicationStatus() if found is None else found.status
+
+    def publication_trouble(self, master: bytes) -> str | None:
+        """See `MetaPublishing`; `published` tells more."""
+        status = self.published(master)
+        return None if status.kept else status.reason or "nothing is published"
 
     async def lost(self, master: bytes) -> PublicationStatus:
         """Wait until nothing is kept published for the master any more, and say why: then publish again.

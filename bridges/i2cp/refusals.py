@@ -28,11 +28,13 @@ def session_refused(
         answer = f"SessionStatus {said} ({Status(said).name.lower() if said in set(Status) else 'unknown'})"
     else:
         answer = repr(said)
-    cause = _i2pd(config) if kind is RouterKind.I2PD else _java(config, router_ms, str(said).lower())
+    cause = _i2pd(config, said) if kind is RouterKind.I2PD else _java(config, router_ms, str(said).lower())
     return RouterRefusedError(f"{settings} refused the session of {config.destination.b32} with {answer}: {cause}")
 
 
-def _i2pd(config: SessionConfig) -> str:
+def _i2pd(config: SessionConfig, said: int | str) -> str:
+    if said != Status.INVALID:
+        return "see the router's log"
     if config.delegated:
         return (
             "the session config is signed by a transient key, and i2pd takes only one that is signed by the "
@@ -50,15 +52,13 @@ def _i2pd(config: SessionConfig) -> str:
 
 
 def _java(config: SessionConfig, router_ms: int, reason: str) -> str:
-    if "auth" in reason:
-        return "set the user name and password that Java has for I2CP (its i2cp.auth is true)"
     if "duplicate" in reason:
         return (
             "another client of this router holds the destination. Stop what runs with the same keys: another node, a "
             "tunnel in the Hidden Services Manager, a SAM session"
         )
     off = (config.date_ms - router_ms) / 1000
-    if abs(off) > _JAVA_SECONDS:
+    if "skew" in reason or abs(off) > _JAVA_SECONDS:
         return (
             f"the session config's date is {abs(off):.0f} s {'after' if off > 0 else 'before'} the router's clock, and "
             f"Java takes {_JAVA_SECONDS} s. Make a fresh one for each session, and check the clocks of both machines"

@@ -112,7 +112,7 @@ def _parser() -> argparse.ArgumentParser:
         "for each, three make a farm that survives the loss of one",
     )
     init.add_argument("--cluster", default="farm", help="the farm's name (default: farm)")
-    init.add_argument("--profile", choices=["lan", "i2p"], default="lan", help="time-outs (default: lan)")
+    init.add_argument("--profile", choices=["auto", "lan", "i2p"], default="auto", help="time-outs (default: auto)")
     init.add_argument(
         "--client", action="append", default=[], metavar="NAME", help="also make credentials for a client that posts"
     )
@@ -121,6 +121,9 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("directory", type=Path, metavar="DIR")
 
     command = _command(commands, "status", "show what a running node knows", _status)
+    command.add_argument("directory", type=Path, metavar="DIR")
+
+    command = _command(commands, "doctor", "look at a node, its router and its peers, and say what mends them", _doctor)
     command.add_argument("directory", type=Path, metavar="DIR")
 
     post = _command(commands, "post", "append an entry; returns when it is committed", _post)
@@ -147,6 +150,15 @@ def _parser() -> argparse.ArgumentParser:
     entries.add_argument(
         "--stale", action="store_true", help="ask a server that does not lead; newer entries may be missing"
     )
+
+    bridge = commands.add_parser("bridge", help="the router beside a node, for other programs")
+    serve = _command(
+        bridge.add_subparsers(required=True, metavar="COMMAND"),
+        "serve",
+        "serve the router of a node's directory as an i2pcontrol endpoint, in the foreground",
+        _bridge_serve,
+    )
+    serve.add_argument("directory", type=Path, metavar="DIR")
     return parser
 
 
@@ -233,6 +245,13 @@ def _run(options: argparse.Namespace) -> Exit:
     return run(options.directory)
 
 
+def _bridge_serve(options: argparse.Namespace) -> Exit:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # nothing is reloaded; it would end us
+    from gf_i2p.cli.bridge import serve
+
+    return serve(options.directory, as_json=options.json)
+
+
 def _ask(directory: Path, method: str, path: str, *, seconds: float = 10.0, body: object = None) -> Any:
     """Ask the node that runs in this directory; see `client.request`."""
     from gf_i2p.cli.client import request
@@ -247,6 +266,12 @@ def _status(options: argparse.Namespace) -> Exit:
     else:
         print(show_status(answer))
     return Exit.OK if answer["healthy"] else Exit.DEGRADED
+
+
+def _doctor(options: argparse.Namespace) -> Exit:
+    from gf_i2p.cli.doctor.command import doctor
+
+    return doctor(options.directory, as_object=options.json)
 
 
 def _post(options: argparse.Namespace) -> Exit:

@@ -6,6 +6,7 @@ from bridges.access import Access
 from bridges.i2cp.publisher import MetaPublisher
 from bridges.i2cp.settings import I2cpSettings, RouterKind
 from bridges.i2pcontrol import I2pControl
+from bridges.publisher_choice import PublisherChoice
 from bridges.router import LocalRouter
 from bridges.sam import Sam
 from bridges.sam_inbound import SamInbound
@@ -13,13 +14,15 @@ from gf_i2p.netdb.errors import NetDbError
 from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.node.config import Config, Secrets, check_private
 from gf_i2p.node.errors import ConfigError
-from gf_i2p.node.router_tables import place
+from gf_i2p.node.router_tables import RouterTable, place
+from gf_i2p.transport.base import Transport
 from gf_i2p.transport.i2p import I2pTransport, ProxySettings, Way
 from gf_i2p.transport.i2p_listener import Inbound, ServerTunnel
+from gf_i2p.transport.i2p_streams import TwoWayTransport
 from gf_i2p.wire.endpoint import Endpoint
 
 
-def i2p_transport(directory: Path, config: Config) -> I2pTransport | None:
+def i2p_transport(directory: Path, config: Config) -> Transport | None:
     """Make the way into I2P, and out of it when this node is reached there; None without a router.
 
     Raises `ConfigError`.
@@ -28,25 +31,40 @@ def i2p_transport(directory: Path, config: Config) -> I2pTransport | None:
     if router is None:
         return None
     inbound: Inbound | None = None
+    session: SamInbound | None = None
     if config.own_endpoint.is_i2p:
         if router.inbound == "sam":
-            keys = read_keys(directory / router.destination)
-            if keys.destination.b32 != config.own_endpoint.host:
-                raise ConfigError(
-                    f"{directory / router.destination} holds the keys of {keys.destination.b32}, but by the list of "
-                    f"servers this node is {config.own_endpoint.host}: put the right file or the right address there."
-                )
-            inbound = SamInbound(Sam(*place(router.sam)), keys, router.session)
+            keys = own_keys(directory, config, router)
+            inbound = session = SamInbound(Sam(*place(router.sam)), keys, router.session)
         else:
             inbound = ServerTunnel()
     listen = Endpoint.parse(config.node.listen)
-    proxy = ProxySettings(*place(router.proxy), Way(router.way))
-    return I2pTransport(proxy, inbound=inbound, host=listen.host, port=listen.port)
+    transport = I2pTransport(proxy_settings(router), inbound=inbound, host=listen.host, port=listen.port)
+    return transport if session is None else TwoWayTransport(transport, session, config.node.cluster)
+
+
+def proxy_settings(router: RouterTable) -> ProxySettings:
+    """Say where the router's proxy is, and how it is asked."""
+    return ProxySettings(*place(router.proxy), Way(router.way))
 
 
 def master_keys(directory: Path, config: Config) -> DestinationKeys | None:
     """Read the keys with which this node may publish; None when it may not. Raises `ConfigError`."""
-    return None if config.publish.mode == "off" else read_keys(directory / config.publish.keys)
+    if config.publish.mode == "off":
+        return None
+    path = directory / config.publish.keys
+    if not path.exists():
+        raise ConfigError(
+            f"{path} does not exist, and publish.mode is {config.publish.mode!r}: put the private key file of the "
+            "service's master destination there, or delegated keys, with mode 0600."
+        )
+    keys = read_keys(path)
+    if (config.publish.leaf or "").lower() == keys.destination.b32:
+        raise ConfigError(
+            "publish.leaf: this is the address of the master, whose set would lead to itself: give that of this "
+            "router's own destination of the service."
+        )
+    return keys
 
 
 def router_bridge(config: Config, secrets: Secrets) -> LocalRouter | None:
@@ -54,26 +72,50 @@ def router_bridge(config: Config, secrets: Secrets) -> LocalRouter | None:
     router = config.router
     if router is None:
         return None
-    control = None
+    control = i2pcontrol(router, secrets)
+    i2cp = MetaPublisher(i2cp_settings(router))
+    publisher = i2cp if control is None else PublisherChoice(control, i2cp)
+    return LocalRouter(Sam(*place(router.sam)), publisher, control, config.publish.leaf)
+
+
+def i2pcontrol(router: RouterTable, secrets: Secrets) -> I2pControl | None:
+    """Make what asks the router by i2pcontrol; None when that is not configured. Raises `ConfigError`."""
+    if router.i2pcontrol is None:
+        return None
+    password = secrets.i2pcontrol_password
+    if password is None:
+        raise ConfigError("secrets.toml: i2pcontrol_password: is missing, and router.i2pcontrol needs it")
     try:
-        if router.i2pcontrol is not None:
-            password = secrets.i2pcontrol_password
-            if password is None:
-                raise ConfigError("secrets.toml: i2pcontrol_password: is missing, and router.i2pcontrol needs it")
-            control = I2pControl(
-                Access(
-                    router.i2pcontrol,
-                    password.get_secret_value(),
-                    fingerprint=router.i2pcontrol_fingerprint,
-                    any_certificate=router.i2pcontrol_accept_any,
-                ),
-                ask_for_tunnels=router.i2pcontrol_few_tunnels,
-            )
-        host, port = place(router.i2cp)
-        i2cp = I2cpSettings(host, port, RouterKind(router.kind), allow_plain=router.beyond_loopback)
+        access = Access(
+            router.i2pcontrol,
+            password.get_secret_value(),
+            fingerprint=router.i2pcontrol_fingerprint,
+            any_certificate=router.i2pcontrol_accept_any,
+        )
     except ValueError as error:
         raise ConfigError(f"router: {error}") from error
-    return LocalRouter(Sam(*place(router.sam)), MetaPublisher(i2cp), control, config.publish.leaf)
+    return I2pControl(access, ask_for_tunnels=router.i2pcontrol_few_tunnels)
+
+
+def i2cp_settings(router: RouterTable) -> I2cpSettings:
+    """Say where I2CP is. Raises `ConfigError`."""
+    host, port = place(router.i2cp)
+    try:
+        return I2cpSettings(host, port, RouterKind(router.kind), allow_plain=router.beyond_loopback)
+    except ValueError as error:
+        raise ConfigError(f"router: {error}") from error
+
+
+def own_keys(directory: Path, config: Config, router: RouterTable) -> DestinationKeys:
+    """Read the keys of this node's address inside I2P. Raises `ConfigError`, also when they are another's."""
+    path = directory / router.destination
+    keys = read_keys(path)
+    if keys.destination.b32 != config.own_endpoint.host:
+        raise ConfigError(
+            f"{path} holds the keys of {keys.destination.b32}, but by the list of servers this node is "
+            f"{config.own_endpoint.host}: put the right file or the right address there."
+        )
+    return keys
 
 
 def read_keys(path: Path) -> DestinationKeys:

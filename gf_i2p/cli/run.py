@@ -5,7 +5,6 @@ import gc
 import signal
 import sys
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import structlog
 from gf_i2p.admin.local import LocalInterface
 from gf_i2p.cli.errors import CommandError, Exit
 from gf_i2p.cli.logs import configure
+from gf_i2p.cli.loops import loop_factory, stop_signal
 from gf_i2p.cli.router import i2p_transport, master_keys, router_bridge
 from gf_i2p.node.config import Config, Secrets
 from gf_i2p.node.errors import ConfigError
@@ -29,29 +29,12 @@ def run(directory: Path) -> Exit:
     """Run the node of this directory; returns when it has stopped."""
     config, secrets = Config.load(directory), Secrets.load(directory)
     configure(config.logging.level, config.logging.format)
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(_serve(directory, config, secrets))
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Return uvloop's event loop where it is installed: it halves the cost of a message."""
-    try:
-        import uvloop  # noqa: PLC0415 -- optional extra
-    except ImportError:
-        return None
-    return uvloop.new_event_loop
-
-
 async def _serve(directory: Path, config: Config, secrets: Secrets) -> Exit:
-    loop = asyncio.get_running_loop()
-    stopped: asyncio.Future[BaseException | None] = loop.create_future()
-
-    def stop(reason: BaseException | None) -> None:
-        if not stopped.done():
-            stopped.set_result(reason)
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop, None)
+    stopped, stop = stop_signal()
     node = Node(
         directory,
         config,
@@ -62,7 +45,7 @@ async def _serve(directory: Path, config: Config, secrets: Secrets) -> Exit:
         on_halt=stop,
     )
     started = time.monotonic()
-    loop.add_signal_handler(signal.SIGHUP, partial(_reload, node, directory))
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, partial(_reload, node, directory))
     local = LocalInterface(directory / SOCKET_FILE, node.driver, lambda: status(node, started))
     await node.start()
     try:

@@ -24,11 +24,33 @@ def show_status(answer: dict[str, Any]) -> str:
         f"farm     {answer['cluster']}, server {answer['id']}, {answer['role']} in term {answer['term']}, up {uptime}",
         f"leader   {leader}",
         f"log      {log['last_index']} entries, {log['commit']} committed, {log['stored']} durable here",
+        f"timing   {_timing(answer['timing'])}",
+        *_farm(answer),
         "servers",
     ]
     width = max(len(server["endpoint"]) for server in answer["servers"])
     lines += [f"  {server['id']:>3}  {server['endpoint']:<{width}}  {_server(server)}" for server in answer["servers"]]
     return "\n".join(lines)
+
+
+def _farm(answer: dict[str, Any]) -> list[str]:
+    """Publishing, where there is anything to say of it."""
+    farm, i2p = answer["farm"], answer["i2p"]
+    lines = []
+    if i2p is not None and i2p["reached_at"] is None:
+        lines.append("inside   nobody can reach this server yet: its router builds tunnels, or see `gf-i2p doctor`")
+    if farm["publisher"] is not None:
+        names = ", ".join(farm["leaves"]) or "none"
+        lines += [f"publish  server {farm['publisher']} is chosen", f"leaves   {names}"]
+    sent = farm["publishing"]
+    if sent is not None:
+        minutes = (sent["expires"] - sent["published"]) // 60
+        lines.append(
+            f"         {sent['leaves']} leaves of {sent['master']} given to the router {sent['sent']} times, "
+            f"good for {minutes} minutes"
+        )
+    lines += [f"trouble  {trouble}" for trouble in farm["trouble"]]
+    return lines
 
 
 def _server(server: dict[str, Any]) -> str:
@@ -37,9 +59,23 @@ def _server(server: dict[str, Any]) -> str:
         parts.append("leader")
     elif server["lag"]:
         parts.append(f"{server['lag']} entries behind")
+    trip = server["round_trip"]
+    if trip is not None and server["connected"]:
+        parts.append(f"round trip {_seconds(trip['p50'])}, 99% within {_seconds(trip['p99'])}")
     if server["error"]:
         parts.append(server["error"])
     return ", ".join(parts)
+
+
+def _timing(timing: dict[str, Any]) -> str:
+    heartbeat, shortest, longest = (_seconds(timing[name]) for name in ("heartbeat", "election_min", "election_max"))
+    return f"{timing['profile']}: heartbeat {heartbeat}, election after {shortest} to {longest} without a leader"
+
+
+def _seconds(seconds: float) -> str:
+    if seconds < 0.001:
+        return "under 1 ms"  # some event loops' clocks know no less
+    return f"{seconds * 1000:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
 
 
 def show_entries(answer: dict[str, Any]) -> str:
@@ -58,7 +94,11 @@ def show_entries(answer: dict[str, Any]) -> str:
 
 
 def _value(entry: dict[str, Any]) -> str:
-    """Values come from the log, whoever wrote them: nothing in them may control the terminal."""
     if "base64" in entry:
         return f"({len(b64decode(entry['base64']))} bytes)"
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in entry["value"])
+    return printable(entry["value"])
+
+
+def printable(text: str) -> str:
+    """Give a text, whoever wrote it, so that nothing in it controls the terminal."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

@@ -3,10 +3,12 @@
 Proposal 150, "Application Data Contents". Where that leaves a name open, ours is camelCase in the style of its own.
 """
 
+import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Self
+from typing import Any, Final, NoReturn, Self
 
 from gf_i2p.farm.status import RouterStatus
 from gf_i2p.netdb.encoding import from_base64, to_base64
@@ -14,10 +16,16 @@ from gf_i2p.netdb.errors import NetDbError
 
 MAX_RECORD_BYTES: Final = 64 << 10
 MAX_DESTINATIONS: Final = 256
+MAX_OPENINGS: Final = MAX_DESTINATIONS + 64
+"""Of lists and objects. Deeper nesting than this has room for would be read by one server and not by another: how deep
+a JSON parser goes depends on who has called it."""
+MAX_DIGITS: Final = 32
+"""Of a number. How many more Python reads depends on its environment."""
 _MAX_DATE_MS: Final = 2**53 - 1
 """What JSON's numbers hold exactly everywhere."""
-_MAX_SERVER_ID: Final = 2**31 - 1
+_MAX_SERVER_ID: Final = 2**32 - 2
 _HASH_BYTES: Final = 32
+_MAX_DESTINATION_BYTES: Final = 1024
 
 # RouterStatus' names in the record; bandwidths are bytes per second.
 _ROUTER_NAMES: Final = {
@@ -53,6 +61,14 @@ class Meta:
     """When the newest set says that it was published, in ms; 0: never. Written before that set is sent."""
     last_published_set: str | None = None
     """That set, in base64."""
+
+    @property
+    def hash(self) -> bytes | None:
+        """The master's hash; None when its destination is no base64."""
+        try:
+            return hashlib.sha256(from_base64(self.destination, _MAX_DESTINATION_BYTES)).digest()
+        except NetDbError:
+            return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +126,13 @@ class StatusRecord:
         """Read a log entry's value. Raises `RecordError`, for whatever else somebody has posted."""
         if len(data) > MAX_RECORD_BYTES:
             raise RecordError(f"a status record has up to {MAX_RECORD_BYTES} bytes, not {len(data)}")
+        if data.count(b"{") + data.count(b"[") > MAX_OPENINGS:
+            raise RecordError(f"a status record has up to {MAX_OPENINGS} lists and objects")
         try:
-            found = json.loads(data.decode("utf-8"))
-        except (ValueError, RecursionError) as error:
+            found = _JSON.decode(data.decode("utf-8"))
+        except RecordError:
+            raise
+        except ValueError as error:
             raise RecordError("a status record is JSON in UTF-8") from error
         record = _object(found, "the record")
         router = _object(record.get("router", {}), "router")
@@ -133,7 +153,40 @@ class StatusRecord:
 def router_numbers(status: RouterStatus) -> dict[str, Any]:
     """Give what is known of a router, by the names of the record."""
     known = {name: getattr(status, attribute) for attribute, name in _ROUTER_NAMES.items()}
-    return {name: value for name, value in known.items() if value is not None}
+    return {
+        name: value
+        for name, value in known.items()
+        if value is not None and not (isinstance(value, float) and not math.isfinite(value))
+    }
+
+
+def speaker(value: bytes, cluster: str) -> int | None:
+    """Return the server for which an entry speaks, when it is a status record of this farm."""
+    try:
+        record = StatusRecord.parse(value)
+    except RecordError:
+        return None
+    return record.id if record.cluster == cluster else None
+
+
+def _number(text: str) -> int:
+    if len(text) > MAX_DIGITS:
+        raise RecordError(f"a number has up to {MAX_DIGITS} digits")
+    return int(text)
+
+
+def _fraction(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise RecordError("a number is too large")
+    return number
+
+
+def _no_number(name: str) -> NoReturn:
+    raise RecordError(f"{name} is no number in JSON")
+
+
+_JSON: Final = json.JSONDecoder(parse_int=_number, parse_float=_fraction, parse_constant=_no_number)
 
 
 def _meta(found: dict[str, Any]) -> Meta:

@@ -55,6 +55,6 @@ class MeasuredStatus:
     lease_set_seconds: float | None
     """How long the router took to find its lease set; None: it found none."""
     connect_seconds: float | None
-    """How long a stream took to open; None: it did not, or there was no lease set."""
+    """How long it took until something was heard from there; None: nothing was, or there was no lease set."""
     error: str | None = None
     """Why not, for people."""

@@ -3,14 +3,15 @@
 import os
 import stat
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from gf_i2p.node.errors import ConfigError
 from gf_i2p.node.layout import CONFIG_FILE, SECRETS_FILE
-from gf_i2p.node.router_tables import PublishTable, RouterTable
+from gf_i2p.node.router_tables import BridgeTable, PublishTable, RouterTable, is_b32_address
 from gf_i2p.node.table import Table, load_table
+from gf_i2p.node.timing import INSIDE, OUTSIDE, Plan, Range
 from gf_i2p.raft import settings
 from gf_i2p.transport.certificates import parse_fingerprint
 from gf_i2p.transport.errors import TransportError
@@ -57,6 +58,10 @@ ServerId = Annotated[int, Field(ge=0, le=MAX_ID), AfterValidator(_server_id)]
 Seconds = Annotated[float, Field(ge=0.01, le=3600)]  # less is below what timers and disks keep to
 
 
+MIN_PASSWORD: Final = 16
+"""Characters of a password of our own that strangers may try to guess, ten a minute."""
+
+
 class NodeTable(Table):
     """Who this node is."""
 
@@ -68,23 +73,25 @@ class NodeTable(Table):
 class TimingTable(Table):
     """Time-outs: a profile, single values of which may be replaced."""
 
-    profile: Literal["lan", "i2p"] = "lan"
+    profile: Literal["auto", "lan", "i2p"] = "auto"
     heartbeat: Seconds | None = None
     election_min: Seconds | None = None
     election_max: Seconds | None = None
 
     @model_validator(mode="after")
     def _can_work(self) -> Self:
-        self.timing()
+        self.plan(OUTSIDE)
         return self
 
-    def timing(self) -> settings.Timing:
-        """The time-outs for the core."""
-        base = settings.LAN if self.profile == "lan" else settings.I2P
-        return settings.Timing(
-            heartbeat=self.heartbeat or base.heartbeat,
-            election_min=self.election_min or base.election_min,
-            election_max=self.election_max or base.election_max,
+    def plan(self, limits: Range) -> Plan:
+        """How the node comes by its time-outs in a farm for which these limits hold."""
+        return Plan(
+            self.profile,
+            limits,
+            fixed={"auto": None, "lan": settings.LAN, "i2p": settings.I2P}[self.profile],
+            heartbeat=self.heartbeat,
+            election_min=self.election_min,
+            election_max=self.election_max,
         )
 
 
@@ -120,6 +127,7 @@ class Config(Table):
     logging: LoggingTable = LoggingTable()
     router: RouterTable | None = None
     publish: PublishTable = PublishTable()
+    bridge: BridgeTable = BridgeTable()
     servers: Annotated[tuple[ServerTable, ...], Field(strict=False)]
 
     @model_validator(mode="after")
@@ -135,7 +143,15 @@ class Config(Table):
 
     @model_validator(mode="after")
     def _router_fits(self) -> Self:
-        router = self.router
+        router, listen = self.router, Endpoint.parse(self.node.listen)
+        if listen.is_i2p:
+            raise ValueError(
+                f"node.listen: {listen.host} lies inside I2P: give an address of this machine, where the router brings "
+                "our streams, as tcp://127.0.0.1:4150"
+            )
+        for number, server in enumerate(self.servers, 1):
+            if server.fingerprint is not None and Endpoint.parse(server.endpoint).is_i2p:
+                raise ValueError(f"servers[{number}].fingerprint: inside I2P the address says who it is; leave it out")
         if router is None:
             inside = [server.endpoint for server in self.servers if Endpoint.parse(server.endpoint).is_i2p]
             if inside:
@@ -143,7 +159,7 @@ class Config(Table):
             if self.publish.mode != "off":
                 raise ValueError("router: is missing, and only a router publishes")
             return self
-        listen = Endpoint.parse(self.node.listen)
+        self._leaf_fits(router)
         if self.own_endpoint.is_i2p and not router.beyond_loopback and listen.host not in {"127.0.0.1", "::1"}:
             raise ValueError(
                 f"node.listen: {listen.host} is where the router brings our streams, not encrypted: use 127.0.0.1, or "
@@ -151,10 +167,31 @@ class Config(Table):
             )
         return self
 
+    def _leaf_fits(self, router: RouterTable) -> None:
+        leaf = self.publish.leaf
+        if leaf is None or is_b32_address(leaf):
+            return
+        if router.i2pcontrol is None:
+            raise ValueError(
+                f"publish.leaf: {leaf[:80]!r} is no b32 address, and what address a tunnel of this name has only an "
+                "i2pd tells, by router.i2pcontrol: give the address"
+            )
+        if not router.i2pcontrol_few_tunnels:
+            raise ValueError(
+                f"publish.leaf: {leaf[:80]!r} is no b32 address, and asking i2pd for its tunnels can kill it when it "
+                "has more than a few: give the address, or set router.i2pcontrol_few_tunnels = true"
+            )
+
     @property
     def own_endpoint(self) -> Endpoint:
         """Where the others reach this node."""
         return Endpoint.parse(next(server.endpoint for server in self.servers if server.id == self.node.id))
+
+    @property
+    def plan(self) -> Plan:
+        """How the node comes by its time-outs; an endpoint inside I2P makes all of them longer."""
+        inside = any(Endpoint.parse(server.endpoint).is_i2p for server in self.servers)
+        return self.timing.plan(INSIDE if inside else OUTSIDE)
 
     @property
     def bootstrap(self) -> Configuration:
@@ -182,6 +219,8 @@ class Secrets(Table):
 
     password: SecretStr
     i2pcontrol_password: SecretStr | None = None
+    bridge_password: Annotated[SecretStr, Field(min_length=MIN_PASSWORD)] | None = None
+    """What callers of `gf-i2p bridge serve` must know: another one than the router's."""
     users: dict[Annotated[str, AfterValidator(check_name_of_user)], UserTable]
 
     @property

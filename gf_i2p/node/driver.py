@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol, TypeVar, cast
 
 import structlog
 
+from gf_i2p.node.timing import Plan, Tempo
 from gf_i2p.raft import inputs
 from gf_i2p.raft.configurations import Configurations
 from gf_i2p.raft.core import Core
@@ -76,6 +77,7 @@ class PostOutcomeUnknownError(Exception):
 class Driver:
     """The consensus of one farm in one process.
 
+    `tempo` has the time-outs; it is told here what it measures, and `on_timing` hears when they have changed.
     `on_halt` is called once when the log cannot be written or read, or a step fails: what is in memory may then be
     wrong, so nothing is answered any more, and the process should end.
     """
@@ -86,13 +88,17 @@ class Driver:
         storage: Storage,
         *,
         bootstrap: Configuration,
-        timing: Timing,
+        tempo: Tempo,
         on_halt: Callable[[BaseException], None],
+        on_timing: Callable[[Timing], None] = lambda _: None,
         flow: Flow | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._log = logger.bind(server=server_id)
         self._on_halt = on_halt
+        self._on_timing = on_timing
+        self.tempo = tempo
+        self._timing = tempo.timing
         self._over: str | None = None
         """Why nothing is taken any more: a clause for whoever asks."""
         self._peers: Mapping[int, Peer] = {}
@@ -119,7 +125,7 @@ class Driver:
             configurations=Configurations(bootstrap, configurations),
             uniform=random.SystemRandom().uniform,
             now=self._loop.time(),
-            timing=timing,
+            timing=tempo.timing,
             flow=flow,
         )
         self._seen = (self.core.term, self.core.role, self.core.leader)
@@ -165,12 +171,21 @@ class Driver:
         elif request.type is MessageType.CLIENT_REQUEST:
             self._collect(inputs.Proposal(done, request.entries))
         else:
+            self.tempo.incoming(request, self._loop.time())
+            self._adopt_timing()
             self._step(inputs.Incoming(done, request))
 
-    def reachable(self, peer: int) -> None:
-        """A connection to this server has come up."""
+    def reachable(self, peer: int, round_trip: float | None = None) -> None:
+        """A connection to this server has come up. `round_trip`: seconds, of its handshake."""
         if self._over is None:
+            self.tempo.reachable(peer, round_trip, self._loop.time())
+            self._adopt_timing()
             self._step(inputs.Reachable(peer))
+
+    def unreachable(self, peer: int) -> None:
+        """See `inputs.Unreachable`."""
+        if self._over is None:
+            self._step(inputs.Unreachable(peer))
 
     async def post(self, values: Sequence[bytes], *, seconds: float) -> int:
         """Append Application entries and return the index of the last one when they are committed.
@@ -301,11 +316,29 @@ class Driver:
         if self._over is not None:
             return
         if response is None:
+            self.tempo.failed(tag)
             self._step(inputs.Failed(peer, tag))
         else:
+            self.tempo.answered(tag, self._loop.time())
+            self._adopt_timing()
             self._step(inputs.Answered(peer, tag, response))
 
     # Timer ----------------------------------------------------------------------------------------------------------
+
+    def change_plan(self, plan: Plan) -> None:
+        """Take the time-outs from another plan from now on."""
+        self.tempo.plan = plan
+        self._adopt_timing()
+        if self._timer is not None:
+            self._arm()
+
+    def _adopt_timing(self) -> None:
+        """Hand the time-outs on, if what was measured has changed them."""
+        timing = self.tempo.timing
+        if timing != self._timing:
+            self._timing = self.core.timing = timing
+            self.core.redraw(self._loop.time())
+            self._on_timing(timing)
 
     def _arm(self) -> None:
         """Have a timer that fires no later than the core's deadline; most steps only push the deadline back."""
@@ -357,6 +390,7 @@ class Driver:
             self._halt(error)
             return
         self._perform(effects)
+        self._adopt_timing()
         self._arm()
         if self._applied_waiters:
             self._wake_readers()
@@ -396,6 +430,7 @@ class Driver:
         if isinstance(item, Reply):
             self._tell(item.token, item.response)
             return
+        self.tempo.sent(item, self._loop.time())
         done = partial(self._answered, item.peer, item.tag)
         peer = self._peers.get(item.peer)
         try:

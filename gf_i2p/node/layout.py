@@ -9,6 +9,8 @@ SECRETS_FILE: Final = "secrets.toml"
 DATABASE_FILE: Final = "log.sqlite"
 DESTINATION_FILE: Final = "destination.dat"
 MASTER_FILE: Final = "master.dat"
+BRIDGE_CERTIFICATE_FILE: Final = "bridge-certificate.pem"
+BRIDGE_KEY_FILE: Final = "bridge-key.pem"
 SOCKET_FILE: Final = "node.sock"
 
 SOCKET_PATH_BYTES: Final = 107

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 import structlog
 
@@ -12,7 +13,9 @@ from gf_i2p.node.view import FarmView
 
 logger = structlog.get_logger()
 
-_AGAIN_SECONDS = 5.0
+CLOSE_SECONDS: Final = 15.0
+"""For the router to end what it does for us; a node that stops cannot wait for ever."""
+_AGAIN_SECONDS: Final = 5.0
 
 
 class Member:
@@ -33,13 +36,18 @@ class Member:
         self._tasks = [asyncio.get_running_loop().create_task(_for_ever(part)) for part in parts]
 
     async def stop(self) -> None:
-        """Stop publishing, and end."""
+        """Stop publishing, and end. Whatever the router does: the log is to be closed after this."""
         for task in self._tasks:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
-        if self._bridge is not None:
-            await self._bridge.close()
+        if self._bridge is None:
+            return
+        try:
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self._bridge.close()
+        except Exception:
+            logger.exception("the router was not left properly; it forgets us by itself")
 
 
 async def _for_ever(part: Callable[[], Awaitable[None]]) -> None:

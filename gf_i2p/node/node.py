@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from secrets import token_bytes
 from typing import Final
@@ -10,6 +11,7 @@ from typing import Final
 import structlog
 
 from bridges.protocol import RouterBridge
+from gf_i2p.farm.record import speaker
 from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.node.config import Config, Secrets, ServerTable, check_private
 from gf_i2p.node.driver import Driver
@@ -18,22 +20,23 @@ from gf_i2p.node.member import Member
 from gf_i2p.node.publishing import Publisher
 from gf_i2p.node.reporter import Reporter
 from gf_i2p.node.roles import User
+from gf_i2p.node.timing import Tempo
 from gf_i2p.node.view import FarmView
 from gf_i2p.raft.settings import I2P, Timing
 from gf_i2p.storage.database import Storage
-from gf_i2p.transport.backoff import FLOOR_SECONDS, Backoff
+from gf_i2p.transport.backoff import FLOOR_SECONDS
 from gf_i2p.transport.base import Transport
 from gf_i2p.transport.certificates import fingerprint_of_file
 from gf_i2p.transport.gate import Gate
-from gf_i2p.transport.i2p import I2pTransport
 from gf_i2p.transport.link import Link
 from gf_i2p.transport.mixed import MixedTransport
 from gf_i2p.transport.server import Reply, Server, Session
 from gf_i2p.transport.tls import TlsSettings, TlsTransport
 from gf_i2p.wire.digest import Authenticator, Credentials
 from gf_i2p.wire.endpoint import Endpoint
+from gf_i2p.wire.entries import ValueType
 from gf_i2p.wire.limits import HANDSHAKE_SECONDS
-from gf_i2p.wire.messages import Request
+from gf_i2p.wire.messages import MessageType, Request
 
 logger = structlog.get_logger()
 
@@ -41,6 +44,10 @@ STOP_SECONDS: Final = 5.0
 """How long a stopping node goes on answering what it has accepted."""
 I2P_HANDSHAKE_SECONDS: Final = 120.0
 """Streams through tunnels take their time, and the first one may have to build them."""
+I2P_REQUEST_SECONDS: Final = 20.0
+"""The least for an answer through tunnels: when they stall, a new stream would stall as well."""
+MAX_REDIAL_SECONDS: Final = 15.0
+"""The longest pause between two attempts to dial a peer."""
 
 
 class Node:
@@ -57,7 +64,7 @@ class Node:
         config: Config,
         secrets: Secrets,
         *,
-        i2p: I2pTransport | None = None,
+        i2p: Transport | None = None,
         bridge: RouterBridge | None = None,
         keys: DestinationKeys | None = None,
         on_halt: Callable[[BaseException], None],
@@ -68,10 +75,17 @@ class Node:
         self._verifiers = secrets.verifiers
         self._users: dict[str, User] = {}
         self._log = logger.bind(server=config.node.id)
-        timing = config.timing.timing()
+        tempo = Tempo(config.plan, servers=len(config.servers))
         storage = Storage.open(directory / DATABASE_FILE, cluster=config.node.cluster, server_id=config.node.id)
         try:
-            self.driver = Driver(config.node.id, storage, bootstrap=config.bootstrap, timing=timing, on_halt=on_halt)
+            self.driver = Driver(
+                config.node.id,
+                storage,
+                bootstrap=config.bootstrap,
+                tempo=tempo,
+                on_timing=self._derive_times,
+                on_halt=on_halt,
+            )
             listen = Endpoint.parse(config.node.listen)
             self._tls = TlsTransport(self._tls_settings(config), host=listen.host, port=listen.port)
             self._warn_of_own_fingerprint()
@@ -84,7 +98,8 @@ class Node:
             listening = i2p if config.own_endpoint.is_i2p else self._tls
             transport = MixedTransport(tls=self._tls, i2p=i2p, listening=listening)
         self._authenticator = Authenticator(config.node.cluster, secrets.verifiers, key=token_bytes(32))
-        self.gate = Gate(handshake_seconds=_handshake_seconds(timing))
+        self._inside = any(Endpoint.parse(server.endpoint).is_i2p for server in config.servers)
+        self.gate = Gate(handshake_seconds=_handshake_seconds(tempo.timing, inside=self._inside))
         self.server = Server(
             transport,
             {config.node.cluster: self._authenticator},
@@ -98,13 +113,13 @@ class Node:
                 Endpoint.parse(server.endpoint),
                 config.node.cluster,
                 Credentials(f"server-{config.node.id}", secrets.password.get_secret_value()),
-                on_up=lambda peer=server.id: self.driver.reachable(peer),  # type: ignore[misc]
-                backoff=_backoff(timing),
-                request_seconds=_request_seconds(timing),
-                handshake_seconds=_handshake_seconds(timing),
+                on_up=partial(self._up, server.id),
+                on_down=partial(self._down, server.id),
+                request_seconds=I2P_REQUEST_SECONDS,
             )
             for server in self._peers()
         }
+        self._derive_times(tempo.timing)
         self.member = self._member(bridge, keys)
 
     def _member(self, bridge: RouterBridge | None, keys: DestinationKeys | None) -> Member:
@@ -135,20 +150,7 @@ class Node:
         return [server for server in self._config.servers if server.id != self._config.node.id]
 
     def _tls_settings(self, config: Config) -> TlsSettings:
-        certificate, key = self._directory / config.tls.certificate, self._directory / config.tls.key
-        by_tls = not config.own_endpoint.is_i2p
-        if by_tls:
-            check_private(key)
-        return TlsSettings(
-            certificate=certificate if by_tls else None,
-            key=key if by_tls else None,
-            fingerprints={
-                Endpoint.parse(server.endpoint): [server.fingerprint]
-                for server in config.servers
-                if server.fingerprint is not None
-            },
-            ca_file=None if config.tls.ca is None else self._directory / config.tls.ca,
-        )
+        return tls_settings(self._directory, config)
 
     def _warn_of_own_fingerprint(self) -> None:
         """A certificate that others do not expect shows first in their logs; say it here, too."""
@@ -201,25 +203,35 @@ class Node:
         self._authenticator.replace(verifiers)
         self._users.clear()
         self.server.disconnect(self.cluster, changed)
-        self._set_timing(config.timing.timing())
+        self.driver.change_plan(config.plan)
         pending = [
             f"node.{key}" for key in ("id", "cluster", "listen") if getattr(old.node, key) != getattr(config.node, key)
         ]
         if {(s.id, s.endpoint) for s in old.servers} != {(s.id, s.endpoint) for s in config.servers}:
             pending.append("servers (id, endpoint)")
+        pending += [name for name in ("router", "publish") if getattr(old, name) != getattr(config, name)]
         if self._password != secrets.password:
             pending.append("password")
         return pending
 
-    def _set_timing(self, timing: Timing) -> None:
-        self.driver.core.timing = timing
-        self.gate.handshake_seconds = _handshake_seconds(timing)
+    def _derive_times(self, timing: Timing) -> None:
+        """Set what follows from the time-outs."""
+        self.gate.handshake_seconds = _handshake_seconds(timing, inside=self._inside)
         for link in self.links.values():
-            link.request_seconds = _request_seconds(timing)
-            link.handshake_seconds = _handshake_seconds(timing)
-            link.backoff = _backoff(timing)
+            inside = link.endpoint.is_i2p
+            link.request_seconds = _request_seconds(timing, inside=inside)
+            link.handshake_seconds = _handshake_seconds(timing, inside=inside)
+            link.backoff.ceiling = _redial_seconds(timing)
 
     # Connections ---------------------------------------------------------------------------------------------------
+
+    def _up(self, peer: int) -> None:
+        self.driver.reachable(peer, self.links[peer].round_trip)
+
+    def _down(self, peer: int) -> None:
+        """Tell of a peer that is lost, unless none is reached: then it may be our own network, or our router."""
+        if self.links[peer].unreachable and any(link.connected for link in self.links.values()):
+            self.driver.unreachable(peer)
 
     def _session(self, session: Session) -> None:
         """Whoever has just dialled us can be dialled."""
@@ -242,23 +254,53 @@ class Node:
         if user is None:
             reply(None)
             return
-        objection = user.objection(request)
+        objection = user.objection(request) or self._forged(user, request)
         if objection is None:
             self.driver.incoming(request, reply)
         else:
             self._log.warning("refused", reason=objection)
             reply(None)
 
+    def _forged(self, user: User, request: Request) -> str | None:
+        """Say for which server somebody else posts a status record: here only is it known who posts."""
+        if request.type is not MessageType.CLIENT_REQUEST:
+            return None
+        servers = {server.id for server in self.driver.core.configuration.servers}
+        for entry in request.entries:
+            if entry.value_type is ValueType.APPLICATION:
+                server = speaker(entry.value, self.cluster)
+                if server in servers and server != user.server_id:
+                    return f"{user.name} posted a status record of server {server}"
+        return None
 
-def _request_seconds(timing: Timing) -> float:
+
+def tls_settings(directory: Path, config: Config) -> TlsSettings:
+    """Say who a node is and whom it trusts outside I2P. Raises `ConfigError` when others could read its key."""
+    certificate, key = directory / config.tls.certificate, directory / config.tls.key
+    by_tls = not config.own_endpoint.is_i2p
+    if by_tls:
+        check_private(key)
+    return TlsSettings(
+        certificate=certificate if by_tls else None,
+        key=key if by_tls else None,
+        fingerprints={
+            Endpoint.parse(server.endpoint): [server.fingerprint]
+            for server in config.servers
+            if server.fingerprint is not None
+        },
+        ca_file=None if config.tls.ca is None else directory / config.tls.ca,
+    )
+
+
+def _request_seconds(timing: Timing, *, inside: bool) -> float:
     """How long a peer may take for an answer: a later one finds an election going on."""
-    return max(timing.election_max, 2 * timing.election_min)
+    return max(timing.election_max, 2 * timing.election_min, I2P_REQUEST_SECONDS if inside else 0.0)
 
 
-def _backoff(timing: Timing) -> Backoff:
+def _redial_seconds(timing: Timing) -> float:
     """A peer that comes back is to be found before the election that it might call."""
-    return Backoff(ceiling=max(timing.election_max, FLOOR_SECONDS))
+    return min(max(timing.election_max, FLOOR_SECONDS), MAX_REDIAL_SECONDS)
 
 
-def _handshake_seconds(timing: Timing) -> float:
-    return I2P_HANDSHAKE_SECONDS if timing.election_min >= I2P.election_min else HANDSHAKE_SECONDS
+def _handshake_seconds(timing: Timing, *, inside: bool) -> float:
+    return I2P_HANDSHAKE_SECONDS if inside or timing.election_min >= I2P.election_min else HANDSHAKE_SECONDS

@@ -2,21 +2,31 @@
 
 import asyncio
 import time
+from collections import deque
+from collections.abc import Callable
 from typing import Any, Final
 
 import structlog
 
-from bridges.errors import RouterError
 from bridges.protocol import RouterBridge
 from gf_i2p.farm.record import Leaf, Meta, StatusRecord, router_numbers
 from gf_i2p.netdb.destination import Destination
 from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.netdb.meta_lease_set import MetaLeaseSet
+from gf_i2p.node.asking import Question
 from gf_i2p.node.driver import Driver, PostError, PostOutcomeUnknownError
 
 logger = structlog.get_logger()
 
 POST_SECONDS: Final = 30.0
+ROUTER_SECONDS: Final = 25.0
+"""A router that has not said by then how it does is down. Its answer by i2pcontrol takes up to 20."""
+LEAF_SECONDS: Final = 90.0
+"""The same for our leaf: i2pd takes 30 s for a lease set that it does not find."""
+WAIT_SECONDS: Final = 5.0
+"""A record waits so long for answers; then it says what was known before. Others take a server without records as
+gone, and its leaf with it."""
+_MAX_COMMITS: Final = 64
 
 
 class Reporter:
@@ -32,8 +42,9 @@ class Reporter:
         master: Destination | None,
         may_publish: bool,
         interval: float,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`master`: whose leaves are reported. `interval`: seconds between two records."""
+        """`master`: whose leaves are reported. `interval`: seconds between two records. `clock`: monotonic seconds."""
         self.publishing = False
         """Whether this node publishes now; told by whoever does that."""
         self.committed_at = float("-inf")
@@ -47,19 +58,33 @@ class Reporter:
         self._master = master
         self._may_publish = may_publish
         self._interval = interval
+        self._clock = clock
+        self._commits: deque[tuple[int, float]] = deque(maxlen=_MAX_COMMITS)
+        self._router: Question[dict[str, Any]] = Question(self._ask_router, seconds=ROUTER_SECONDS)
+        self._leaf: Question[Leaf | None] = Question(self._ask_leaf, seconds=LEAF_SECONDS)
         self._last_set: MetaLeaseSet | None = None
         self._log = logger.bind(server=server_id)
 
     async def run(self) -> None:
         """Post, at intervals, for ever."""
-        while True:
-            began = time.monotonic()
-            record = await self._record()
-            try:
-                await self._post(record)
-            except (PostError, PostOutcomeUnknownError) as error:
-                self._log.warning("our status is not in the log", reason=str(error))
-            await asyncio.sleep(max(self._interval - (time.monotonic() - began), 0.0))
+        try:
+            while True:
+                began = time.monotonic()
+                wait = min(WAIT_SECONDS, self._interval)
+                await asyncio.gather(self._router.ask(wait), self._leaf.ask(wait))
+                self._note()
+                try:
+                    await self._post(self._record())
+                except (PostError, PostOutcomeUnknownError) as error:
+                    self._log.warning("our status is not in the log", reason=str(error))
+                await asyncio.sleep(max(self._interval - (time.monotonic() - began), 0.0))
+        finally:
+            await self._router.close()
+            await self._leaf.close()
+
+    def seen_at(self, applied: int) -> float:
+        """When the last record of ours up to this index of the log was committed (monotonic seconds)."""
+        return max((at for index, at in self._commits if index <= applied), default=float("-inf"))
 
     async def announce(self, lease_set: MetaLeaseSet) -> int:
         """Write into the log that we are about to publish this set; return the entry's index when it is committed.
@@ -67,40 +92,43 @@ class Reporter:
         Raises `PostError` or `PostOutcomeUnknownError`.
         """
         self._last_set = lease_set
-        return await self._post(await self._record(publishing=True))
+        return await self._post(self._record(publishing=True))
 
     async def _post(self, record: StatusRecord) -> int:
         index = await self._driver.post([record.encode()], seconds=POST_SECONDS)
-        self.committed_at = time.monotonic()
+        self.committed_at = self._clock()
+        self._commits.append((index, self.committed_at))
         return index
 
-    async def _record(self, *, publishing: bool = False) -> StatusRecord:
-        numbers: dict[str, Any] = {}
-        leaves: list[Leaf] = []
-        trouble: str | None = None
-        try:
-            numbers = router_numbers(await self._bridge.local_router_status())
-            if self._master is not None:
-                leaf = await self._bridge.local_leaf_hash(self._master.hash)
-                if leaf is not None:
-                    status = await self._bridge.local_leaf_status(leaf)
-                    leaves.append(Leaf(leaf, status.up))
-        except RouterError as error:
-            trouble = str(error)
-        if trouble != self.trouble:
-            self.trouble = trouble
-            if trouble is None:
-                self._log.info("the router answers")
-            else:
-                self._log.warning("the router is down for the farm", reason=trouble)
+    async def _ask_router(self) -> dict[str, Any]:
+        return router_numbers(await self._bridge.local_router_status())
+
+    async def _ask_leaf(self) -> Leaf | None:
+        hash_ = None if self._master is None else await self._bridge.local_leaf_hash(self._master.hash)
+        return None if hash_ is None else Leaf(hash_, (await self._bridge.local_leaf_status(hash_)).up)
+
+    def _note(self) -> None:
+        trouble = self._router.trouble or self._leaf.trouble
+        if trouble == self.trouble:
+            return
+        self.trouble = trouble
+        if self._router.trouble is not None:
+            self._log.warning("the router is down for the farm", reason=trouble)
+        elif trouble is not None:
+            self._log.warning("our leaf is not listed", reason=trouble)
+        else:
+            self._log.info("the router answers")
+
+    def _record(self, *, publishing: bool = False) -> StatusRecord:
+        leaf = self._leaf.answer
         return StatusRecord(
             cluster=self._cluster,
             date_ms=int(time.time() * 1000),
             id=self._id,
-            router_up=trouble is None,
-            router=numbers,
+            router_up=self._router.trouble is None,
+            router=self._router.answer or {},
             meta=self._meta(publishing=publishing or self.publishing),
-            leaves=tuple(leaves),
+            leaves=() if leaf is None else (leaf,),
         )
 
     def _meta(self, *, publishing: bool) -> Meta | None:

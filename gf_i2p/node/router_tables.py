@@ -1,15 +1,30 @@
 """What a node's configuration says of the I2P router beside it, and of publishing."""
 
+import re
 from collections.abc import Mapping
 from ipaddress import ip_address
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from gf_i2p.node.layout import DESTINATION_FILE, MASTER_FILE
+from gf_i2p.netdb.encoding import from_b32_address
+from gf_i2p.netdb.errors import StructureError
+from gf_i2p.node.layout import BRIDGE_CERTIFICATE_FILE, BRIDGE_KEY_FILE, DESTINATION_FILE, MASTER_FILE
 from gf_i2p.node.table import Table
 from gf_i2p.transport.certificates import parse_fingerprint
 from gf_i2p.transport.errors import TransportError
+
+_OPTION: Final = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+")
+"""I2CP's options all have a dot in their names; SAM's own words have none."""
+
+
+def is_b32_address(text: str) -> bool:
+    """Whether a text is a destination's address, not only a name for it."""
+    try:
+        from_b32_address(text)
+    except StructureError:
+        return False
+    return True
 
 
 def place(text: str) -> tuple[str, int]:
@@ -38,6 +53,17 @@ def _fingerprint(text: str) -> str:
         raise ValueError(str(error)) from error
 
 
+def _options(options: Mapping[str, str]) -> Mapping[str, str]:
+    for name, value in options.items():
+        if not _OPTION.fullmatch(name):
+            raise ValueError(f'{name[:80]!r} is no option of I2CP: expected something like "inbound.length", quoted')
+        if not value or not value.isascii() or not value.isprintable() or " " in value:
+            raise ValueError(
+                f"{name}: {value[:80]!r} has a character that cannot be sent to the router, or none at all"
+            )
+    return options
+
+
 Place = Annotated[str, AfterValidator(_place)]
 
 
@@ -51,7 +77,7 @@ class RouterTable(Table):
     sam: Place = "127.0.0.1:7656"
     destination: str = DESTINATION_FILE
     """Our keys in the farm, a file; for `inbound = "sam"`."""
-    session: Mapping[str, str] = Field(default={})
+    session: Annotated[Mapping[str, str], AfterValidator(_options)] = Field(default={})
     """Options of the session's tunnels, in I2CP's words."""
     i2cp: Place = "127.0.0.1:7654"
     kind: Literal["auto", "i2pd", "java"] = "auto"
@@ -87,3 +113,24 @@ class PublishTable(Table):
     """Our router's destination that serves: a b32 address, or with i2pcontrol the name of its tunnel."""
     status_seconds: Annotated[float, Field(ge=1, le=30)] = 10.0
     """Between two status records of ours."""
+
+
+class BridgeTable(Table):
+    """What `gf-i2p bridge serve` needs beside the router's table. Paths are relative to the node's directory."""
+
+    listen: Place = "127.0.0.1:7651"
+    plain: bool = False
+    """Speak HTTP without TLS; for loopback only."""
+    certificate: str = BRIDGE_CERTIFICATE_FILE
+    key: str = BRIDGE_KEY_FILE
+    """Both are made at the first start if neither is there."""
+
+    @model_validator(mode="after")
+    def _plain_stays_here(self) -> Self:
+        host, _ = place(self.listen)
+        if self.plain and not ip_address(host).is_loopback:
+            raise ValueError(
+                f"listen: {host} can be reached from other machines, and plain HTTP would show them the password: "
+                "remove plain = true, or listen on 127.0.0.1"
+            )
+        return self

@@ -75,7 +75,7 @@ def make_farm(
             target = directory / f"{user}.toml"
             written.append(target)
             text = templates.CLIENT.format(cluster=cluster, user=user, password=passwords[user])
-            _write_private(target, text + _servers_text(new))
+            write_private(target, text + _servers_text(new))
     except BaseException:
         for target in written:
             if target.is_dir():
@@ -133,18 +133,18 @@ def _write_server(
     (target / CONFIG_FILE).write_text(config + _servers_text(servers), encoding="utf-8")
     if server.certificate is not None and server.key is not None:
         (target / "certificate.pem").write_bytes(server.certificate)
-        _write_private(target / "key.pem", server.key)
+        write_private(target / "key.pem", server.key)
     if server.destination is not None:
-        _write_private(target / DESTINATION_FILE, server.destination.encode())
+        write_private(target / DESTINATION_FILE, server.destination.encode())
     text = templates.SECRETS.format(id=server.id, password=server.password)
     for user, password in passwords.items():
         secret = Secret.derive(user, cluster, password)
         text += templates.USER.format(user=user, md5=secret.md5, sha256=secret.sha256)
-    _write_private(target / SECRETS_FILE, text)
+    write_private(target / SECRETS_FILE, text)
     Storage.create(target / DATABASE_FILE, cluster=cluster, server_id=server.id)
 
 
-def _write_private(path: Path, content: str | bytes) -> None:
+def write_private(path: Path, content: str | bytes) -> None:
     """Write a file that nobody else could read, not even for a moment."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:

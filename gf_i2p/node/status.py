@@ -5,8 +5,10 @@ from dataclasses import asdict
 from typing import Any
 
 from gf_i2p import __version__
+from gf_i2p.netdb.encoding import to_b32_address
 from gf_i2p.node.node import Node
 from gf_i2p.raft.quorum import majority
+from gf_i2p.transport.i2p_listener import I2pListener
 from gf_i2p.wire.messages import NOBODY
 
 
@@ -14,14 +16,17 @@ def status(node: Node, started: float) -> dict[str, Any]:
     """Describe the node, as far as it knows; needs neither leader nor quorum.
 
     Times are in seconds. `lag` is the number of entries that a follower is behind, null where only the leader knows.
-    `healthy` means: there is a leader, and from here a majority can be reached.
+    `round_trip` has p50 and p99 of so many samples, null where nothing was measured; `silence` tells how long the
+    leader's silences are in general and at most. `healthy` means: there is a leader, and from here a majority can be
+    reached.
     """
-    core, counters = node.driver.core, node.server.counters
+    core, tempo, counters = node.driver.core, node.driver.tempo, node.server.counters
     endpoints = {server.id: server.endpoint for server in core.configuration.servers}
     servers = []
     for server_id, endpoint in endpoints.items():
         link = node.links.get(server_id)
         match = core.match.get(server_id)
+        trip = tempo.round_trip(server_id)
         servers.append(
             {
                 "id": server_id,
@@ -31,6 +36,7 @@ def status(node: Node, started: float) -> dict[str, Any]:
                 "connected": server_id == core.id or (link is not None and link.connected),
                 "error": None if link is None or link.connected else link.last_error,
                 "lag": 0 if server_id == core.leader else (None if match is None else core.log.last_index - match),
+                "round_trip": None if trip is None else _rounded(asdict(trip)),
             }
         )
     reachable = sum(server["connected"] is True for server in servers)
@@ -53,6 +59,54 @@ def status(node: Node, started: float) -> dict[str, Any]:
             "commit": core.commit,
             "applied": core.applicable,
         },
+        "timing": {
+            "profile": tempo.plan.profile,
+            **_rounded(asdict(core.timing)),
+            "silence": _rounded({"usual": tempo.silences.usual, "worst": tempo.silences.worst}),
+        },
         "servers": servers,
+        "i2p": _i2p(node),
+        "farm": _farm(node),
         "connections": {**asdict(counters), "refused": {str(why): count for why, count in counters.refused.items()}},
     }
+
+
+def _i2p(node: Node) -> dict[str, Any] | None:
+    """Whether others can reach us inside I2P; None when they are not to."""
+    listener = node.server.listener
+    return {"reached_at": listener.reached_at} if isinstance(listener, I2pListener) else None
+
+
+def _farm(node: Node) -> dict[str, Any]:
+    """Who publishes what, as this node's log has it, and what this node does about it. Times: seconds since the epoch.
+
+    "sent" sets were given to the router: whether floodfills hold them, nobody tells us.
+    """
+    member = node.member
+    choice = member.view.choice
+    publisher = member.publisher
+    published = None if publisher is None else publisher.published
+    return {
+        "publisher": choice.publisher,
+        "why_not": {str(server): reason for server, reason in choice.why_not.items()},
+        "leaves": [to_b32_address(leaf.hash) for leaf in choice.leaves],
+        "publishing": None
+        if published is None
+        else {
+            "master": published.lease_set.destination.b32,
+            "published": published.lease_set.published,
+            "expires": published.lease_set.expires_at,
+            "leaves": len(published.lease_set.entries),
+            "sent": published.sent,
+        },
+        "trouble": [
+            trouble
+            for part in (member.reporter, publisher)
+            if part is not None and (trouble := part.trouble) is not None
+        ],
+    }
+
+
+def _rounded(seconds: dict[str, float]) -> dict[str, float]:
+    """To tenths of a millisecond: more digits say nothing."""
+    return {name: round(value, 4) for name, value in seconds.items()}

@@ -12,7 +12,9 @@ cluster = "{cluster}"               # the farm's name, the same on all servers
 listen = "{listen}"  # {listen_comment}
 
 [timing]                      # reloaded
-profile = "{profile}"               # "lan": heartbeat 0.1 s, election 0.5 to 1 s; "i2p": 5 s, 20 to 50 s
+# "lan": heartbeat 0.1 s, election 0.5 to 1 s; "i2p": 5 s, 20 to 50 s; "auto": between them, by what this node measures,
+# inside I2P from 0.5 s, 3 to 6 s on. All servers of a farm should have the same.
+profile = "{profile}"
 # heartbeat = 0.1             # seconds; replaces the profile's value, as do the next two
 # election_min = 0.5          # at least twice the heartbeat
 # election_max = 1.0          # at least 1.2 times election_min
@@ -56,6 +58,11 @@ mode = "off"                  # "meta": when the farm chooses this server, it pu
 keys = "master.dat"           # the service's master keys, or delegated ones, mode 0600
 # leaf = "....b32.i2p"        # this router's own destination of the service; or the name of its tunnel, by i2pcontrol
 
+# For `gf-i2p bridge serve`: this router for programs in any language. Its password goes into secrets.toml.
+# [bridge]
+# listen = "127.0.0.1:7651"
+# plain = true                # HTTP without TLS, on loopback only
+
 """
 
 SERVER: Final = """\
@@ -73,6 +80,7 @@ SECRETS: Final = """\
 # Secrets of server {id}: whoever reads this file can act as this server. Mode 0600.
 
 password = "{password}"  # with which this server logs in to the others, as user server-{id}
+# i2pcontrol_password = "itoopie"  # of the router's i2pcontrol, when gf-i2p.toml has its URL
 
 # What checks the passwords of others (HA1 of RFC 7616): as secret as the passwords. Reloaded on SIGHUP; who is removed
 # or changed here is disconnected.

@@ -3,13 +3,18 @@
 import asyncio
 from typing import Final
 
+import structlog
+
 from gf_i2p.farm.publisher import Choice, choose
 from gf_i2p.farm.state import FarmState
 from gf_i2p.node.driver import Driver
-from gf_i2p.wire.entries import ValueType
+from gf_i2p.wire.entries import Entry, ValueType
+from gf_i2p.wire.values import Configuration
+
+logger = structlog.get_logger()
 
 _PAGE_ENTRIES: Final = 256
-_PAGE_BYTES: Final = 4 << 20
+_PAGE_BYTES: Final = 1 << 20
 
 
 class FarmView:
@@ -28,11 +33,12 @@ class FarmView:
     @property
     def choice(self) -> Choice:
         """Who publishes what, by the log as far as it is applied."""
-        return choose(self.state.records, [server.id for server in self._driver.core.configuration.servers])
+        return choose(self.state.records, self.state.servers)
 
     async def run(self) -> None:
         """Follow the log, for ever."""
         core = self._driver.core
+        self._more.set()
         while True:
             await self._more.wait()
             self._more.clear()
@@ -41,12 +47,21 @@ class FarmView:
                     self.applied + 1, core.applicable, max_entries=_PAGE_ENTRIES, max_bytes=_PAGE_BYTES
                 )
                 for entry in page:
-                    if entry.value_type is ValueType.APPLICATION:
-                        self.state.apply(entry.value)
-                self.applied += len(page)
+                    self._apply(entry)
                 await asyncio.sleep(0)  # a long log must not keep heartbeats waiting
             async with self._moved:
                 self._moved.notify_all()
+
+    def _apply(self, entry: Entry) -> None:
+        self.applied += 1
+        try:
+            match entry.value_type:
+                case ValueType.CONFIGURATION:
+                    self.state.configure(server.id for server in Configuration.decode(entry.value).servers)
+                case ValueType.APPLICATION:
+                    self.state.apply(entry.value)
+        except Exception:  # no entry may stop the farm: it would do so on every server, and after every restart
+            logger.exception("a defect: an entry cannot be taken in, and is left out", index=self.applied)
 
     async def reaches(self, index: int) -> None:
         """Return when the entry at this index has been taken in."""

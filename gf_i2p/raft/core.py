@@ -6,6 +6,8 @@ comments here; the thesis is Ongaro's. Where this core is stricter than the pape
 - Leader stickiness (thesis 4.2.3): a vote request that comes within the minimum election time-out of a live leader's
   message is refused, and its term is not taken over. With check-quorum (a leader that has not heard from a majority
   for the maximum election time-out steps down) it stands in for the pre-vote that the wire lacks.
+- A leader that cannot be dialled any more since its connection broke is given half the time (`Timing.doubt`), by those
+  only who have found it so: to all others it is as live as ever.
 - A follower commits at most up to the last entry that a request has proved to be the leader's.
 - What a client hears is final: accepted means committed, refused means not in the log, and where nobody knows the
   connection is closed.
@@ -28,6 +30,7 @@ from gf_i2p.raft.inputs import (
     Read,
     Stored,
     Tick,
+    Unreachable,
 )
 from gf_i2p.raft.leader import Leader
 from gf_i2p.raft.log import Log
@@ -79,6 +82,7 @@ class Core:
         self._now = now
         self._role: Leader | Candidate | None = None  # None: follower
         self._heard_at = float("-inf")  # when the leader last sent something
+        self._in_doubt = False  # whether the leader cannot be dialled since its connection broke
         self._election_at = 0.0
         self._await_election()
 
@@ -147,12 +151,26 @@ class Core:
 
     @property
     def timing(self) -> Timing:
-        """The time-outs; may be exchanged at run time and count from the next time-out on."""
+        """The time-outs; may be exchanged at run time and count from the next time-out on (see `redraw`)."""
         return self._state.timing
 
     @timing.setter
     def timing(self, timing: Timing) -> None:
         self._state.timing = timing
+
+    def redraw(self, now: float) -> None:
+        """Draw the wait under way again where it does not fit to time-outs that have been exchanged.
+
+        That is one longer than any new one could be; or shorter, as long as no leader was ever heard: to one that has
+        yet to find us we leave its time.
+        """
+        if self.is_leader:
+            return
+        timing = self._state.timing
+        unheard = self._role is None and self._heard_at == float("-inf")
+        too_early = unheard and self._election_at < now + timing.election_min
+        if too_early or self._election_at > now + timing.election_max:
+            self._election_at = now + self._uniform(timing.election_min, timing.election_max)
 
     # Inputs ----------------------------------------------------------------------------------------------------------
 
@@ -183,6 +201,11 @@ class Core:
                     self._role.reachable(peer, self._now)
                 elif isinstance(self._role, Candidate):
                     self._role.ask(peer)
+                elif self._in_doubt and peer == self.leader:
+                    self._trust_leader()
+            case Unreachable(peer):
+                if self._role is None and not self._in_doubt and peer == self.leader:
+                    self._doubt_leader()
             case Read(token):
                 if isinstance(self._role, Leader):
                     self._role.read(token, self._now)
@@ -253,12 +276,27 @@ class Core:
         timing = self._state.timing
         self._election_at = self._now + self._uniform(timing.election_min, timing.election_max)
 
+    def _doubt_leader(self) -> None:
+        """Wait for less, but as much at random as ever: the others may find the same at the same time."""
+        timing = self._state.timing
+        self._in_doubt = True
+        first = max(self._now, self._heard_at + timing.doubt)
+        self._election_at = min(self._election_at, self._uniform(first, first + timing.election_min))
+
+    def _trust_leader(self) -> None:
+        """It can be dialled again: wait as ever."""
+        timing = self._state.timing
+        self._in_doubt = False
+        normal = self._heard_at + self._uniform(timing.election_min, timing.election_max)
+        self._election_at = max(self._election_at, normal)
+
     def _follow(self, leader: int) -> None:
         """Be a follower, of nobody yet perhaps, in the present term."""
         if isinstance(self._role, Leader):
             self._role.resign()
             self._await_election()  # only a leader had no time-out running
         self._role = None
+        self._in_doubt = False
         self._state.leader = leader
 
     def _enter_term(self, term: int) -> None:
@@ -284,7 +322,9 @@ class Core:
     def _leader_is_live(self) -> bool:
         if isinstance(self._role, Leader):
             return True  # check-quorum would have ended the office
-        return self.leader != NOBODY and self._now < self._heard_at + self._state.timing.election_min
+        timing = self._state.timing
+        patience = timing.doubt if self._in_doubt else timing.election_min
+        return self.leader != NOBODY and self._now < self._heard_at + patience
 
     def _request_vote(self, token: Token, request: Request) -> None:
         state = self._state

@@ -40,6 +40,15 @@ class Reachable(NamedTuple):
     peer: int
 
 
+class Unreachable(NamedTuple):
+    """Our connection to this peer broke, and an attempt to make it anew has failed since.
+
+    Not to be given when the fault may be our own: when no other peer is connected either.
+    """
+
+    peer: int
+
+
 class Proposal(NamedTuple):
     """Entries that one caller wants in the log, in order. Their terms are filled in by the leader.
 
@@ -68,4 +77,4 @@ class Stored(NamedTuple):
     number: int
 
 
-Input = Tick | Incoming | Answered | Failed | Reachable | Propose | Read | Stored
+Input = Tick | Incoming | Answered | Failed | Reachable | Unreachable | Propose | Read | Stored

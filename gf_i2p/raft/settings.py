@@ -22,6 +22,14 @@ class Timing:
         if self.election_max < self.election_min * 1.2:
             raise ValueError("election_max must be at least 1.2 times election_min, or candidates collide for ever")
 
+    @property
+    def doubt(self) -> float:
+        """The silence after which a leader that cannot be dialled any more is held for lost.
+
+        Half of what others are given, but time for two heartbeats: one that still reaches us keeps its office.
+        """
+        return max(self.election_min / 2, 2 * self.heartbeat)
+
 
 LAN = Timing(heartbeat=0.1, election_min=0.5, election_max=1.0)
 """Servers a millisecond apart."""

@@ -118,6 +118,18 @@ class Storage:
             unfinished.rename(path)  # the lock keeps others from creating `path` meanwhile
             files.sync_directory(path.parent)
 
+    @staticmethod
+    def examine(path: Path, *, cluster: str, server_id: int) -> Loaded:
+        """Check what `open` checks, and change nothing. Only for a log that no node has open (`files.holder`).
+
+        Raises as `open` does.
+        """
+        path = path.resolve()
+        with explaining(path):
+            if not path.exists():
+                raise _missing(path)
+            return _look(path, cluster, server_id)
+
     @classmethod
     def open(cls, path: Path, *, cluster: str, server_id: int) -> "Storage":
         """Open the log of this server, which must exist; what is in it is durable when this returns.
@@ -128,18 +140,10 @@ class Storage:
         path = path.resolve()
         with explaining(path):
             if not path.exists():
-                raise StorageError(
-                    f"{path} is missing. If this server is new, create it with `gf-i2p init`. If it has run before, "
-                    "its log is lost: bring its directory itself back if it was moved, but no older copy. Otherwise: "
-                    f"{REJOIN}"
-                )
+                raise _missing(path)
             with ExitStack() as stack:
                 stack.callback(files.Lock(path).close)
-                check_header(path)
-                usable = wal.usable_bytes(path)
-                # Where there is no WAL, SQLite would make one.
-                with closing(connect(path, "mode=ro" if usable else "immutable=1")) as first:
-                    loaded = load(path, first, cluster, server_id, usable)
+                loaded = _look(path, cluster, server_id)
                 least = files.lengthen(wal.path_of(path), WAL_BYTES)
                 files.sync_directory(path.parent)
                 reading = stack.enter_context(
@@ -294,3 +298,19 @@ class Storage:
                     "UPDATE chunk SET entry_count = ?, checksum = ?, entries = ? WHERE first_index = ?",
                     (kept.length, kept.checksum, kept.data, kept.first),
                 )
+
+
+def _missing(path: Path) -> StorageError:
+    return StorageError(
+        f"{path} is missing. If this server is new, create it with `gf-i2p init`. If it has run before, its log is "
+        f"lost: bring its directory itself back if it was moved, but no older copy. Otherwise: {REJOIN}"
+    )
+
+
+def _look(path: Path, cluster: str, server_id: int) -> Loaded:
+    """Read what the log says of itself, without writing."""
+    check_header(path)
+    usable = wal.usable_bytes(path)
+    # Where there is no WAL, SQLite would make one.
+    with closing(connect(path, "mode=ro" if usable else "immutable=1")) as first:
+        return load(path, first, cluster, server_id, usable)

@@ -53,6 +53,21 @@ def read_start(path: Path, size: int) -> bytes:
         return file.read(size)
 
 
+def holder(database: Path) -> str | None:
+    """Say who holds the `Lock` of a database: a process id, or "unknown"; None when nobody does. Changes nothing."""
+    try:
+        descriptor = os.open(_lock_of(database), os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # let go at once: who starts just now is to get it
+    except BlockingIOError:
+        return os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
+    finally:
+        os.close(descriptor)
+    return None
+
+
 class Lock:
     """Exclusive use of a database: held from construction to `close()`, and gone when the process dies.
 
@@ -63,7 +78,7 @@ class Lock:
     """
 
     def __init__(self, database: Path) -> None:
-        path = database.with_name(database.name + "-lock")
+        path = _lock_of(database)
         try:
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
@@ -76,10 +91,10 @@ class Lock:
             os.ftruncate(self._descriptor, 0)
             os.pwrite(self._descriptor, b"%d\n" % os.getpid(), 0)
         except BlockingIOError:
-            holder = os.pread(self._descriptor, 32, 0).decode("ascii", "replace").strip()
+            owner = os.pread(self._descriptor, 32, 0).decode("ascii", "replace").strip()
             os.close(self._descriptor)
             raise StorageError(
-                f"{database} is in use by process {holder or '(unknown)'}: two nodes must never share one log. "
+                f"{database} is in use by process {owner or '(unknown)'}: two nodes must never share one log. "
                 "Stop that process, or give this node a directory of its own."
             ) from None
         except OSError as error:
@@ -91,3 +106,7 @@ class Lock:
     def close(self) -> None:
         """Let go."""
         os.close(self._descriptor)
+
+
+def _lock_of(database: Path) -> Path:
+    return database.with_name(database.name + "-lock")

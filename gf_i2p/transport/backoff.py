@@ -25,13 +25,14 @@ class Backoff:
         if not 0 < floor <= ceiling:
             raise ValueError(f"a back-off needs 0 < floor ({floor}) <= ceiling ({ceiling})")
         self._floor = floor
-        self._ceiling = ceiling
+        self.ceiling = ceiling
+        """Seconds, not below the floor; may be changed, for the delays from then on."""
         self._random = random
         self._limit = floor
 
     def next(self) -> float:
         """Return the seconds to wait now."""
-        self._limit = min(2 * self._limit, self._ceiling)
+        self._limit = min(2 * self._limit, self.ceiling)
         return self._floor + self._random() * (self._limit - self._floor)
 
     def reset(self) -> None:

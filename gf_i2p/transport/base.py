@@ -29,17 +29,25 @@ class Transport(Protocol):
     """A way to reach endpoints and to be reached."""
 
     async def dial(
-        self, endpoint: Endpoint, factory: Callable[[], asyncio.Protocol], *, deadline: float
+        self, endpoint: Endpoint, factory: Callable[[], asyncio.Protocol], *, deadline: float, attempt: int = 0
     ) -> asyncio.Transport:
         """Connect and make sure that it is the right peer; only then call `factory` and send what it writes.
 
-        `deadline`: seconds from now for everything that happens here. When this returns, the protocol's
+        `deadline`: seconds from now for everything that happens here. `attempt`: how many have failed so far, for a
+        transport that has several ways. When this returns, the protocol's
         `connection_made` has been called. Raises `DialError` with a sentence that says what to check.
         """
         ...
 
-    def proxied(self, endpoint: Endpoint) -> bool:
+    def proxied(self, endpoint: Endpoint, attempt: int = 0) -> bool:
         """Whether what is written first goes to an HTTP proxy, and must be a request to one (see `ClientHandshake`)."""
+        ...
+
+    def patience(self, endpoint: Endpoint) -> float:
+        """Seconds that an attempt should have at most, its handshake included: where another way is to be tried next.
+
+        Infinite where there is only one.
+        """
         ...
 
     async def listen(self, factory: Callable[[Admission], asyncio.Protocol], gate: Gate) -> Listener:

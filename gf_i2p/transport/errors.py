@@ -9,6 +9,10 @@ class DialError(TransportError):
     """A peer could not be reached, or is not the one that the settings name."""
 
 
+class UnreachableError(DialError):
+    """The peer did not say a word: it does not run, or the way there is broken, at its end or at ours."""
+
+
 class PeerRefusedError(DialError):
     """The peer's certificate is not the one that the settings name. Nothing of ours was sent to it."""
 

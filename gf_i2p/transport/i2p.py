@@ -5,6 +5,7 @@ between this node and its own router. A name in .i2p goes to the proxy as it is:
 """
 
 import asyncio
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,7 +14,7 @@ from typing import Final
 from python_socks import ProxyConnectionError, ProxyError, ProxyType
 from python_socks.async_.asyncio import Proxy
 
-from gf_i2p.transport.errors import DialError, TransportError
+from gf_i2p.transport.errors import DialError, TransportError, UnreachableError
 from gf_i2p.transport.gate import Admission, Gate
 from gf_i2p.transport.http_tunnel import HttpTunnel, TunnelRefused
 from gf_i2p.transport.i2p_listener import I2pListener, Inbound
@@ -74,12 +75,21 @@ class I2pTransport:
 
     # --- Dialling -----------------------------------------------------------------------------------------
 
-    def proxied(self, endpoint: Endpoint) -> bool:  # noqa: ARG002
+    def proxied(self, endpoint: Endpoint, attempt: int = 0) -> bool:  # noqa: ARG002
         """See `Transport.proxied`."""
         return self._proxy.way is Way.GET
 
+    def patience(self, endpoint: Endpoint) -> float:  # noqa: ARG002
+        """See `Transport.patience`."""
+        return math.inf
+
     async def dial(
-        self, endpoint: Endpoint, factory: Callable[[], asyncio.Protocol], *, deadline: float
+        self,
+        endpoint: Endpoint,
+        factory: Callable[[], asyncio.Protocol],
+        *,
+        deadline: float,
+        attempt: int = 0,  # noqa: ARG002
     ) -> asyncio.Transport:
         """See `Transport.dial`. By GET it returns when the proxy is there; what it says shows in the handshake."""
         if not endpoint.is_i2p:
@@ -99,7 +109,7 @@ class I2pTransport:
                     case Way.SOCKS5:
                         return await self._through_socks(peer, factory)
         except TimeoutError:
-            raise DialError(
+            raise UnreachableError(
                 f"{endpoint} was not reached through I2P within {deadline:g} s: check that its router is up and has "
                 "tunnels."
             ) from None
@@ -156,7 +166,7 @@ class I2pTransport:
 
     def _refused(self, peer: Endpoint, error: Exception) -> DialError:
         said = "".join(letter for letter in str(error)[:80] if letter.isprintable())
-        return DialError(
+        return UnreachableError(
             f"{peer} cannot be reached: the proxy {self._proxy} says {said!r}. Check the address, and that the peer's "
             "router is up and has tunnels, then wait or try again."
         )

@@ -108,6 +108,8 @@ class I2pListener:
         self._patience = pace.patience
         self._log = structlog.get_logger(__name__)
         self._complaint: str | None = None
+        self.reached_at: str | None = None
+        """Our address inside I2P while others can find it, or have come through it; None while they cannot."""
         self._arrived = asyncio.Event()
         host, port = server.sockets[0].getsockname()[:2]
         self.addresses: Sequence[str] = [host_port((host, port))]
@@ -155,6 +157,7 @@ class I2pListener:
         while True:
             try:
                 self._arrived.clear()
+                self.reached_at = None
                 address = await self._inbound.open(host, port)
                 backoff.reset()
                 await self._watch(address)
@@ -211,6 +214,7 @@ class I2pListener:
 
     def _seen(self, address: str) -> None:
         """Others can reach us."""
+        self.reached_at = address
         self._patience = self._pace.patience
         if self._complaint != "":
             self._complaint = ""

@@ -11,17 +11,20 @@ import structlog
 
 from gf_i2p.transport.backoff import Backoff
 from gf_i2p.transport.base import Transport
-from gf_i2p.transport.errors import DialError, TransportError
+from gf_i2p.transport.errors import DialError, TransportError, UnreachableError
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.errors import ProtocolError, RemoteProtocolError
 from gf_i2p.wire.limits import HANDSHAKE_SECONDS, MAX_BUFFERED_BYTES, MAX_REQUESTS_IN_FLIGHT
 from gf_i2p.wire.messages import RESPONSE_TYPE, MessageType, Request, Response, encode_request
 from gf_i2p.wire.stream import ResponseDecoder
-from gf_i2p.wire.upgrade import ClientHandshake, Retry
+from gf_i2p.wire.upgrade import ClientHandshake, PeerNotReached, Retry
 
 # A connection that lasted this long was a good one: after its end, dialling starts with the shortest delay.
 _STABLE_SECONDS: Final = 5.0
+
+# Reasons that are remembered, so that none is told again and again; some have figures in them.
+_MAX_REASONS: Final = 16
 
 Done = Callable[[Response | None], None]
 
@@ -65,6 +68,11 @@ class Link:
         self.endpoint = endpoint
         self.last_error: str | None = None
         """Why there is no connection: a sentence for the operator; None when there is one, or none was tried."""
+        self.unreachable = False
+        """Whether a connection that was up has ended, and the peer did not say a word when we last dialled since."""
+        self.round_trip: float | None = None
+        """Seconds from the latest HTTP request that brought a connection up to its answer: one round trip, and through
+        an HTTP proxy inside I2P the opening of a stream. None before the first."""
         self.request_seconds = request_seconds
         """See above; may be changed, for the requests sent from then on."""
         self.handshake_seconds = handshake_seconds
@@ -83,7 +91,8 @@ class Link:
         self._task: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._nudged = asyncio.Event()
-        self._logged: str | None = None
+        self._failed = 0  # attempts since the last that worked: which way is to be tried
+        self._logged: set[str] = set()  # reasons told since there was a connection; where ways alternate they do, too
         self._log = structlog.get_logger(__name__).bind(peer=str(endpoint), cluster=cluster)
 
     @property
@@ -133,22 +142,26 @@ class Link:
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
+        broken = False  # whether there was a connection before
         while True:
             self._nudged.clear()
             try:
                 connection = await self._connect()
                 began = loop.time()
-                self.last_error = self._logged = None
+                self.last_error = None
+                self._logged.clear()
                 self._log.info("connected")
                 reason = await connection.ended
+                broken = True
                 if loop.time() - began >= _STABLE_SECONDS:
                     self.backoff.reset()
             except (TransportError, ProtocolError) as error:
                 reason = str(error)
+                self.unreachable = broken and isinstance(error, UnreachableError)
             except Exception as error:  # noqa: BLE001 - whatever we did wrong
                 # Without this the link would be dead, and nothing would say so before the node stops.
                 reason = f"a defect in this program: {error!r}; its traceback is in this node's log"
-                if reason != self._logged:
+                if reason not in self._logged:
                     self._log.exception("a defect ended an attempt or a connection")
             finally:
                 # Reached with a connection only by cancellation, which is stop(), or by a defect.
@@ -166,6 +179,9 @@ class Link:
             try:
                 if await self._attempt(connection):
                     return connection
+            except (TransportError, ProtocolError):
+                self._failed += 1
+                raise
             finally:
                 if self._connection is not connection:
                     connection.give_up("the attempt is over")
@@ -173,14 +189,14 @@ class Link:
 
     async def _attempt(self, connection: "_Connection") -> bool:
         """Return whether the connection is up; False: it brought a challenge."""
-        seconds = self.handshake_seconds
+        seconds = min(self.handshake_seconds, self._transport.patience(self.endpoint))
         end = asyncio.get_running_loop().time() + seconds
-        await self._transport.dial(self.endpoint, lambda: connection, deadline=seconds)
+        await self._transport.dial(self.endpoint, lambda: connection, deadline=seconds, attempt=self._failed)
         try:
             async with asyncio.timeout_at(end):
                 outcome = await connection.outcome
         except TimeoutError:
-            raise DialError(
+            raise UnreachableError(
                 f"{self.endpoint} did not answer the HTTP request within {seconds:g} s: {self.advice()}."
             ) from None
         if isinstance(outcome, DialError):
@@ -202,13 +218,15 @@ class Link:
             credentials=self._credentials,
             now=asyncio.get_running_loop().time(),
             entropy=self._entropy,
-            proxied=self._transport.proxied(self.endpoint),
+            proxied=self._transport.proxied(self.endpoint, self._failed),
         )
 
     def _down(self, reason: str) -> None:
         self.last_error = reason
-        if reason != self._logged:  # once per reason, not once per attempt
-            self._logged = reason
+        if reason not in self._logged:  # once per reason, not once per attempt
+            if len(self._logged) >= _MAX_REASONS:
+                self._logged.clear()
+            self._logged.add(reason)
             self._log.warning("no connection", reason=reason)
         if self._on_down is not None:
             self.call(self._on_down)
@@ -226,6 +244,7 @@ class Link:
         """The handshake is through."""
         self._connection = connection
         self.last_error = None
+        self.unreachable = False
         if self._on_up is not None:
             self.call(self._on_up)
 
@@ -240,6 +259,7 @@ class _Connection(asyncio.Protocol):
 
     __slots__ = (
         "_answered",
+        "_asked",
         "_batch",
         "_decoder",
         "_full",
@@ -249,6 +269,7 @@ class _Connection(asyncio.Protocol):
         "_loop",
         "_overdue",
         "_overdue_at",
+        "_silent",
         "_transport",
         "_up",
         "_written",
@@ -267,6 +288,8 @@ class _Connection(asyncio.Protocol):
         self._answered = 0.0  # when the last answer came
         self._overdue: asyncio.TimerHandle | None = None
         self._overdue_at = 0.0  # when it rings
+        self._asked = 0.0  # when the HTTP request was written
+        self._silent = True  # nothing has come yet
         self._up = False
         self._full = False
         self._written = False  # something was written in this turn of the loop
@@ -282,13 +305,20 @@ class _Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(self._link.max_buffered, self._link.max_buffered)
+        self._asked = self._loop.time()
         self._transport.write(self._handshake.request())
 
     def connection_lost(self, exc: Exception | None) -> None:
+        # Inside I2P it is the router, ours or the peer's, that takes a stream and closes it when nobody is there.
+        unreachable = self._silent and self._link.endpoint.is_i2p
         reason = "the peer closed the connection" if exc is None else f"the connection broke: {exc}"
-        self._fail(reason if self._up else f"{reason} before it had answered: {self._link.advice()}")
+        self._fail(
+            reason if self._up else f"{reason} before it had answered: {self._link.advice()}",
+            UnreachableError if unreachable else DialError,
+        )
 
     def data_received(self, data: bytes) -> None:
+        self._silent = False
         if not self._up:
             self._introduce(data)
         elif self._transport is not None:
@@ -308,7 +338,7 @@ class _Connection(asyncio.Protocol):
         try:
             outcome = self._handshake.receive(data, self._loop.time())
         except RemoteProtocolError as error:
-            self.give_up(str(error))
+            self.give_up(str(error), UnreachableError if isinstance(error, PeerNotReached) else DialError)
             return
         if outcome is None:
             return
@@ -316,6 +346,7 @@ class _Connection(asyncio.Protocol):
             self.outcome.set_result(False)
             return
         self._up = True
+        self._link.round_trip = self._loop.time() - self._asked
         self.outcome.set_result(True)
         self._link.up(self)
         if outcome.rest:
@@ -403,21 +434,21 @@ class _Connection(asyncio.Protocol):
 
     # --- End ----------------------------------------------------------------------------------------------
 
-    def give_up(self, reason: str) -> None:
-        """End the connection now; what is in flight fails when the loop comes round."""
+    def give_up(self, reason: str, kind: type[DialError] = DialError) -> None:
+        """End the connection now; what is in flight fails when the loop comes round. `kind`: of a failed attempt."""
         transport = self._transport
-        self._fail(reason)
+        self._fail(reason, kind)
         if transport is not None:
             transport.abort()
 
-    def _fail(self, reason: str) -> None:
+    def _fail(self, reason: str, kind: type[DialError]) -> None:
         self._transport = None
         self._link.lost(self)
         if self._overdue is not None:
             self._overdue.cancel()
             self._overdue = None
         if not self.outcome.done():
-            self.outcome.set_result(DialError(f"{self._link.endpoint}: {reason}"))
+            self.outcome.set_result(kind(f"{self._link.endpoint}: {reason}"))
         if not self.ended.done():
             self.ended.set_result(reason)
         in_flight, self._in_flight = self._in_flight, deque()

@@ -23,14 +23,18 @@ class MixedTransport:
         return self._i2p if endpoint.is_i2p else self._tls
 
     async def dial(
-        self, endpoint: Endpoint, factory: Callable[[], asyncio.Protocol], *, deadline: float
+        self, endpoint: Endpoint, factory: Callable[[], asyncio.Protocol], *, deadline: float, attempt: int = 0
     ) -> asyncio.Transport:
         """See `Transport.dial`."""
-        return await self._for(endpoint).dial(endpoint, factory, deadline=deadline)
+        return await self._for(endpoint).dial(endpoint, factory, deadline=deadline, attempt=attempt)
 
-    def proxied(self, endpoint: Endpoint) -> bool:
+    def proxied(self, endpoint: Endpoint, attempt: int = 0) -> bool:
         """See `Transport.proxied`."""
-        return self._for(endpoint).proxied(endpoint)
+        return self._for(endpoint).proxied(endpoint, attempt)
+
+    def patience(self, endpoint: Endpoint) -> float:
+        """See `Transport.patience`."""
+        return self._for(endpoint).patience(endpoint)
 
     async def listen(self, factory: Callable[[Admission], asyncio.Protocol], gate: Gate) -> Listener:
         """See `Transport.listen`."""

@@ -136,6 +136,11 @@ class Server:
         """What happened to incoming connections so far."""
         return self._gate.counters
 
+    @property
+    def listener(self) -> Listener | None:
+        """What listens; None before `start`."""
+        return self._listener
+
     async def start(self) -> Listener:
         """Listen. Raises `TransportError` when that is not possible."""
         self._listener = await self._transport.listen(lambda admission: _Connection(self, admission), self._gate)

@@ -7,6 +7,7 @@ its farm. Peers do not show us certificates when they dial: they authenticate by
 """
 
 import asyncio
+import math
 import socket
 import ssl
 from collections.abc import Callable, Collection, Mapping
@@ -16,7 +17,7 @@ from pathlib import Path
 from gf_i2p.transport.certificates import fingerprint, parse_fingerprint
 from gf_i2p.transport.channel import SCRATCH_BYTES, TlsChannel
 from gf_i2p.transport.counters import Refusal
-from gf_i2p.transport.errors import DialError, PeerRefusedError, TransportError
+from gf_i2p.transport.errors import DialError, PeerRefusedError, TransportError, UnreachableError
 from gf_i2p.transport.gate import Admission, Gate, source_of
 from gf_i2p.transport.tcp import Address, TcpListener, bind, host_port, resolve, tune, why
 from gf_i2p.wire.endpoint import Endpoint
@@ -69,7 +70,12 @@ class TlsTransport:
     # --- Dialling -----------------------------------------------------------------------------------------
 
     async def dial(
-        self, endpoint: Endpoint, factory: Callable[[], asyncio.Protocol], *, deadline: float
+        self,
+        endpoint: Endpoint,
+        factory: Callable[[], asyncio.Protocol],
+        *,
+        deadline: float,
+        attempt: int = 0,  # noqa: ARG002
     ) -> asyncio.Transport:
         """See `Transport.dial`."""
         if endpoint.is_i2p:
@@ -84,7 +90,7 @@ class TlsTransport:
             async with asyncio.timeout(deadline):
                 return await self._dial(endpoint, pins, factory, deadline)
         except TimeoutError:
-            raise DialError(
+            raise UnreachableError(
                 f"{endpoint} did not complete TCP and TLS within {deadline:.1f} s: check that it runs and that no "
                 "firewall drops its packets."
             ) from None
@@ -107,7 +113,9 @@ class TlsTransport:
                 async with asyncio.timeout(share):
                     return await self._dial_address(endpoint, pins, factory, family, address)
             except TimeoutError:
-                failure = DialError(f"{endpoint} at {address[0]} did not complete TCP and TLS within {share:.1f} s.")
+                failure = UnreachableError(
+                    f"{endpoint} at {address[0]} did not complete TCP and TLS within {share:.1f} s."
+                )
             except DialError as error:
                 failure = error
         assert failure is not None
@@ -131,7 +139,7 @@ class TlsTransport:
             await loop.sock_connect(sock, address)
         except OSError as error:
             sock.close()
-            raise DialError(
+            raise UnreachableError(
                 f"{endpoint} at {address[0]} cannot be reached ({why(error)}): check that it runs."
             ) from error
         except BaseException:
@@ -171,9 +179,13 @@ class TlsTransport:
             channel.abort()
             raise
 
-    def proxied(self, endpoint: Endpoint) -> bool:  # noqa: ARG002
+    def proxied(self, endpoint: Endpoint, attempt: int = 0) -> bool:  # noqa: ARG002
         """See `Transport.proxied`."""
         return False
+
+    def patience(self, endpoint: Endpoint) -> float:  # noqa: ARG002
+        """See `Transport.patience`."""
+        return math.inf
 
     # --- Listening ----------------------------------------------------------------------------------------
 

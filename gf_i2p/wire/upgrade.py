@@ -55,6 +55,10 @@ class HandshakeRefused(RemoteProtocolError):  # noqa: N818 -- reads as what happ
     """The peer, or a proxy on the way, did not let us in; the text says what to check."""
 
 
+class PeerNotReached(HandshakeRefused):
+    """The answer is a proxy's, which could not reach the peer."""
+
+
 # --- Server -----------------------------------------------------------------------------------------------
 
 
@@ -244,6 +248,7 @@ class ClientHandshake:
 
         Raises:
             HandshakeRefused: we are not let in; the text says what to check.
+            PeerNotReached: the same, because a proxy could not reach the peer.
             LocalProtocolError: nothing was sent yet, or the outcome has been given already.
         """
         if self._request is None or self._over:
@@ -264,7 +269,10 @@ class ClientHandshake:
             return Upgraded(rest)
         if response.status_code == 401:
             return self._challenged(response, now)
-        raise HandshakeRefused(self._explain(response))
+        # Whatever else a proxy answers it answers for the peer; 503 is for itself, as Java's while it has no tunnels.
+        own = {404, 407, 426, 503}
+        kind = PeerNotReached if self._proxied and response.status_code not in own else HandshakeRefused
+        raise kind(self._explain(response))
 
     def _final(self, data: bytes) -> tuple[_AnyResponse, bytes] | None:
         """Return the first response that is not interim, and what came after it."""

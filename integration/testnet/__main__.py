@@ -17,7 +17,7 @@ from typing import Any, Final
 import aiohttp
 
 from integration.testnet.inside import CONTROL_SOCKET, KEEP, READY
-from integration.testnet.namespace import MissingError, check_programs, environment, inside
+from integration.testnet.namespace import MissingError, check_programs, environment, inside, lifeline
 from integration.testnet.network import MAX_ROUTERS, MIN_ROUTERS
 
 _PID_FILE: Final = "unshare.pid"
@@ -43,10 +43,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
 
 
+def _default() -> Path:
+    return Path(tempfile.gettempdir()) / f"gf-i2p-testnet-{os.getuid()}"
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m integration.testnet", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    default = Path(tempfile.gettempdir()) / f"gf-i2p-testnet-{os.getuid()}"
+    default = _default()
     for name, function, text in [
         ("up", _up, "bring a network up, and leave it running"),
         ("run", _run, "bring a network up, run a command inside it, take it down"),
@@ -80,11 +84,13 @@ def _arguments(options: argparse.Namespace, *more: str) -> list[str]:
 
 
 def _run(options: argparse.Namespace) -> int:
-    process = subprocess.Popen(_arguments(options, "--", *options.words), env=environment())
-    try:
-        return process.wait()
-    except KeyboardInterrupt:  # the terminal has told those inside, too
-        return process.wait()
+    with lifeline() as read:
+        command = _arguments(options, "--lifeline", str(read), "--", *options.words)
+        process = subprocess.Popen(command, env=environment(), pass_fds=[read])
+        try:
+            return process.wait()
+        except KeyboardInterrupt:  # the terminal has told those inside, too
+            return process.wait()
 
 
 def _up(options: argparse.Namespace) -> int:
@@ -113,7 +119,8 @@ def _up(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps({"ok": True, **json.loads(_ask(options.directory, "/status"))}))
     else:
-        print(f"It runs in {options.directory}. To take it down: python -m integration.testnet down")
+        where = "" if options.directory == _default() else f" --directory {options.directory}"
+        print(f"It runs in {options.directory}. To take it down: python -m integration.testnet down{where}")
     return 0
 
 
@@ -175,9 +182,11 @@ def _down(options: argparse.Namespace) -> int:
     except (OSError, ValueError):
         pid, command = 0, []
     if str(options.directory).encode() not in command:
-        if options.directory.exists() and pid:
-            shutil.rmtree(options.directory)  # its processes were killed, and with them the namespaces
-        _say(options, "nothing runs there")
+        # Its processes were killed, and with them the namespaces; or it is no network's directory, and none of ours.
+        left = (options.directory / CONTROL_SOCKET).is_socket()
+        if left:
+            shutil.rmtree(options.directory)
+        _say(options, "nothing ran there any more; its files are removed" if left else "nothing runs there")
         return 0
     # unshare itself takes no signals while it waits; the first process inside is its only child.
     child = int(Path(f"/proc/{pid}/task/{pid}/children").read_text())

@@ -83,7 +83,7 @@ class Network:
         await self._ask("POST", f"/routers/{router.number}/stop")
 
     async def start(self, router: RouterPlace, **interfaces: bool) -> None:
-        """Start it; `interfaces` (proxy, sam, i2cp, i2pcontrol) turns some of them on or off from now on."""
+        """Start it; `interfaces` (proxy, socks, sam, i2cp, i2pcontrol) turns some of them on or off from now on."""
         await self._ask("POST", f"/routers/{router.number}/start", interfaces)
 
     async def _ask(self, method: str, path: str, body: object = None) -> Any:

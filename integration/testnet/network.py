@@ -2,6 +2,7 @@
 
 import asyncio
 import secrets
+import signal
 import socket
 import subprocess
 import time
@@ -16,7 +17,7 @@ import aiohttp
 from gf_i2p.netdb.keys import DestinationKeys
 from integration.localfarm import NotSeenError, until
 from integration.testnet.console import StoredLeaseSet, Summary, parse_lease_sets, parse_summary
-from integration.testnet.router import HTTP_PORT, PROXY_PORT, SAM_PORT, Router
+from integration.testnet.router import HTTP_PORT, PROXY_PORT, SAM_PORT, TUNNELS_FILE, Router
 
 MIN_ROUTERS: Final = 4
 MAX_ROUTERS: Final = 32
@@ -70,7 +71,7 @@ class Testnet:
             self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=5))
             take_addresses([router.network_address for router in self.routers])
             await self._introduce()
-            self._add_check_tunnel()
+            self.offer(self.routers[0], "check", self._keys, HTTP_PORT)
             for router in self.routers:
                 router.start()
             for router in self.routers:
@@ -90,17 +91,22 @@ class Testnet:
         await self._end()
 
     async def _end(self) -> None:
+        self._stop_all()
+        await self._session.close()
+
+    def _stop_all(self) -> None:
+        """Stop every router; they take their time side by side."""
+        for router in self.routers:
+            router.send(signal.SIGTERM)
         for router in self.routers:
             router.stop()
-        await self._session.close()
 
     async def _introduce(self) -> None:
         """Let each router write its RouterInfo, and give all of them to all."""
         for router in self.routers:
             router.start()
         await self._seen("every router has an identity", self._all_have_info)
-        for router in self.routers:
-            router.stop()
+        self._stop_all()
         infos = [router.info() for router in self.routers]
         for router in self.routers:
             for number, info in enumerate(infos):
@@ -154,16 +160,20 @@ class Testnet:
 
     # Bytes ----------------------------------------------------------------------------------------------------------
 
-    def _add_check_tunnel(self) -> None:
-        """Have the first router offer its own console inside the network, under keys that we have made."""
-        first = self.routers[0]
-        keys = first.directory / "check.dat"
-        keys.touch(mode=0o600)
-        keys.write_bytes(self._keys.encode())
-        (first.directory / "tunnels.conf").write_text(
-            f"[check]\ntype = server\nhost = {first.address}\nport = {HTTP_PORT}\nkeys = check.dat\n"
-            "inbound.length = 1\noutbound.length = 1\n"
-        )
+    def offer(self, router: Router, name: str, keys: DestinationKeys, port: int) -> None:
+        """Have a router offer a TCP port of its address inside the network, under these keys. Call it before entering.
+
+        `name`: letters, of the tunnel.
+        """
+        file = router.directory / f"{name}.dat"
+        router.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file.touch(mode=0o600)
+        file.write_bytes(keys.encode())
+        with (router.directory / TUNNELS_FILE).open("a") as tunnels:
+            tunnels.write(
+                f"[{name}]\ntype = server\nhost = {router.address}\nport = {port}\nkeys = {file.name}\n"
+                "inbound.length = 1\noutbound.length = 1\n"
+            )
 
     async def _bytes_cross(self) -> bool:
         """Whether the first router's console can be read through the last router's proxy."""

@@ -15,10 +15,12 @@ NET_ID: Final = 77
 FIRST_ADDRESS: Final = 10
 HTTP_PORT: Final = 7070
 PROXY_PORT: Final = 4444
+SOCKS_PORT: Final = 4447
 SAM_PORT: Final = 7656
 I2CP_PORT: Final = 7654
 I2PCONTROL_PORT: Final = 7650
-INTERFACES: Final = ("proxy", "sam", "i2cp", "i2pcontrol")
+TUNNELS_FILE: Final = "tunnels.conf"
+INTERFACES: Final = ("proxy", "socks", "sam", "i2cp", "i2pcontrol")
 _I2NP_PORT: Final = 20_000
 _STOP_SECONDS: Final = 5.0
 _IDENTITY_KEYS_BYTES: Final = 384
@@ -61,7 +63,11 @@ inbound.length = 1
 outbound.length = 1
 
 [socksproxy]
-enabled = false
+enabled = {socks}
+address = {interfaces_address}
+port = {socks_port}
+inbound.length = 1
+outbound.length = 1
 
 [sam]
 enabled = {sam}
@@ -158,16 +164,22 @@ class Router:
                 password=self.password,
                 http_port=HTTP_PORT,
                 proxy_port=PROXY_PORT,
+                socks_port=SOCKS_PORT,
                 sam_port=SAM_PORT,
                 i2cp_port=I2CP_PORT,
                 i2pcontrol_port=I2PCONTROL_PORT,
                 nowhere=_NOWHERE,
             )
         )
-        tunnels = self.directory / "tunnels.conf"
+        tunnels = self.directory / TUNNELS_FILE
         tunnels.touch()
         arguments = [f"--datadir={self.directory}", f"--conf={config}", f"--tunconf={tunnels}"]
         self._process = spawn(["i2pd", *arguments], self.directory / "output.log")
+
+    def send(self, how: signal.Signals) -> None:
+        """Send its process a signal, if it has one."""
+        if self._process is not None and self.running:
+            self._process.send_signal(how)
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
         """End the process: kindly, and by force when it takes too long."""

@@ -253,8 +253,12 @@ class _I2pd(_Connection):
             self.store(session, lease_set)
 
 
+_NO_LOGIN = "Authorization required, specify i2cp.username and i2cp.password in options"
+_WRONG_LOGIN = "Authorization failed, user = node"
+
+
 class _Java(_Connection):
-    """Java I2P 2.8.0."""
+    """Java I2P 2.8.0, in its own words."""
 
     def handle(self, kind: int, body: bytes) -> None:
         match kind:
@@ -269,7 +273,7 @@ class _Java(_Connection):
                 self.close()
             case _:
                 self.router.log.append("garbage")
-                self.disconnect("I2CP error")
+                self.disconnect("net.i2p.data.i2cp.I2CPMessageException: The type 99 is an unknown I2CP message")
 
     def disconnect(self, reason: str) -> None:
         self.send(30, bytes([len(reason)]) + reason.encode())
@@ -279,7 +283,7 @@ class _Java(_Connection):
         reader.take(reader.number(1))
         login = read_mapping(reader) if reader.position < len(reader.data) else {}
         if self.router.login is not None and login != self.router.login:
-            return self.disconnect("Authorization required to access I2CP" if not login else "Authorization failed")
+            return self.disconnect(_WRONG_LOGIN if login else _NO_LOGIN)
         return self.set_date(b"0.9.65")
 
     def _create(self, config: SessionConfig) -> None:
@@ -292,7 +296,7 @@ class _Java(_Connection):
 
     def _objection(self, config: SessionConfig) -> str | None:
         if config.destination.crypto_type:
-            return "Invalid destination"
+            return "Non-ElGamal encryption type in key certificate unsupported"
         try:
             if config.delegated:
                 key = config.options["i2cp.leaseSetTransientPublicKey"].removeprefix("7:")
@@ -302,8 +306,8 @@ class _Java(_Connection):
         except NetDbError:
             return "Invalid signature on CreateSessionMessage"
         if abs(config.date_ms / 1000 - self.router.clock.now) > JAVA_SECONDS:
-            return "Invalid signature on CreateSessionMessage"  # it says no more about a date
-        return "Cannot create a duplicate destination" if self.held(config) else None
+            return "Create session message client clock skew? 4 min in the past"
+        return "duplicate destination" if self.held(config) else None
 
     def _store(self, body: bytes) -> None:
         session = self.router.sessions[int.from_bytes(body[:2])]

@@ -99,14 +99,19 @@ async def test_java_wants_a_password_for_a_session() -> None:
 def test_java_takes_no_other_crypto_type() -> None:
     destination = Destination.parse(KEYS.destination.data[:-1] + b"\x04")
     config = replace(SessionConfig.parse(BY_MASTER), destination=destination)
-    error = session_refused(I2cpSettings(), RouterKind.JAVA, config, NOW * 1000, "Invalid destination")
+    error = session_refused(I2cpSettings(), RouterKind.JAVA, config, NOW * 1000, "Non-ElGamal encryption type")
     assert "crypto type is 4, and Java takes only 0" in str(error)
 
 
 def test_a_refusal_that_nobody_foresaw_still_says_where_to_look() -> None:
     config = SessionConfig.parse(BY_MASTER)
     assert "log" in str(session_refused(I2cpSettings(), RouterKind.JAVA, config, NOW * 1000, "Out of cheese"))
-    assert "SessionStatus 9 (unknown)" in str(session_refused(I2cpSettings(), RouterKind.I2PD, config, NOW * 1000, 9))
+    unknown = session_refused(I2cpSettings(), RouterKind.I2PD, config, NOW * 1000, 9)
+    assert "SessionStatus 9 (unknown): see the router's log" in str(unknown)
+    skewed = session_refused(I2cpSettings(), RouterKind.JAVA, config, NOW * 1000, "client clock skew? 3 min")
+    assert "check the clocks" in str(skewed)
+    late = session_refused(I2cpSettings(), RouterKind.JAVA, config, (NOW + 200) * 1000, "Invalid signature")
+    assert "200 s before the router's clock" in str(late)
     delegated = SessionConfig.parse(BY_TRANSIENT)
     assert "authorisation" in str(session_refused(I2cpSettings(), RouterKind.JAVA, delegated, NOW * 1000, "no"))
 

@@ -300,7 +300,7 @@ async def test_the_longest_request_arrives_at_once(tls: ssl.SSLContext, identity
         assert body(received[0])["params"]["Password"] == longest
         assert MAX_REQUEST_BYTES - 100 < len(received[0]) <= MAX_REQUEST_BYTES
         async with reaching(Access(url, longest + "x", fingerprint=identity.fingerprint)) as rpc:
-            with pytest.raises(RouterError, match="more than i2pd reads"):
+            with pytest.raises(RouterError, match="more than the 1024 that are read"):
                 await rpc.call("Echo", ECHO)
 
 

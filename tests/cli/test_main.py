@@ -158,9 +158,9 @@ def test_run_with_a_bad_configuration_names_file_key_and_expectation(
 ) -> None:
     main(["init", str(tmp_path), *SERVERS])
     path = tmp_path / "server-1" / CONFIG_FILE
-    path.write_text(path.read_text().replace('profile = "lan"', 'profile = "fast"'))
+    path.write_text(path.read_text().replace('profile = "auto"', 'profile = "fast"'))
     assert main(["run", str(tmp_path / "server-1")]) == 1
-    assert f"{path}: timing.profile: input should be 'lan' or 'i2p'" in capsys.readouterr().err
+    assert f"{path}: timing.profile: input should be 'auto', 'lan' or 'i2p'" in capsys.readouterr().err
 
 
 def test_run_never_begins_with_an_empty_log_where_one_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

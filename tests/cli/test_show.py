@@ -32,7 +32,16 @@ def test_a_value_cannot_control_the_terminal() -> None:
 
 def status(**changes: Any) -> dict[str, Any]:
     servers = [
-        {"id": 1, "endpoint": "tcp://a:1", "self": True, "leader": True, "connected": True, "error": None, "lag": 0},
+        {
+            "id": 1,
+            "endpoint": "tcp://a:1",
+            "self": True,
+            "leader": True,
+            "connected": True,
+            "error": None,
+            "lag": 0,
+            "round_trip": None,
+        },
         {
             "id": 20,
             "endpoint": "tcp://b:100",
@@ -41,6 +50,7 @@ def status(**changes: Any) -> dict[str, Any]:
             "connected": True,
             "error": None,
             "lag": 5,
+            "round_trip": {"p50": 0.0, "p99": 1.5, "samples": 256},
         },
         {
             "id": 3,
@@ -50,12 +60,15 @@ def status(**changes: Any) -> dict[str, Any]:
             "connected": False,
             "error": "tcp://c:1 cannot be reached",
             "lag": None,
+            "round_trip": {"p50": 0.0, "p99": 0.0123, "samples": 2},
         },
     ]
     return {
         "cluster": "farm", "id": 1, "uptime": 3725.5, "healthy": True, "role": "leader", "term": 7, "leader": 1,
         "leader_endpoint": "tcp://a:1", "quorum": {"reachable": 2, "needed": 2, "servers": 3},
-        "log": {"last_index": 12, "stored": 11, "commit": 10, "applied": 10}, "servers": servers, **changes,
+        "log": {"last_index": 12, "stored": 11, "commit": 10, "applied": 10}, "servers": servers,
+        "timing": {"profile": "auto", "heartbeat": 0.5, "election_min": 3, "election_max": 6.25}, "i2p": None,
+        "farm": {"publisher": None, "why_not": {}, "leaves": [], "publishing": None, "trouble": []}, **changes,
     }  # fmt: skip
 
 
@@ -64,9 +77,10 @@ def test_status_of_a_farm_that_is_well() -> None:
         "farm     farm, server 1, leader in term 7, up 1:02:05",
         "leader   1 (tcp://a:1)",
         "log      12 entries, 10 committed, 11 durable here",
+        "timing   auto: heartbeat 500 ms, election after 3 s to 6.25 s without a leader",
         "servers",
         "    1  tcp://a:1    this server, leader",
-        "   20  tcp://b:100  connected, 5 entries behind",
+        "   20  tcp://b:100  connected, 5 entries behind, round trip under 1 ms, 99% within 1.5 s",
         "    3  tcp://c:1    not connected, tcp://c:1 cannot be reached",
     ]
 
@@ -77,3 +91,16 @@ def test_status_without_leader_and_quorum_says_so_first() -> None:
     assert lines[0].startswith("No leader is known")
     assert lines[1].startswith("Only 1 of 3 servers can be reached from here, and a majority is 2")
     assert "leader   none" in lines
+
+
+def test_status_of_a_publisher() -> None:
+    sent = {"master": "m.b32.i2p", "published": 1000, "expires": 2800, "leaves": 2, "sent": 3}
+    farm = {"publisher": 1, "why_not": {"3": "x"}, "leaves": ["a.b32.i2p", "b.b32.i2p"], "publishing": sent}
+    lines = show_status(status(farm={**farm, "trouble": ["the router hung up"]}, i2p={"reached_at": None})).splitlines()
+    assert lines[lines.index("servers") - 5 : lines.index("servers")] == [
+        "inside   nobody can reach this server yet: its router builds tunnels, or see `gf-i2p doctor`",
+        "publish  server 1 is chosen",
+        "leaves   a.b32.i2p, b.b32.i2p",
+        "         2 leaves of m.b32.i2p given to the router 3 times, good for 30 minutes",
+        "trouble  the router hung up",
+    ]

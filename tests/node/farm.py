@@ -1,10 +1,12 @@
 """A farm of real nodes in the test's own process: real disks, real TLS on loopback."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Self
 
+from bridges.protocol import RouterBridge
+from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.node.clientfile import ClientFile
 from gf_i2p.node.config import Config, Secrets
 from gf_i2p.node.layout import CONFIG_FILE
@@ -19,17 +21,33 @@ from integration.processes import free_ports
 
 
 class NodeFarm:
-    """Servers 1 to n; use it as an asynchronous context manager."""
+    """Servers 1 to n; use it as an asynchronous context manager.
 
-    def __init__(self, directory: Path, servers: int = 3) -> None:
+    With `keys`, each server in `bridges` publishes for that master when it is chosen, and posts a record every second.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        servers: int = 3,
+        *,
+        bridges: Mapping[int, RouterBridge] | None = None,
+        keys: DestinationKeys | None = None,
+        profile: str = "lan",
+    ) -> None:
         self.directory = directory
+        self.bridges = bridges or {}
+        self.keys = keys
         endpoints = {i: Endpoint("127.0.0.1", port) for i, port in enumerate(free_ports(servers), 1)}
         self.endpoints = endpoints
-        make_farm(directory, endpoints, cluster="farm", profile="lan", clients=["test"])
+        make_farm(directory, endpoints, cluster="farm", profile=profile, clients=["test"])
         if servers == 1:  # nobody to collide with: no need to wait
             path = self.path(1) / CONFIG_FILE
             quick = "[timing]\nheartbeat = 0.01\nelection_min = 0.02\nelection_max = 0.04\n"
             path.write_text(path.read_text().replace("[timing]", quick, 1))
+        for server in self.bridges:
+            with (self.path(server) / CONFIG_FILE).open("a") as file:
+                file.write('[router]\n[publish]\nmode = "meta"\nstatus_seconds = 1.0\n')
         self.nodes: dict[int, Node] = {}
         self.halted: list[BaseException] = []
 
@@ -38,7 +56,15 @@ class NodeFarm:
 
     async def start(self, server: int) -> Node:
         config, secrets = Config.load(self.path(server)), Secrets.load(self.path(server))
-        node = Node(self.path(server), config, secrets, on_halt=self.halted.append)
+        bridge = self.bridges.get(server)
+        node = Node(
+            self.path(server),
+            config,
+            secrets,
+            bridge=bridge,
+            keys=None if bridge is None else self.keys,
+            on_halt=self.halted.append,
+        )
         await node.start()
         self.nodes[server] = node
         return node

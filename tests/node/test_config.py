@@ -7,6 +7,7 @@ import pytest
 from gf_i2p.node.config import Config, Secrets
 from gf_i2p.node.errors import ConfigError
 from gf_i2p.node.layout import CONFIG_FILE, SECRETS_FILE
+from gf_i2p.node.timing import INSIDE, OUTSIDE
 from gf_i2p.raft.settings import I2P, LAN
 from gf_i2p.wire.values import ClusterServer
 
@@ -41,7 +42,7 @@ def load(directory: Path, text: str) -> Config:
 def test_a_good_one(tmp_path: Path) -> None:
     config = load(tmp_path, GOOD)
     assert config.node.cluster == "farm"
-    assert config.timing.timing() == LAN
+    assert (config.plan.profile, config.plan.first, config.plan.limits) == ("auto", LAN, OUTSIDE)
     assert config.bootstrap.servers == (
         ClusterServer(1, "tcp://127.0.0.1:9001"),
         ClusterServer(2, "tcp://example.org:9002"),
@@ -50,8 +51,17 @@ def test_a_good_one(tmp_path: Path) -> None:
 
 
 def test_a_profile_with_one_value_replaced(tmp_path: Path) -> None:
-    timing = load(tmp_path, GOOD + '[timing]\nprofile = "i2p"\nheartbeat = 3.0\n').timing.timing()
+    timing = load(tmp_path, GOOD + '[timing]\nprofile = "i2p"\nheartbeat = 3.0\n').plan.first
     assert (timing.heartbeat, timing.election_min) == (3.0, I2P.election_min)
+
+
+def test_a_farm_with_an_endpoint_inside_i2p_takes_its_time(tmp_path: Path) -> None:
+    unpinned = GOOD[: GOOD.index("fingerprint")]
+    config = load(tmp_path, unpinned.replace("example.org:9002", "a" * 52 + ".b32.i2p:80") + "[router]\n")
+    assert (config.plan.profile, config.plan.fixed, config.plan.limits) == ("auto", None, INSIDE)
+    text = unpinned.replace("example.org:9002", "x.i2p:80") + '[router]\n[timing]\nprofile = "lan"\n'
+    fixed = load(tmp_path, text)
+    assert fixed.plan.first == LAN, "what the operator fixes is fixed"
 
 
 @pytest.mark.parametrize(
@@ -67,8 +77,12 @@ def test_a_profile_with_one_value_replaced(tmp_path: Path) -> None:
         (("id = 2", "id = 1"), "two of them have the same id"),
         (("example.org:9002", "127.0.0.1:9001"), "two of them have the same endpoint"),
         (('fingerprint = "AA:', 'fingerprint = "'), "servers[2].fingerprint: "),
-        (("[node]", "[timing]\nelection_min = 0.15\n[node]"), "timing: election_min must be at least twice"),
-        (("[node]", '[timing]\nprofile = "wan"\n[node]'), "timing.profile: input should be 'lan' or 'i2p'"),
+        (
+            ("[node]", "[timing]\nheartbeat = 3.0\nelection_max = 7.0\n[node]"),
+            "at least 2.5 times the heartbeat",
+        ),
+        (("[node]", '[timing]\nprofile = "lan"\nelection_min = 0.15\n[node]'), "timing: election_min must be at least"),
+        (("[node]", '[timing]\nprofile = "wan"\n[node]'), "timing.profile: input should be 'auto', 'lan' or 'i2p'"),
         (("[node]", "[node"), "is not TOML"),
     ],
 )

@@ -19,6 +19,7 @@ from gf_i2p.node.driver import (
     PostError,
     PostOutcomeUnknownError,
 )
+from gf_i2p.node.timing import OUTSIDE, Plan, Tempo
 from gf_i2p.raft.core import Core
 from gf_i2p.raft.effects import HardState, Write
 from gf_i2p.raft.settings import LAN, Flow, Timing
@@ -121,6 +122,8 @@ async def rig(
     servers: int = 3,
     timing: Timing = PATIENT,
     flow: Flow | None = None,
+    tempo: Tempo | None = None,
+    on_timing: Callable[[Timing], None] = lambda _: None,
 ) -> AsyncIterator[Rig]:
     monkeypatch.setattr(random.SystemRandom, "uniform", lambda _, low, high: low)
     path = directory / "log.sqlite"
@@ -130,7 +133,13 @@ async def rig(
     disk = Disk(storage, monkeypatch)
     halts: list[BaseException] = []
     driver = Driver(
-        1, storage, bootstrap=configuration(range(1, servers + 1)), timing=timing, flow=flow, on_halt=halts.append
+        1,
+        storage,
+        bootstrap=configuration(range(1, servers + 1)),
+        tempo=tempo or Tempo(Plan("fixed", OUTSIDE, fixed=timing), servers=servers),
+        on_timing=on_timing,
+        flow=flow,
+        on_halt=halts.append,
     )
     peers = {server: Follower(server) for server in range(2, servers + 1)}
     driver.start(peers)

@@ -11,9 +11,11 @@ sync A                    all writes of A are durable
 propose A TOKEN TEXT...   a client proposes entries
 read A TOKEN              a client reads
 reachable A B             A's connection to B comes up
+unreachable A B           A's connection to B broke, and to dial again has failed
 advance SECONDS           time passes, messages arrive at once and are not shown
 crash A / restart A
 status                    one line a server
+deadline A                when A's next time-out is due, in seconds from now
 log A                     the log on A's disk
 """
 
@@ -95,6 +97,9 @@ class Scenario:
     def do_reachable(self, server: str, peer: str) -> None:
         self.lab.step(int(server), inputs.Reachable(int(peer)))
 
+    def do_unreachable(self, server: str, peer: str) -> None:
+        self.lab.step(int(server), inputs.Unreachable(int(peer)))
+
     def do_advance(self, seconds: str) -> None:
         self.lab.advance(float(seconds))
         self.lines.clear()
@@ -112,6 +117,9 @@ class Scenario:
                 f"{server.id} {core.role if server.up else 'down':9} term {core.term} vote {name(core.vote)} "
                 f"leader {name(core.leader)} last {core.log.last_index} stored {core.log.stored} commit {core.commit}"
             )
+
+    def do_deadline(self, server: str) -> None:
+        self.lines.append(f"{self.lab.core(int(server)).deadline - self.lab.now:.3f} s")
 
     def do_log(self, server: str) -> None:
         entries = self.lab.servers[int(server)].disk.entries

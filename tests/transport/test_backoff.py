@@ -27,6 +27,17 @@ def test_it_begins_again_after_a_reset() -> None:
     assert backoff.next() == first
 
 
+def test_the_ceiling_can_be_changed_and_the_delays_go_on_from_where_they_are() -> None:
+    backoff = Backoff(floor=1.0, ceiling=100.0, random=lambda: 1.0)
+    assert [backoff.next() for _ in range(4)] == [2.0, 4.0, 8.0, 16.0]
+    backoff.ceiling = 20.0
+    assert backoff.next() == 20.0
+    backoff.ceiling = 10.0
+    assert backoff.next() == 10.0
+    backoff.ceiling = 100.0
+    assert backoff.next() == 20.0
+
+
 @pytest.mark.parametrize(("floor", "ceiling"), [(0.0, 1.0), (-1.0, 1.0), (2.0, 1.0)])
 def test_limits_that_make_no_sense_are_refused(floor: float, ceiling: float) -> None:
     with pytest.raises(ValueError, match="0 < floor"):

@@ -251,11 +251,11 @@ async def test_a_server_that_says_nothing_at_all_does_not_hold_up_the_first_post
         dialled: list[int] = []
         dial: Callable[..., Any] = farm.client._transport.dial
 
-        async def stuck(endpoint: Any, factory: Any, *, deadline: float) -> Any:
+        async def stuck(endpoint: Any, factory: Any, **options: Any) -> Any:
             dialled.append(endpoint.port)
             if endpoint == farm.farms[1].endpoint:
                 await asyncio.Event().wait()
-            return await dial(endpoint, factory, deadline=deadline)
+            return await dial(endpoint, factory, **options)
 
         monkeypatch.setattr(farm.client._transport, "dial", stuck)
         assert await soon(farm.client.post([b"a"])) == 1

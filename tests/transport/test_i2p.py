@@ -360,13 +360,16 @@ class Carrier:
         self.dialled: list[Endpoint] = []
 
     async def dial(
-        self, endpoint: Endpoint, factory: Callable[[], asyncio.Protocol], *, deadline: float
+        self, endpoint: Endpoint, factory: Callable[[], asyncio.Protocol], *, deadline: float, attempt: int = 0
     ) -> asyncio.Transport:
         self.dialled.append(endpoint)
-        raise DialError(f"{self.name} {deadline}")
+        raise DialError(f"{self.name} {deadline} {attempt}")
 
-    def proxied(self, endpoint: Endpoint) -> bool:
-        return self.name == "i2p"
+    def proxied(self, endpoint: Endpoint, attempt: int = 0) -> bool:
+        return self.name == "i2p" and attempt == 2
+
+    def patience(self, endpoint: Endpoint) -> float:
+        return 5.0 if self.name == "i2p" else 6.0
 
     async def listen(self, factory: Callable[[Admission], asyncio.Protocol], gate: Gate) -> Listener:
         raise TransportError(f"{self.name} listens")
@@ -380,9 +383,10 @@ async def test_with_both_the_name_decides(listening_name: str) -> None:
     outside = [Endpoint("farm.example", 1), Endpoint("192.0.2.1", 1), Endpoint("x.i2p.example", 1)]
     for name, endpoints in (("i2p", inside), ("tls", outside)):
         for endpoint in endpoints:
-            with pytest.raises(DialError, match=f"{name} 7.5"):
-                await mixed.dial(endpoint, Guest, deadline=7.5)
-            assert mixed.proxied(endpoint) is (name == "i2p")
+            with pytest.raises(DialError, match=f"{name} 7.5 3"):
+                await mixed.dial(endpoint, Guest, deadline=7.5, attempt=3)
+            assert mixed.proxied(endpoint, 2) is (name == "i2p")
+            assert mixed.patience(endpoint) == (5.0 if name == "i2p" else 6.0)
         assert carriers[name].dialled == endpoints
     with pytest.raises(TransportError, match=f"{listening_name} listens"):
         await mixed.listen(lambda _: Guest(), Gate())

@@ -1,6 +1,7 @@
 """How long a link waits for answers: on a clock that stands until a test moves it."""
 
 import asyncio
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -202,10 +203,13 @@ async def test_another_handshake_time_holds_for_the_next_attempt(node: Identity)
     deadlines: list[float] = []
 
     class Unreachable:
-        def proxied(self, endpoint: object) -> bool:
+        def proxied(self, endpoint: object, attempt: int) -> bool:
             return False
 
-        async def dial(self, endpoint: object, factory: object, *, deadline: float) -> asyncio.Transport:
+        def patience(self, endpoint: object) -> float:
+            return math.inf
+
+        async def dial(self, endpoint: object, factory: object, *, deadline: float, attempt: int) -> asyncio.Transport:
             deadlines.append(deadline)
             link.handshake_seconds = 20.0
             raise DialError("nobody is there")

@@ -1,6 +1,7 @@
 """Defects in a link, and in what it calls: each is logged with its traceback, and the link goes on."""
 
 import asyncio
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -42,15 +43,20 @@ async def test_a_defect_while_dialling_is_logged_once_and_dialling_goes_on(node:
         downs: list[str | None] = []
 
         class Defective:
-            def proxied(self, endpoint: object) -> bool:
+            def proxied(self, endpoint: object, attempt: int) -> bool:
                 return False
 
-            async def dial(self, endpoint: Any, factory: Callable[[], Any], *, deadline: float) -> asyncio.Transport:
+            def patience(self, endpoint: object) -> float:
+                return math.inf
+
+            async def dial(
+                self, endpoint: Any, factory: Callable[[], Any], *, deadline: float, attempt: int
+            ) -> asyncio.Transport:
                 nonlocal attempts
                 attempts += 1
                 if attempts <= 3:
                     fail()
-                return await transport.dial(endpoint, factory, deadline=deadline)
+                return await transport.dial(endpoint, factory, deadline=deadline, attempt=attempt)
 
         link: Link = farm.link(transport=Defective(), on_down=lambda: downs.append(link.last_error))
         with capture_logs() as lines:

@@ -1,0 +1,83 @@
+"""Publishes by the best that the router has: our extension of i2pcontrol, or else I2CP."""
+
+import asyncio
+import contextlib
+from typing import Final
+
+import structlog
+
+from bridges.errors import RouterError, RouterRefusedError, RouterUnreachableError
+from bridges.extension_publisher import ExtensionPublisher
+from bridges.i2pcontrol import I2pControl
+from bridges.jsonrpc import UnknownMethodError
+from bridges.protocol import MetaPublishing, Publication
+
+logger = structlog.get_logger()
+
+_KINDS: Final = (RouterRefusedError, RouterUnreachableError)
+
+
+class PublisherChoice:
+    """`MetaPublishing` that asks the endpoint once whether it has the extension, and again after it was away.
+
+    An endpoint that cannot be asked leaves I2CP for now: whoever has both publishes even so.
+    """
+
+    def __init__(self, control: I2pControl, i2cp: MetaPublishing) -> None:
+        """`control`: not closed here."""
+        self._control = control
+        self._extension = ExtensionPublisher(control)
+        self._i2cp = i2cp
+        self._chosen: MetaPublishing | None = None
+        self._outages = 0
+        self._holders: dict[bytes, MetaPublishing] = {}
+
+    async def publish_meta_lease_set(self, publication: Publication) -> None:
+        """See `MetaPublishing`."""
+        chosen, doubt = await self._choose()
+        master = publication.lease_set.destination.hash
+        before = self._holders.get(master, chosen)
+        if before is not chosen:
+            with contextlib.suppress(RouterError):  # it is away: then there is nothing to be stopped
+                await before.stop_publishing_meta_lease_set(master)  # a router lets one client have a destination
+        self._holders[master] = chosen
+        try:
+            await chosen.publish_meta_lease_set(publication)
+        except UnknownMethodError:
+            self._chosen = None
+            raise
+        except RouterError as error:
+            if doubt is None:
+                raise
+            kind = next((each for each in _KINDS if isinstance(error, each)), RouterError)
+            raise kind(f"{error}. I2CP was tried because i2pcontrol cannot be asked: {doubt}") from error
+
+    async def stop_publishing_meta_lease_set(self, master: bytes) -> None:
+        """See `MetaPublishing`."""
+        holder = self._holders.pop(master, None)
+        if holder is not None:
+            await holder.stop_publishing_meta_lease_set(master)
+
+    def publication_trouble(self, master: bytes) -> str | None:
+        """See `MetaPublishing`."""
+        return self._holders.get(master, self._i2cp).publication_trouble(master)
+
+    async def close(self) -> None:
+        """See `MetaPublishing`."""
+        await asyncio.gather(self._extension.close(), self._i2cp.close())
+
+    async def _choose(self) -> tuple[MetaPublishing, str | None]:
+        """Return what to publish by, and why that is not certain."""
+        if self._chosen is not None and self._outages == self._control.outages:
+            return self._chosen, None
+        try:
+            available = await self._extension.available()
+        except RouterError as error:
+            self._chosen = None
+            return self._i2cp, str(error)
+        self._outages = self._control.outages
+        chosen: MetaPublishing = self._extension if available else self._i2cp
+        if chosen is not self._chosen:
+            logger.info("publishing", by="i2pcontrol" if available else "I2CP")
+        self._chosen = chosen
+        return chosen, None

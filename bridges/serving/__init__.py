@@ -1,0 +1,1 @@
+"""What `bridges.serve` is made of: HTTP, passwords and tokens, publications."""

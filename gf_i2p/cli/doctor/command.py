@@ -1,0 +1,78 @@
+"""`gf-i2p doctor`: makes all checks of one node, and shows them."""
+
+import asyncio
+import json
+import shutil
+import sys
+from pathlib import Path
+
+from gf_i2p.cli.doctor.files import NodeFiles
+from gf_i2p.cli.doctor.framework import Check, Finding, examine, is_well
+from gf_i2p.cli.doctor.peers import PeerChecks
+from gf_i2p.cli.doctor.publishing import PublishingChecks
+from gf_i2p.cli.doctor.router import RouterChecks
+from gf_i2p.cli.doctor.settings import SettingsChecks
+from gf_i2p.cli.doctor.show import Page, as_json
+from gf_i2p.cli.errors import Exit
+from gf_i2p.cli.logs import configure
+
+
+def doctor(directory: Path, *, as_object: bool) -> Exit:
+    """Look at the node of this directory. Raises `CommandError` when it is no node's."""
+    configure("error", "text")  # what goes wrong is a finding; the logs would say it twice
+    groups = all_checks(directory)
+    output = _Output(groups, as_object=as_object)
+    findings = asyncio.run(examine([check for group in groups for check in group], output.found, output.waiting))
+    output.finish(findings)
+    return Exit.OK if is_well(findings) else Exit.FAILED
+
+
+def all_checks(directory: Path) -> list[list[Check]]:
+    """List the checks of this node in groups, what others need first. Without a configuration they are few.
+
+    Raises `CommandError` when it is no node's directory.
+    """
+    files = NodeFiles(directory)
+    groups, config, secrets = [files.checks()], files.config, files.secrets
+    if config is None:
+        return groups
+    if config.router is not None:
+        seen = RouterChecks(config, config.router, secrets)
+        groups.append(seen.checks() + SettingsChecks(config, config.router, seen).checks())
+        groups.append(PublishingChecks(directory, config, config.router, secrets, files=files, seen=seen).checks())
+    groups.append(PeerChecks(directory, config, secrets).checks())
+    return groups
+
+
+class _Output:
+    """Findings on standard output as they come; what is waited for on standard error, where that is a terminal."""
+
+    def __init__(self, groups: list[list[Check]], *, as_object: bool) -> None:
+        columns, names = shutil.get_terminal_size().columns, [check.name for group in groups for check in group]
+        self._first = {group[0].name for group in groups}
+        self._page = Page(names, columns=columns, colour=sys.stdout.isatty())
+        self._as_object = as_object
+        self._progress = sys.stderr.isatty()
+        self._shown = False
+
+    def found(self, finding: Finding) -> None:
+        self._clear()
+        if not self._as_object:
+            space = [""] if finding.name in self._first else []
+            print("\n".join(space + self._page.finding(finding)), flush=True)
+
+    def waiting(self, names: list[str], seconds: float) -> None:
+        if self._progress:
+            print(f"\r\x1b[K{self._page.waiting(names, seconds)}", end="", file=sys.stderr, flush=True)
+            self._shown = True
+
+    def finish(self, findings: list[Finding]) -> None:
+        if self._as_object:
+            print(json.dumps(as_json(findings), indent=2 if sys.stdout.isatty() else None))
+        else:
+            print(f"\n{self._page.summary(findings)}")
+
+    def _clear(self) -> None:
+        if self._shown:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+            self._shown = False

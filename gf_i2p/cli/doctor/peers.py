@@ -1,0 +1,186 @@
+"""The other servers of the farm: can we log in to each, how long it takes, and do the time-outs allow for that."""
+
+import asyncio
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, cast
+
+from gf_i2p.cli.doctor.files import SECRETS, split
+from gf_i2p.cli.doctor.framework import Check, Remedy, Verdict, fail, ok, skip, warn
+from gf_i2p.cli.doctor.router import PROXY
+from gf_i2p.cli.router import proxy_settings
+from gf_i2p.node.config import Config, Secrets, ServerTable
+from gf_i2p.node.errors import ConfigError
+from gf_i2p.node.node import tls_settings
+from gf_i2p.raft.settings import Timing
+from gf_i2p.transport.base import Transport
+from gf_i2p.transport.errors import DialError, TransportError
+from gf_i2p.transport.i2p import I2pTransport
+from gf_i2p.transport.tls import TlsTransport
+from gf_i2p.wire.digest import Credentials
+from gf_i2p.wire.endpoint import Endpoint
+from gf_i2p.wire.errors import RemoteProtocolError
+from gf_i2p.wire.upgrade import ClientHandshake, Retry, Upgraded
+
+I2P_SECONDS: Final = 60.0
+"""For one server inside I2P: the router may have to build tunnels first."""
+TLS_SECONDS: Final = 15.0
+_UNANSWERED: Final = (
+    "see that its node and its router run; one that was just restarted is found again when its old tunnels have "
+    "ended, within ten minutes"
+)
+ROUND_TRIPS: Final = 4
+"""So many should fit into the least election time-out: a lost message is repeated, and a slow moment passes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """We were let in. Both in seconds."""
+
+    total: float
+    """From the first dial on, with a challenge and a second dial."""
+    round_trip: float
+    """From the last request to its answer. Inside I2P the stream is opened in it, so it is an upper bound."""
+
+
+class PeerChecks:
+    """The other servers."""
+
+    def __init__(self, directory: Path, config: Config, secrets: Secrets | None) -> None:
+        self._directory = directory
+        self._config = config
+        self._secrets = secrets
+        self._round_trips: dict[int, float] = {}
+
+    def checks(self) -> list[Check]:
+        """List what can be looked at."""
+        checks = [self._check(server) for server in self._config.servers if server.id != self._config.node.id]
+        return [*checks, Check("time-outs", self._timing, after=tuple(check.name for check in checks))]
+
+    def _check(self, server: ServerTable) -> Check:
+        endpoint = Endpoint.parse(server.endpoint)
+        seconds = I2P_SECONDS if endpoint.is_i2p else TLS_SECONDS
+        # A second more than the visit's own deadline, which has more to say.
+        return Check(
+            f"server {server.id}",
+            lambda: self._reach(server.id, endpoint, seconds),
+            seconds + 1,
+            (SECRETS, PROXY) if endpoint.is_i2p else (SECRETS,),
+        )
+
+    async def _reach(self, server_id: int, endpoint: Endpoint, seconds: float) -> Verdict:
+        config, secrets = self._config, self._secrets
+        assert secrets is not None
+        credentials = Credentials(f"server-{config.node.id}", secrets.password.get_secret_value())
+        try:
+            visited = await visit(self._transport(endpoint), endpoint, config.node.cluster, credentials, seconds)
+        except (ConfigError, TransportError, RemoteProtocolError) as error:
+            what, advice = split(str(error).removeprefix(f"{endpoint}: "))
+            return fail(f"{endpoint.host}: {what}", Remedy.either(advice or "See that its node and its router run."))
+        self._round_trips[server_id] = visited.round_trip
+        return ok(f"{endpoint.host} lets us in ({visited.total:.2f} s, round trip {_span(visited.round_trip)})")
+
+    def _transport(self, endpoint: Endpoint) -> Transport:
+        router = self._config.router
+        if endpoint.is_i2p:
+            assert router is not None
+            return I2pTransport(proxy_settings(router))
+        # Our own certificate is for those who come to us, and has a check of its own.
+        return TlsTransport(replace(tls_settings(self._directory, self._config), certificate=None, key=None))
+
+    async def _timing(self) -> Verdict:
+        return timing_verdict(self._config.plan.first, self._round_trips)
+
+
+def timing_verdict(timing: Timing, round_trips: dict[int, float]) -> Verdict:
+    """Judge time-outs by measured round trips, by server. Seconds all of them."""
+    settings = f"heartbeat {timing.heartbeat:g} s, election {timing.election_min:g} to {timing.election_max:g} s"
+    if not round_trips:
+        return skip(f"not compared, for no server was reached ({settings})")
+    slowest, seconds = max(round_trips.items(), key=lambda item: item[1])
+    text = f"{settings}; longest round trip {_span(seconds)} (server {slowest})"
+    wanted = max(seconds * ROUND_TRIPS, 0.01)
+    longer = Remedy.either(
+        f'[timing] profile = "i2p", or election_min of at least {wanted:.2f} and a fourth of that as the heartbeat; '
+        "the same on every server"
+    )
+    if seconds >= timing.election_min:
+        return fail(f"{text}: no leader could stay", longer)
+    if seconds * ROUND_TRIPS > timing.election_min:
+        return warn(f"{text}: leaders may lose their office for nothing", longer)
+    return ok(text)
+
+
+def _span(seconds: float) -> str:
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.2f} s"
+
+
+async def visit(
+    transport: Transport, endpoint: Endpoint, cluster: str, credentials: Credentials, seconds: float
+) -> Visit:
+    """Log in as a node does, and leave: one attempt, with the challenge that belongs to it.
+
+    Nothing is sent after the handshake, so the peer's farm is not touched.
+    Raises `DialError` or another `TransportError`, or `RemoteProtocolError`, with a sentence.
+    """
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    end = began + seconds
+    for _ in range(2):
+        caller = _Caller(
+            ClientHandshake(
+                host=str(endpoint).removeprefix("tcp://"),
+                cluster=cluster,
+                credentials=credentials,
+                now=loop.time(),
+                entropy=os.urandom,
+                proxied=transport.proxied(endpoint),
+            )
+        )
+        connection = await transport.dial(endpoint, lambda caller=caller: caller, deadline=end - loop.time())  # type: ignore[misc]
+        try:
+            async with asyncio.timeout_at(end):
+                outcome = await caller.outcome
+        except TimeoutError:
+            raise DialError(f"no answer within {seconds:g} s: {_UNANSWERED}") from None
+        finally:
+            connection.close()
+        if isinstance(outcome, Upgraded):
+            return Visit(caller.answered - began, caller.answered - caller.asked)
+        if isinstance(outcome, Exception):
+            raise outcome
+    raise DialError("it asks for credentials again and again: check that it is one farm node's.")
+
+
+class _Caller(asyncio.Protocol):
+    """Sends one request, and takes its answer."""
+
+    def __init__(self, handshake: ClientHandshake) -> None:
+        loop = asyncio.get_running_loop()
+        self._loop = loop
+        self._handshake = handshake
+        self.asked = self.answered = 0.0
+        # An error is no exception of the future's: nobody asks for it when dialling itself has failed.
+        self.outcome: asyncio.Future[Retry | Upgraded | Exception] = loop.create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.asked = self._loop.time()
+        cast("asyncio.Transport", transport).write(self._handshake.request())
+
+    def data_received(self, data: bytes) -> None:
+        if self.outcome.done():
+            return
+        try:
+            outcome = self._handshake.receive(data, self._loop.time())
+        except RemoteProtocolError as error:
+            self.outcome.set_result(error)
+            return
+        if outcome is not None:
+            self.answered = self._loop.time()
+            self.outcome.set_result(outcome)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.outcome.done():
+            how = "the peer closed the connection" if exc is None else f"the connection broke ({exc})"
+            self.outcome.set_result(DialError(f"{how}: see that its node runs."))

@@ -1,0 +1,185 @@
+"""Publishing: the keys for it, what is to be published, and whether it can be found."""
+
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from bridges.errors import RouterError
+from bridges.router_info import Kind
+from bridges.sam import Sam
+from gf_i2p.cli.doctor import remedies
+from gf_i2p.cli.doctor.files import NODE, SECRETS, NodeFiles, split
+from gf_i2p.cli.doctor.framework import Check, Remedy, Verdict, fail, ok, skip, warn
+from gf_i2p.cli.doctor.router import I2CP, I2PCONTROL, PROXY, ROUTER, SAM, RouterChecks
+from gf_i2p.cli.router import i2pcontrol, read_keys
+from gf_i2p.netdb.encoding import from_b32_address, to_b32_address
+from gf_i2p.netdb.errors import StructureError
+from gf_i2p.netdb.keys import DestinationKeys
+from gf_i2p.node.config import Config, Secrets
+from gf_i2p.node.errors import ConfigError
+from gf_i2p.node.router_tables import RouterTable, place
+
+EXPIRES_SOON_SECONDS: Final = 7 * 86_400
+"""Time to go to the machine that has the master's own key, and back."""
+SETTLING_SECONDS: Final = 180.0
+"""After its start a node may be unknown: the router builds tunnels, then publishes."""
+_LOOKUP_SECONDS: Final = 40.0
+"""i2pd takes 30 s for an address that it does not find."""
+_MASTER: Final = "master keys"
+_LATE: Final = Remedy.either("The router is slow: see its load and its tunnels on its console, and try again.")
+
+
+class PublishingChecks:
+    """What a node publishes: its own address in the farm, its leaf, and the master's Meta lease set."""
+
+    def __init__(
+        self,
+        directory: Path,
+        config: Config,
+        router: RouterTable,
+        secrets: Secrets | None,
+        *,
+        files: NodeFiles,
+        seen: RouterChecks,
+    ) -> None:
+        self._directory = directory
+        self._config = config
+        self._router = router
+        self._secrets = secrets
+        self._files = files
+        self._seen = seen
+        self._keys: DestinationKeys | None = None
+
+    def checks(self) -> list[Check]:
+        """List what can be looked at."""
+        publish = self._config.publish
+        checks = []
+        if self._config.own_endpoint.is_i2p:
+            checks.append(Check("own address", self._own_address, _LOOKUP_SECONDS, (SAM,), after=(NODE,), late=_LATE))
+        if publish.mode != "off":
+            checks.append(Check(_MASTER, self._master))
+        needs_keys = (_MASTER,) if publish.mode != "off" else ()
+        checks.append(Check("publishing", self._publishing, needs=needs_keys, after=(PROXY, I2CP, I2PCONTROL)))
+        if publish.leaf is not None:
+            by_name = _hash(publish.leaf) is None
+            needs = (ROUTER, SECRETS, I2PCONTROL, SAM) if by_name else (SAM,)
+            checks.append(Check("leaf", self._leaf, _LOOKUP_SECONDS, needs, late=_LATE))
+        return checks
+
+    async def _own_address(self) -> Verdict:
+        address = self._config.own_endpoint.host
+        if self._router.inbound == "sam" and self._files.uptime is None:
+            return skip("not looked for: it is there while the node runs")
+        began = time.monotonic()
+        try:
+            found = await self._sam.lookup(address)
+        except RouterError as error:
+            return fail(split(str(error))[0], _LATE)
+        if found is not None:
+            return ok(f"{address} is found in the netDb ({time.monotonic() - began:.1f} s)")
+        text = f"{address} is not found in the netDb, so nobody reaches this node"
+        uptime = self._files.uptime
+        if uptime is not None and uptime < SETTLING_SECONDS:
+            return warn(f"{text}; but it runs for {uptime:.0f} s only", Remedy.either("Try again in some minutes."))
+        return fail(text, remedies.ADDRESS_UNKNOWN)
+
+    async def _master(self) -> Verdict:
+        try:
+            self._keys = keys = read_keys(self._directory / self._config.publish.keys)
+        except ConfigError as error:
+            what, _, command = str(error).partition(" Run: ")
+            what, advice = split(what)
+            return fail(what, Remedy.either(command or advice or "Put the right file there."))
+        return keys_verdict(keys, int(time.time()))
+
+    async def _publishing(self) -> Verdict:
+        publish = self._config.publish
+        if publish.mode == "off":
+            return ok('off: this node never publishes (mode = "off")')
+        keys = self._keys
+        assert keys is not None
+        if keys.offline is not None and self._seen.kind is Kind.I2PD:
+            return fail("the keys are delegated, and i2pd opens no session for those", remedies.DELEGATED_ON_I2PD)
+        leaf = publish.leaf
+        if leaf is None:
+            return warn(
+                "may publish, but names no leaf: no client comes to this router",
+                Remedy(
+                    "[publish] leaf = the address of your server tunnel (i2pd's console, 'I2P tunnels')",
+                    "[publish] leaf = the address of your hidden service (the Hidden Services Manager shows it)",
+                ),
+            )
+        known = _hash(leaf)
+        if known is None and (self._router.i2pcontrol is None or self._seen.kind is Kind.JAVA):
+            return fail(
+                f"the leaf {leaf!r} is no b32 address, and nobody tells the address of a tunnel of this name",
+                Remedy(
+                    f"[publish] leaf = the address itself; or configure i2pcontrol, by which i2pd tells that of {leaf}",
+                    "[publish] leaf = the address itself; Java tells no tunnel's address by i2pcontrol",
+                ),
+            )
+        for name, other in (("the master", keys.destination.b32), ("this node", self._config.own_endpoint.host)):
+            if known is not None and to_b32_address(known) == other:
+                return fail(
+                    f"the leaf is {name} itself, and the netDb has one place for each address",
+                    Remedy.either("[publish] leaf = the address of the service on this router, with keys of its own"),
+                )
+        return ok(f"Meta set of {keys.destination.b32} when chosen")
+
+    async def _leaf(self) -> Verdict:
+        leaf = self._config.publish.leaf
+        assert leaf is not None
+        known = _hash(leaf)
+        try:
+            if known is None:
+                known = await self._ask_for(leaf)
+            address = to_b32_address(known)
+            began = time.monotonic()
+            found = await self._sam.lookup(address)
+        except (RouterError, ConfigError) as error:
+            what, advice = split(str(error))
+            return fail(what, Remedy.either(advice) if advice else remedies.leaf_up(leaf))
+        if found is None:
+            return fail(f"{address} has no lease set: nobody reaches it", remedies.leaf_up(leaf))
+        return ok(f"{address} is found in the netDb ({time.monotonic() - began:.1f} s)")
+
+    async def _ask_for(self, tunnel: str) -> bytes:
+        assert self._secrets is not None
+        control = i2pcontrol(self._router, self._secrets)
+        if control is None:
+            raise ConfigError(f"the leaf {tunnel!r} is no b32 address: configure the address, or i2pcontrol")
+        try:
+            return await control.local_leaf_hash(tunnel)
+        finally:
+            await control.close()
+
+    @property
+    def _sam(self) -> Sam:
+        return Sam(*place(self._router.sam))
+
+
+def keys_verdict(keys: DestinationKeys, now: int) -> Verdict:
+    """Judge the keys by which a node publishes. `now`: seconds since the epoch."""
+    master, offline = keys.destination.b32, keys.offline
+    if offline is None:
+        return ok(f"the own keys of {master}: they do not expire")
+    end = f"{datetime.fromtimestamp(offline.expires, UTC):%Y-%m-%d %H:%M} UTC"
+    again = Remedy.either("Delegate anew where the master's own key is, and put the new file here on every server.")
+    left = offline.expires - now
+    if left <= 0:
+        return fail(f"delegated for {master}: expired on {end}", again)
+    text = f"delegated for {master}, until {end} ({_span(left)} left)"
+    return warn(text, again) if left < EXPIRES_SOON_SECONDS else ok(text)
+
+
+def _span(seconds: int) -> str:
+    days = seconds // 86_400
+    return f"{days} days" if days > 1 else str(timedelta(seconds=seconds))
+
+
+def _hash(leaf: str) -> bytes | None:
+    try:
+        return from_b32_address(leaf)
+    except StructureError:
+        return None

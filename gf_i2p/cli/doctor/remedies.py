@@ -1,0 +1,105 @@
+"""What mends a router's interface, in the words of each router's own settings."""
+
+from gf_i2p.cli.doctor.framework import Remedy
+from gf_i2p.node.router_tables import place
+from gf_i2p.transport.i2p import Way
+
+_CONSOLE = "the router console (http://127.0.0.1:7657/"
+
+
+def _section(name: str, where: str) -> str:
+    host, port = place(where)
+    return f"in i2pd.conf, section [{name}]: enabled = true, address = {host}, port = {port}; then restart i2pd"
+
+
+def proxy_on(way: Way, where: str) -> Remedy:
+    """Nobody answers as the proxy."""
+    _, port = place(where)
+    section, tunnel = ("socksproxy", "a SOCKS 4/4a/5 client") if way is Way.SOCKS5 else ("httpproxy", "I2P HTTP Proxy")
+    return Remedy(
+        _section(section, where),
+        f"in {_CONSOLE}i2ptunnel/): start the tunnel '{tunnel}' on port {port}, and tick 'Auto Start'",
+    )
+
+
+def sam_on(where: str) -> Remedy:
+    """Nobody answers as SAM."""
+    _, port = place(where)
+    return Remedy(
+        _section("sam", where),
+        f"in {_CONSOLE}configclients): start 'SAM application bridge' (port {port}), and tick 'Run at Startup?'",
+    )
+
+
+def i2cp_on(where: str) -> Remedy:
+    """Nobody answers as I2CP."""
+    _, port = place(where)
+    return Remedy(
+        _section("i2cp", where),
+        f"in {_CONSOLE}configi2cp): enable the external I2CP interface without SSL (i2cp.disableInterface=false, "
+        f"i2cp.SSL=false), port {port}; then restart the router",
+    )
+
+
+def i2pcontrol_on(url: str) -> Remedy:
+    """Nobody answers as i2pcontrol."""
+    return Remedy(
+        f"in i2pd.conf, section [i2pcontrol]: enabled = true, password = …, address and port as in {url}; then restart "
+        "i2pd",
+        f"in {_CONSOLE}configwebapps): start 'jsonrpc', and set i2pcontrol = \"http://127.0.0.1:7657/jsonrpc/\" here; "
+        "or install the plugin I2PControl (https, port 7650)",
+    )
+
+
+I2PCONTROL_PASSWORD = Remedy(
+    "put the password of i2pd.conf, section [i2pcontrol], into secrets.toml: i2pcontrol_password = …",
+    "put the password into secrets.toml: i2pcontrol_password = …; the plugin I2PControl changes its own on its page "
+    "/password",
+)
+
+
+_CERTIFICATE_THEN = "; only if that is the same, set it as i2pcontrol_fingerprint in [router]"
+CERTIFICATE_COMPARE = Remedy(
+    "compare it with what this prints in i2pd's data directory: openssl x509 -noout -fingerprint -sha256 -in "
+    f"i2pcontrol.crt.pem{_CERTIFICATE_THEN}",
+    "compare it with what this prints in the plugin's directory: keytool -list -v -keystore "
+    f"i2pcontrol.ks{_CERTIFICATE_THEN}",
+)
+
+
+ROUTER_START = Remedy(
+    "start it: systemctl start i2pd; if it runs elsewhere, correct the addresses in [router]",
+    "start it: i2prouter start; if it runs elsewhere, correct the addresses in [router]",
+)
+CLOCK = Remedy.either("Set this machine's clock (timedatectl set-ntp true), then restart the router.")
+PROXY_AUTHORISATION = Remedy(
+    "i2pd's proxy asks for no password: check that the port is its own",
+    f"in {_CONSOLE}i2ptunnel/), 'I2P HTTP Proxy': turn 'Local Authorization' off",
+)
+
+
+def leaf_up(leaf: str) -> Remedy:
+    """The leaf's lease set is not there."""
+    return Remedy(
+        f"run the service's tunnel: a section with type = server in tunnels.conf whose keys are those of {leaf}; see "
+        "i2pd's console, 'I2P tunnels'",
+        f"in {_CONSOLE}i2ptunnel/): start the hidden service whose address is {leaf}",
+    )
+
+
+ADDRESS_UNKNOWN = Remedy(
+    'wait up to ten minutes, or restart the node with more tunnels: [router.session] "inbound.quantity" = "5"',
+    "wait some minutes; the console must show tunnels and 'Network: OK' or 'Firewalled'",
+)
+FEW_TUNNELS = Remedy(
+    '[router.session] "inbound.quantity" = "5", or leave it out; then restart the node',
+    "nothing to do with a Java router: it publishes with any number",
+)
+ALL_ADDRESSES = Remedy(
+    "in i2pd.conf, in the section of each: address = 127.0.0.1; then restart i2pd",
+    f"in {_CONSOLE}i2ptunnel/), /configclients and /configi2cp: let each be reachable by 127.0.0.1 only",
+)
+DELEGATED_ON_I2PD = Remedy(
+    "i2pd opens a session only for the master's own key: put it into the key file here, or publish by a Java router",
+    "nothing to do with a Java router: it takes delegated keys",
+)

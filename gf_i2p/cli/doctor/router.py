@@ -1,0 +1,212 @@
+"""The router beside the node: is it there, which one is it, and does each of its interfaces let us in."""
+
+import asyncio
+import contextlib
+from dataclasses import replace
+from datetime import timedelta
+from typing import Final
+from urllib.parse import urlsplit
+
+from bridges.errors import RouterError, RouterUnreachableError
+from bridges.i2cp.connection import I2cpConnection
+from bridges.i2cp.probe import router_kind
+from bridges.i2cp.settings import Deadlines, RouterKind
+from bridges.jsonrpc import CertificateError, PasswordError
+from bridges.router_info import Kind
+from bridges.sam import Sam
+from gf_i2p.cli.doctor import remedies
+from gf_i2p.cli.doctor.files import SECRETS, split
+from gf_i2p.cli.doctor.framework import Check, Remedy, Verdict, fail, ok, skip, warn
+from gf_i2p.cli.doctor.proxy import ProxyAuthorisationError, ProxyError, ask_http, ask_socks
+from gf_i2p.cli.router import i2cp_settings, i2pcontrol
+from gf_i2p.farm.status import Reachability
+from gf_i2p.node.config import Config, Secrets
+from gf_i2p.node.errors import ConfigError
+from gf_i2p.node.router_tables import RouterTable, place
+from gf_i2p.transport.certificates import parse_fingerprint
+from gf_i2p.transport.i2p import Way
+from gf_i2p.transport.tcp import why
+
+ROUTER: Final = "router"
+PROXY: Final = "proxy"
+SAM: Final = "SAM"
+I2CP: Final = "I2CP"
+I2PCONTROL: Final = "i2pcontrol"
+
+CLOCK_WARN_SECONDS: Final = 60
+CLOCK_FAIL_SECONDS: Final = 180
+"""Java refuses a session whose date is further away."""
+_CONNECT_SECONDS: Final = 5.0
+_ANSWER_SECONDS: Final = 10.0
+_STARTING: Final = Remedy.either("The router may be starting or stopping: try again in a minute.")
+_KINDS: Final = {RouterKind.I2PD: Kind.I2PD, RouterKind.JAVA: Kind.JAVA}
+
+
+class RouterChecks:
+    """The router of one node."""
+
+    def __init__(self, config: Config, router: RouterTable, secrets: Secrets | None) -> None:
+        self._config = config
+        self._router = router
+        self._secrets = secrets
+        self._ahead: float | None = None
+        self.kind: Kind | None = _KINDS.get(RouterKind(router.kind))
+        """Which router it is, as far as is known when the checks of its interfaces are through."""
+
+    def checks(self) -> list[Check]:
+        """List what can be looked at."""
+        router = self._router
+        way = Way(router.way)
+        need_secrets = (ROUTER, SECRETS)
+        return [
+            Check(ROUTER, self._there, seconds=10),
+            Check(PROXY, self._proxy, 30, (ROUTER,), late=remedies.proxy_on(way, router.proxy)),
+            Check(SAM, self._sam, _ANSWER_SECONDS, (ROUTER,), late=remedies.sam_on(router.sam)),
+            Check(I2CP, self._i2cp, 3 * _ANSWER_SECONDS, (ROUTER,), late=remedies.i2cp_on(router.i2cp)),
+            Check("clock", self._clock, after=(I2CP,)),
+            Check(I2PCONTROL, self._i2pcontrol, 30, need_secrets if router.i2pcontrol else (ROUTER,)),
+        ]
+
+    # Is it there? ---------------------------------------------------------------------------------------------------
+
+    async def _there(self) -> Verdict:
+        places = {PROXY: place(self._router.proxy), SAM: place(self._router.sam), I2CP: place(self._router.i2cp)}
+        if self._router.i2pcontrol is not None:
+            url = urlsplit(self._router.i2pcontrol)
+            places[I2PCONTROL] = url.hostname or "", url.port or (443 if url.scheme == "https" else 80)
+        reasons = await asyncio.gather(*(_knock(*where) for where in places.values()))
+        if None in reasons:
+            return ok(f"runs: {reasons.count(None)} of {len(reasons)} interfaces can be connected to")
+        return fail(f"none of its interfaces can be connected to: {', '.join(places)}", remedies.ROUTER_START)
+
+    # Its interfaces -------------------------------------------------------------------------------------------------
+
+    async def _proxy(self) -> Verdict:
+        router, way = self._router, Way(self._router.way)
+        try:
+            if way is Way.SOCKS5:
+                await ask_socks(*place(router.proxy))
+                return ok(f"SOCKS at {router.proxy}")
+            kind = await ask_http(*place(router.proxy))
+        except ProxyAuthorisationError as error:
+            return fail(f"{router.proxy}: {error}", remedies.PROXY_AUTHORISATION)
+        except ProxyError as error:
+            return fail(str(error), remedies.proxy_on(way, router.proxy))
+        if kind is None:
+            return warn(
+                f"a proxy answers at {router.proxy}, and does not show that it is an I2P router's",
+                remedies.proxy_on(way, router.proxy),
+            )
+        self.kind = self.kind or kind
+        return ok(f"{kind}'s HTTP proxy at {router.proxy}")
+
+    async def _sam(self) -> Verdict:
+        where = self._router.sam
+        try:
+            await Sam(*place(where)).probe()
+        except RouterError as error:
+            return _away(error, where, remedies.sam_on(where))
+        return ok(f"SAM 3.1 at {where}")
+
+    async def _i2cp(self) -> Verdict:
+        where = self._router.i2cp
+        deadlines = Deadlines(connect=_CONNECT_SECONDS, answer=_ANSWER_SECONDS)
+        try:
+            settings = replace(i2cp_settings(self._router), kind=RouterKind.AUTO, deadlines=deadlines)
+            connection = await I2cpConnection.open(settings)
+            self._ahead = connection.ahead_ms / 1000
+            connection.close()
+            seen = await router_kind(settings)
+        except ConfigError as error:
+            return fail(*_told(error))
+        except RouterError as error:
+            verdict = _away(error, where, remedies.i2cp_on(where))
+            if self._config.publish.mode == "off":
+                return warn(f"{verdict.text}; only publishing needs it, and that is off")
+            return verdict
+        kind = _KINDS[seen]
+        if self._router.kind not in {"auto", seen}:
+            return fail(
+                f'it is {kind}, and the configuration says kind = "{self._router.kind}": every set would be lost',
+                Remedy('[router] kind = "i2pd"', '[router] kind = "java"'),
+            )
+        self.kind = kind
+        return ok(f"{kind} at {where}")
+
+    async def _clock(self) -> Verdict:
+        if self._ahead is None:
+            return skip("not compared: only I2CP tells the router's time")
+        off = abs(self._ahead)
+        text = f"the router's is {off:.0f} s {'ahead of' if self._ahead > 0 else 'behind'} ours"
+        if off > CLOCK_FAIL_SECONDS:
+            return fail(f"{text}, and Java takes {CLOCK_FAIL_SECONDS} s at most", remedies.CLOCK)
+        if off > CLOCK_WARN_SECONDS:
+            return warn(text, remedies.CLOCK)
+        return ok(text if off >= 1 else "the same as the router's")
+
+    async def _i2pcontrol(self) -> Verdict:
+        url = self._router.i2pcontrol
+        if url is None:
+            return skip("not configured, so the farm does not see this router's load")
+        assert self._secrets is not None
+        try:
+            control = i2pcontrol(self._router, self._secrets)
+        except ConfigError as error:
+            return fail(str(error), remedies.I2PCONTROL_PASSWORD)
+        assert control is not None
+        try:
+            status = await control.local_router_status()
+        except PasswordError:
+            return fail("the router refuses the password", remedies.I2PCONTROL_PASSWORD)
+        except CertificateError as error:
+            seen = parse_fingerprint(error.fingerprint)
+            known = self._router.i2pcontrol_fingerprint is not None
+            what = "another certificate than the configured one" if known else "a certificate that nothing vouches for"
+            return fail(f"shows {what}; nothing was sent to it: {seen}", remedies.CERTIFICATE_COMPARE)
+        except RouterUnreachableError as error:
+            return _away(error, urlsplit(url).netloc, remedies.i2pcontrol_on(url))
+        except RouterError as error:
+            what, remedy = _told(error)
+            return fail(what, remedy if remedy.i2pd else remedies.i2pcontrol_on(url))
+        finally:
+            await control.close()
+        self.kind = self.kind or control.kind
+        parts = [f"{control.kind or 'a router'} {status.version or ''}".rstrip()]
+        if status.uptime_ms is not None:
+            parts.append(f"up {timedelta(seconds=status.uptime_ms // 1000)}")
+        if status.reachability is not None:
+            parts.append(f"network {status.reachability}")
+        if status.reachability in {Reachability.ERROR, Reachability.WARNING}:
+            return warn("; ".join([", ".join(parts), *control.notes]), Remedy.either("See the router's console."))
+        return ok(", ".join(parts))
+
+
+def _away(error: RouterError, where: str, turn_on: Remedy) -> Verdict:
+    """Say in one line why an interface cannot be used, and what mends it."""
+    cause = error.__cause__
+    if isinstance(error, RouterUnreachableError):
+        if isinstance(cause, ConnectionResetError | BrokenPipeError | EOFError):
+            return fail(f"{where} hangs up", _STARTING)
+        if isinstance(cause, OSError) and cause.errno:
+            return fail(f"nobody answers at {where} ({why(cause)})", turn_on)
+    return fail(split(str(error))[0], turn_on)
+
+
+def _told(error: Exception) -> tuple[str, Remedy]:
+    what, advice = split(str(error))
+    return what, Remedy.either(advice)
+
+
+async def _knock(host: str, port: int) -> str | None:
+    """Return why nobody can connect there; None when we can."""
+    try:
+        async with asyncio.timeout(_CONNECT_SECONDS):
+            _, writer = await asyncio.open_connection(host, port)
+    except TimeoutError:
+        return "too late"
+    except OSError as error:
+        return why(error)
+    writer.close()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
+    return None

@@ -1,0 +1,111 @@
+"""Settings that work and hurt: options of the session's tunnels, and interfaces that others can reach."""
+
+import struct
+from collections.abc import Iterable, Mapping
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from pathlib import Path
+from typing import Final
+
+from bridges.router_info import Kind
+from gf_i2p.cli.doctor import remedies
+from gf_i2p.cli.doctor.framework import Check, Remedy, Verdict, fail, ok, warn
+from gf_i2p.cli.doctor.router import I2CP, I2PCONTROL, PROXY, RouterChecks
+from gf_i2p.node.config import Config
+from gf_i2p.node.router_tables import RouterTable, place
+from gf_i2p.wire.endpoint import Endpoint
+
+LEAST_INBOUND: Final = 4
+"""i2pd builds 2 (2.45) or 3 (2.58) inbound tunnels at a time, and publishes only when one comes after the outbound
+ones: with fewer the next may be ten minutes away."""
+_TABLES: Final = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
+"""What listens on this machine, on Linux."""
+_LISTENING: Final = "0A"
+
+
+class SettingsChecks:
+    """What the configuration, and the machine, say of the way between node and router."""
+
+    def __init__(self, config: Config, router: RouterTable, seen: RouterChecks) -> None:
+        self._config = config
+        self._router = router
+        self._seen = seen
+
+    def checks(self) -> list[Check]:
+        """List what can be looked at."""
+        checks = [Check("interfaces", self._interfaces)]
+        if self._config.own_endpoint.is_i2p and self._router.inbound == "sam":
+            checks.append(Check("session options", self._session, after=(PROXY, I2CP, I2PCONTROL)))
+        return checks
+
+    async def _session(self) -> Verdict:
+        return session_verdict(self._router.session, self._seen.kind)
+
+    async def _interfaces(self) -> Verdict:
+        listen = Endpoint.parse(self._config.node.listen)
+        places = {name: place(getattr(self._router, name)) for name in ("proxy", "sam", "i2cp")}
+        if self._config.own_endpoint.is_i2p:
+            places["node.listen"] = listen.host, listen.port
+        beyond = [name for name, (host, _) in places.items() if not ip_address(host).is_loopback]
+        if beyond:
+            return warn(
+                f"{', '.join(beyond)}: beyond this machine, and not encrypted: who sees that network reads along",
+                Remedy.either("Have the router on this machine, or a network between the two that nobody else sees."),
+            )
+        anywhere = listening_anywhere(path.read_text() for path in _TABLES if path.exists())
+        exposed = [f"{name} ({port})" for name, (_, port) in places.items() if port in anywhere]
+        if exposed:
+            return warn(
+                f"{', '.join(exposed)}: the router takes connections from other machines, too, unless a firewall keeps "
+                "them out",
+                remedies.ALL_ADDRESSES,
+            )
+        return ok("on this machine only")
+
+
+def session_verdict(options: Mapping[str, str], kind: Kind | None) -> Verdict:
+    """Judge the options of the session by which others reach the node. `kind`: of the router, if it is known."""
+    spaced = [name for name, value in options.items() if " " in name or " " in value]
+    if spaced:
+        return fail(
+            f"{spaced[0]}: has a space in it, and SAM cannot carry that",
+            Remedy.either("Take it out of [router.session]."),
+        )
+    if kind is not Kind.JAVA:
+        if "i2cp.dontPublishLeaseSet" in options:
+            return warn(
+                "i2cp.dontPublishLeaseSet means the contrary to i2pd: true publishes, false hides the node",
+                Remedy("leave it out of [router.session]", "leave it out: a Java router publishes without it"),
+            )
+        quantity = options.get("inbound.quantity")
+        if quantity is not None and quantity.isdigit() and int(quantity) < LEAST_INBOUND:
+            return warn(
+                f"inbound.quantity = {quantity}: i2pd may leave the node unpublished for ten minutes, for it publishes "
+                "only when an inbound tunnel comes after the outbound ones",
+                remedies.FEW_TUNNELS,
+            )
+    bare = [name for name in ("inbound.length", "outbound.length") if options.get(name) == "0"]
+    if bare:
+        return warn(
+            f"{' and '.join(bare)} = 0: peers see which router is ours",
+            Remedy.either("Leave it out of [router.session] unless that is what you want."),
+        )
+    return ok("nothing that would hurt" if options else "the router's own")
+
+
+def listening_anywhere(tables: Iterable[str]) -> set[int]:
+    """Give the ports that something listens on at every address of this machine. `tables`: as Linux shows them."""
+    ports = set()
+    for table in tables:
+        for line in table.splitlines()[1:]:
+            fields = line.split()
+            if len(fields) > 3 and fields[3] == _LISTENING:
+                address, _, port = fields[1].partition(":")
+                if _address(address).is_unspecified:
+                    ports.add(int(port, 16))
+    return ports
+
+
+def _address(digits: str) -> IPv4Address | IPv6Address:
+    """Read an address as the kernel prints it: words of four bytes, each in the machine's order."""
+    words = [int(digits[at : at + 8], 16) for at in range(0, len(digits), 8)]
+    return ip_address(struct.pack(f"={len(words)}I", *words))

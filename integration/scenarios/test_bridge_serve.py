@@ -1,0 +1,235 @@
+"""`gf-i2p bridge serve` in front of a real i2pd: who knows HTTP and JSON publishes, and floodfills hold it."""
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import pytest_asyncio
+import requests
+
+from bridges.access import Access
+from bridges.errors import RouterError
+from bridges.i2cp.publisher import MetaPublisher
+from bridges.i2cp.settings import I2cpSettings
+from bridges.i2pcontrol import I2pControl
+from bridges.protocol import Publication
+from bridges.publisher_choice import PublisherChoice
+from gf_i2p.netdb.encoding import to_base64
+from gf_i2p.netdb.keys import DestinationKeys
+from gf_i2p.netdb.meta_lease_set import STORE_TYPE, MetaLease, MetaLeaseSet
+from gf_i2p.netdb.session_config import session_config
+from gf_i2p.node.layout import BRIDGE_CERTIFICATE_FILE, CONFIG_FILE, SECRETS_FILE
+from integration.i2pfarm import I2pFarm
+from integration.localfarm import NotSeenError, until
+from integration.testnet.client import Network
+
+pytestmark = pytest.mark.timeout(600)
+
+FLOODFILLS: Final = 3
+RESEND_SECONDS: Final = 20.0
+TRIES: Final = 8
+PASSWORD: Final = "correct horse battery"
+PLACE: Final = "127.0.0.1:7651"
+
+Figure = Callable[[str, float], None]
+
+
+@pytest.fixture
+def figure(record_property: Callable[[str, object], None], capsys: pytest.CaptureFixture[str]) -> Figure:
+    """Keeps a number for the report, and shows it."""
+
+    def keep(what: str, value: float) -> None:
+        record_property(what, round(value, 2))
+        with capsys.disabled():
+            print(f"\n  {what}: {value:.4g}", flush=True)
+
+    return keep
+
+
+class Endpoint:
+    """`gf-i2p bridge serve` in the directory of a node beside the last router; and a program that calls it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.url = ""
+        self.fingerprint = ""
+        self._token: str | None = None
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def start(self) -> None:
+        """Return when it listens."""
+        self._token = None
+        self._process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "gf_i2p.cli.main", "bridge", "serve", str(self.directory), "--json"),
+            stdout=asyncio.subprocess.PIPE,
+        )
+        assert self._process.stdout is not None
+        async with asyncio.timeout(30):
+            told = json.loads(await self._process.stdout.readline())
+        self.url, self.fingerprint = told["url"], told["fingerprint"]
+
+    async def kill(self) -> None:
+        """kill -9."""
+        assert self._process is not None
+        self._process.kill()
+        await self._process.wait()
+
+    async def stop(self) -> None:
+        """SIGTERM; it must end well."""
+        assert self._process is not None
+        if self._process.returncode is None:
+            self._process.terminate()
+            async with asyncio.timeout(30):
+                assert await self._process.wait() == 0
+
+    async def call(self, method: str, **params: Any) -> Any:
+        """Call a method, and return its result."""
+        if self._token is None:
+            self._token = (await asyncio.to_thread(self._post, "Authenticate", {"API": 1, "Password": PASSWORD}))[
+                "result"
+            ]["Token"]
+        answer = await asyncio.to_thread(self._post, method, {**params, "Token": self._token})
+        assert "result" in answer, answer
+        return answer["result"]
+
+    def _post(self, method: str, params: dict[str, Any]) -> Any:
+        request = {"id": 1, "jsonrpc": "2.0", "method": method, "params": params}
+        certificate = str(self.directory / BRIDGE_CERTIFICATE_FILE)
+        return requests.post(self.url, json=request, verify=certificate, timeout=310).json()
+
+
+@pytest_asyncio.fixture
+async def farm(network: Network, tmp_path: Path) -> AsyncIterator[I2pFarm]:
+    """One node's directory beside the last router."""
+    with I2pFarm(tmp_path, network.routers[-1:], password=network.password) as made:
+        made.place()
+        yield made
+
+
+@pytest_asyncio.fixture
+async def endpoint(farm: I2pFarm) -> AsyncIterator[Endpoint]:
+    directory = farm.node(1)
+    config, secrets = directory / CONFIG_FILE, directory / SECRETS_FILE
+    config.write_text(f'{config.read_text()}\n[bridge]\nlisten = "{PLACE}"\n')
+    secrets.write_text(f'bridge_password = "{PASSWORD}"\n{secrets.read_text()}')
+    made = Endpoint(directory)
+    await made.start()
+    yield made
+    await made.stop()
+
+
+@asynccontextmanager
+async def choosing(endpoint: Endpoint) -> AsyncIterator[PublisherChoice]:
+    """A node's way to publish, with the endpoint for its i2pcontrol and no I2CP of its own."""
+    control = I2pControl(Access(endpoint.url, PASSWORD, fingerprint=endpoint.fingerprint))
+    choice = PublisherChoice(control, MetaPublisher(I2cpSettings(port=1)))
+    try:
+        yield choice
+    finally:
+        await choice.close()
+        await control.close()
+
+
+class Service:
+    """A master whose sets, each later than the one before, are published until one is seen."""
+
+    def __init__(self, network: Network) -> None:
+        self.keys = DestinationKeys.generate()
+        self.tries = 0
+        self._network = network
+        self._published = 0
+
+    def publication(self) -> Publication:
+        now = time.time()
+        self._published = max(int(now), self._published + 1)
+        entries = [MetaLease(bytes([leaf]) * 32, self._published + 3600, cost=leaf) for leaf in (1, 2, 3)]
+        lease_set = MetaLeaseSet.build(self.keys, published=self._published, entries=entries)
+        return Publication(lease_set, session_config(self.keys, int(now * 1000)))
+
+    async def publish(self, publish: Callable[[Publication], Any]) -> float:
+        """Return how many seconds it took until enough floodfills held one of the sets."""
+        began = time.monotonic()
+        ends: set[int] = set()
+        for self.tries in range(1, TRIES + 1):
+            made = self.publication()
+            ends.add(made.lease_set.expires_at)
+            await publish(made)
+            try:
+                await until("the set is on floodfills", RESEND_SECONDS, lambda: self._seen(ends))
+            except NotSeenError:
+                continue
+            return time.monotonic() - began
+        raise NotSeenError(f"not on {FLOODFILLS} floodfills after {TRIES} tries")
+
+    async def _seen(self, ends: set[int]) -> bool:
+        holders = await self._network.holders(self.keys.destination.b32, STORE_TYPE)
+        return sum(int(held.expires.timestamp()) in ends for held in holders.values()) >= FLOODFILLS
+
+
+async def test_a_program_publishes(network: Network, endpoint: Endpoint, figure: Figure) -> None:
+    service = Service(network)
+    master = to_base64(service.keys.destination.hash)
+    assert (await endpoint.call("GetMetaLSStatus", MasterHash=master))["State"] == "idle"
+
+    async def publish(made: Publication) -> None:
+        params = {"LeaseSet": to_base64(made.lease_set.data), "SessionConfig": to_base64(made.session)}
+        began = time.monotonic()
+        state = await endpoint.call("PublishMetaLS", MasterHash=master, **params)
+        figure("PublishMetaLS, seconds", time.monotonic() - began)
+        assert state["State"] == "sent"
+        assert state["Published"] == made.lease_set.published
+
+    figure(f"from nothing to {FLOODFILLS} floodfills, seconds", await service.publish(publish))
+    figure("sets that it took", service.tries)
+    assert (await endpoint.call("GetMetaLSStatus", MasterHash=master))["State"] == "sent"
+    assert (await endpoint.call("StopPublishingMetaLS", MasterHash=master))["State"] == "idle"
+    assert len(await network.holders(service.keys.destination.b32, STORE_TYPE)) >= FLOODFILLS, (
+        "that unpublishes nothing"
+    )
+
+
+async def test_a_program_asks(network: Network, farm: I2pFarm, endpoint: Endpoint, figure: Figure) -> None:
+    status = await endpoint.call("GetLocalRouterStatus")
+    assert status["UptimeMs"] >= 1000
+    assert status["KnownPeers"] == len(network.routers)
+    info = await endpoint.call("RouterInfo", **{"i2p.router.version": None})
+    assert info == {"i2p.router.version": status["Version"]}
+    leaf = await endpoint.call("GetLocalLeafHash", MasterHash=farm.master.destination.b32)
+    assert leaf["Address"] == farm.leaves[1].destination.b32
+    assert (await endpoint.call("GetLocalLeafStatus", LeafHash=leaf["LeafHash"], Timeout=60))["Up"] is False
+    check = DestinationKeys.parse((network.routers[0].directory / "check.dat").read_bytes()).destination
+    assert (await endpoint.call("GetLocalLeafStatus", LeafHash=check.b32, Timeout=60))["Up"] is True
+    measured = await endpoint.call("GetRemoteMeasuredStatus", Hash=check.b32, Timeout=240)
+    assert measured["Error"] is None
+    figure("its lease set was found after, seconds", measured["LeaseSetSeconds"])
+    figure("a stream was open after, seconds", measured["ConnectSeconds"])
+
+
+async def test_a_node_publishes_through_it_and_survives_its_restart(
+    network: Network, endpoint: Endpoint, figure: Figure
+) -> None:
+    service = Service(network)
+    master = service.keys.destination.hash
+    async with choosing(endpoint) as choice:
+        figure(f"a node, to {FLOODFILLS} floodfills, seconds", await service.publish(choice.publish_meta_lease_set))
+        assert choice.publication_trouble(master) is None
+        await endpoint.kill()
+        began = time.monotonic()
+
+        async def noticed() -> bool:
+            return choice.publication_trouble(master) is not None
+
+        await until("the node notices", 60, noticed)
+        figure("the end of the endpoint is noticed after, seconds", time.monotonic() - began)
+        with pytest.raises(RouterError, match="I2CP was tried because i2pcontrol cannot be asked"):
+            await choice.publish_meta_lease_set(service.publication())
+        await endpoint.start()
+        seconds = await service.publish(choice.publish_meta_lease_set)
+        figure(f"after its restart, to {FLOODFILLS} floodfills, seconds", seconds)
+        assert choice.publication_trouble(master) is None

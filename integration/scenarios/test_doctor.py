@@ -1,0 +1,159 @@
+"""`gf-i2p doctor` beside real routers: all is well, and each fault is named by itself."""
+
+import asyncio
+import contextlib
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from bridges.sam import Sam, SamSession
+from gf_i2p.node.layout import SECRETS_FILE
+from integration.i2pfarm import I2pFarm
+from integration.localfarm import NotSeenError, until
+from integration.testnet.client import Network, RouterPlace
+from integration.testnet.router import SAM_PORT
+
+SECONDS: Final = 240.0
+"""For a router that was restarted, with tunnels, sessions and what they publish."""
+ITS_OWN: Final = {"inbound.length": "1", "outbound.length": "1", "inbound.quantity": "4"}
+SETTINGS: Final = {
+    "proxy": ("[httpproxy]: enabled = true", "'I2P HTTP Proxy'"),
+    "SAM": ("[sam]: enabled = true", "'SAM application bridge'"),
+    "I2CP": ("[i2cp]: enabled = true", "i2cp.disableInterface=false"),
+    "i2pcontrol": ("[i2pcontrol]", "i2pcontrol_password"),
+}
+"""What mends each, for i2pd and for Java."""
+WAITS_FOR: Final = {
+    "proxy": {"server 2", "server 3", "time-outs"},
+    "SAM": {"own address", "leaf"},
+    "I2CP": {"clock"},
+    "i2pcontrol": set[str](),
+}
+"""What cannot be looked at then."""
+
+
+class Doctor:
+    """Looks at server 1 of a farm."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.checks: dict[str, Any] = {}
+
+    async def look(self) -> bool:
+        """Run it; return whether it finds nothing to mend."""
+        command = [sys.executable, "-m", "gf_i2p.cli.main", "doctor", str(self.directory), "--json"]
+        done = await asyncio.to_thread(
+            subprocess.run, command, capture_output=True, text=True, timeout=SECONDS, check=False
+        )
+        assert done.returncode in {0, 1}, done
+        answer = json.loads(done.stdout)
+        assert answer["ok"] is (done.returncode == 0)
+        self.checks = {check["name"]: check for check in answer["checks"]}
+        return done.returncode == 0
+
+    def having(self, state: str) -> set[str]:
+        return {name for name, check in self.checks.items() if check["state"] == state}
+
+    async def blames(self, name: str) -> bool:
+        """Look, and return whether it blames this and nothing else."""
+        await self.look()
+        return self.having("fail") == {name}
+
+
+class Leaf:
+    """The service's own destination on one router, which ends with its router, or its SAM."""
+
+    def __init__(self, farm: I2pFarm, router: RouterPlace) -> None:
+        self._farm = farm
+        self._router = router
+        self._session: SamSession | None = None
+
+    async def come(self) -> None:
+        self.close()
+        sam = Sam(self._router.address, SAM_PORT)
+        await until("SAM is there", SECONDS, lambda: answers(sam))
+        self._session = await sam.session(self._farm.leaves[1], ITS_OWN)
+
+    def close(self) -> None:
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+
+async def answers(sam: Sam) -> bool:
+    try:
+        await sam.probe()
+    except Exception:  # noqa: BLE001 - not yet, for whatever reason
+        return False
+    return True
+
+
+async def seen(doctor: Doctor, what: str, condition: Any) -> None:
+    try:
+        await until(what, SECONDS, condition, poll=2)
+    except NotSeenError:
+        print(json.dumps(doctor.checks, indent=1))
+        raise
+
+
+@contextlib.asynccontextmanager
+async def lacking(network: Network, router: RouterPlace, interface: str, leaf: Leaf) -> AsyncIterator[None]:
+    """The router runs without one of its interfaces."""
+    await network.stop(router)
+    try:
+        await network.start(router, **{interface: False})
+        if interface != "sam":
+            await leaf.come()
+        yield
+    finally:
+        await network.stop(router)
+        await network.start(router, **{interface: True})
+
+
+@pytest.mark.timeout(1500)
+async def test_what_is_well_and_each_fault_by_itself(network: Network, tmp_path: Path) -> None:
+    routers = [router for router in network.routers if not router.floodfill][:3]
+    with (
+        I2pFarm(tmp_path, routers, password=network.password) as farm,
+        contextlib.closing(Leaf(farm, routers[0])) as leaf,
+    ):
+        farm.place()
+        farm.start_all()
+        doctor = Doctor(farm.node(1))
+        await leaf.come()
+        await farm.leader(SECONDS)
+
+        await seen(doctor, "all is well", doctor.look)
+        assert doctor.having("ok") == set(doctor.checks), doctor.checks
+        assert doctor.checks["I2CP"]["text"].startswith("i2pd at ")
+        assert "follows server" in doctor.checks["node"]["text"] or "leads" in doctor.checks["node"]["text"]
+
+        secrets = doctor.directory / SECRETS_FILE
+        text = secrets.read_text()
+        secrets.write_text(text.replace(network.password, "not-the-password"))
+        assert await doctor.blames("i2pcontrol"), doctor.checks
+        named(doctor, "i2pcontrol")
+        assert "not-the-password" not in json.dumps(doctor.checks)
+        secrets.write_text(text)
+
+        for interface, name in (("i2cp", "I2CP"), ("proxy", "proxy"), ("sam", "SAM")):
+            async with lacking(network, routers[0], interface, leaf):
+                await seen(doctor, f"{name} and nothing else is blamed", lambda name=name: doctor.blames(name))
+                named(doctor, name)
+            leaf.close()
+
+        await leaf.come()
+        await seen(doctor, "all is well again", doctor.look)
+
+
+def named(doctor: Doctor, name: str) -> None:
+    """It is said what mends it; what needs it is not blamed, all else was looked at."""
+    remedy = doctor.checks[name]["remedy"]
+    assert SETTINGS[name][0] in remedy["i2pd"]
+    assert SETTINGS[name][1] in remedy["java"]
+    assert doctor.having("skip") == WAITS_FOR[name]

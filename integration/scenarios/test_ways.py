@@ -1,0 +1,89 @@
+"""A node behind a server tunnel of its router's, reached in each way that there is through another router."""
+
+import time
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import pytest_asyncio
+
+from gf_i2p.netdb.keys import DestinationKeys
+from gf_i2p.node.clientfile import ClientFile
+from gf_i2p.node.layout import CONFIG_FILE, DESTINATION_FILE
+from gf_i2p.transport.i2p import I2pTransport, ProxySettings, Way
+from gf_i2p.transport.link import Link
+from gf_i2p.wire.digest import Credentials
+from gf_i2p.wire.endpoint import Endpoint
+from integration.i2pfarm import I2pFarm
+from integration.localfarm import until
+from integration.testnet.client import Network
+from integration.testnet.router import PROXY_PORT, SOCKS_PORT, TUNNELS_FILE
+
+SECONDS: Final = 180.0
+
+
+@pytest_asyncio.fixture
+async def farm(network: Network, tmp_path: Path) -> AsyncIterator[I2pFarm]:
+    """A farm of one, which its router's server tunnel leads to."""
+    router = network.routers[-1]
+    with I2pFarm(tmp_path, [router], password=network.password) as made:
+        made.place()
+        node = made.node(1)
+        config = node / CONFIG_FILE
+        config.write_text(config.read_text().replace('inbound = "sam"', 'inbound = "tunnel"'))
+        port = Endpoint.parse(_value(config.read_text(), "listen")).port
+        keys = router.directory / "farm.dat"
+        keys.touch(mode=0o600)
+        keys.write_bytes((node / DESTINATION_FILE).read_bytes())
+        tunnels = router.directory / TUNNELS_FILE
+        before = tunnels.read_text()
+        tunnels.write_text(
+            f"{before}[farm]\ntype = server\nhost = 127.0.0.1\nport = {port}\nkeys = {keys.name}\n"
+            "inbound.length = 1\noutbound.length = 1\n"
+        )
+        await network.stop(router)
+        await network.start(router)
+        made.start_all()
+        yield made
+        tunnels.write_text(before)
+        await network.stop(router)
+        await network.start(router)
+
+
+def _value(text: str, key: str) -> str:
+    line = next(line for line in text.splitlines() if line.startswith(f"{key} = "))
+    return line.split('"')[1]
+
+
+async def test_every_way_leads_to_a_server_tunnel(network: Network, farm: I2pFarm) -> None:
+    ways = {Way.GET: PROXY_PORT, Way.CONNECT: PROXY_PORT, Way.SOCKS5: SOCKS_PORT}
+    proxies = [ProxySettings(network.routers[-2].address, port, way) for way, port in ways.items()]
+    links = [_link(farm, proxy) for proxy in proxies]
+    began = time.monotonic()
+    for link in links:
+        link.start()
+    try:
+        for link, proxy in zip(links, proxies, strict=True):
+            await until(f"let in by {proxy.way}: {link.last_error}", SECONDS, partial(_is_up, link), poll=0.1)
+            print(f"by {proxy.way}: let in {time.monotonic() - began:.1f} s after the router's start")
+    finally:
+        for link in links:
+            await link.stop()
+
+
+def _link(farm: I2pFarm, proxy: ProxySettings) -> Link:
+    client = ClientFile.load(farm.client_file)
+    destination = DestinationKeys.parse((farm.node(1) / DESTINATION_FILE).read_bytes()).destination
+    return Link(
+        I2pTransport(proxy),
+        Endpoint(destination.b32, 80),
+        client.cluster,
+        Credentials(client.user, client.password.get_secret_value()),
+        request_seconds=20.0,
+        handshake_seconds=60.0,
+    )
+
+
+async def _is_up(link: Link) -> bool:
+    return link.connected

@@ -1,0 +1,311 @@
+"""One router by all its interfaces, sensing, and the session that brings streams: bridges/router.py and its parts."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+import pytest_asyncio
+
+from bridges.access import Access
+from bridges.errors import RouterError, RouterRefusedError, RouterUnreachableError
+from bridges.i2cp.publisher import MetaPublisher
+from bridges.i2cp.settings import RouterKind
+from bridges.i2pcontrol import I2pControl
+from bridges.protocol import Publication, RouterBridge
+from bridges.router import LocalRouter
+from bridges.sam import Sam
+from bridges.sam_inbound import SamInbound
+from bridges.sensing import measure
+from bridges.simulated import PASSWORD, SimulatedRouter
+from gf_i2p.farm.status import LeafStatus, RouterStatus
+from gf_i2p.netdb.encoding import to_b32_address
+from gf_i2p.netdb.keys import DestinationKeys
+from gf_i2p.netdb.meta_lease_set import MetaLease, MetaLeaseSet
+from gf_i2p.netdb.session_config import session_config
+from tests.bridges.fake_i2cp import Clock, FakeRouter
+from tests.netdb.strategies import KEYS, NOW, entropy
+from tests.transport.harness import soon, until
+
+LEAF = bytes(range(32))
+MASTER = KEYS.destination.hash
+TARGET = DestinationKeys.generate(entropy(3)).destination
+
+
+class FakeSam:
+    """SAM as far as a bridge speaks it. `answers` by the first two words of a request; "hang", "hang up": it does."""
+
+    def __init__(self) -> None:
+        self.port = 0
+        self.answers = {
+            "HELLO VERSION": "HELLO REPLY RESULT=OK VERSION=3.1",
+            "SESSION CREATE": "SESSION STATUS RESULT=OK DESTINATION=x",
+            "STREAM FORWARD": "STREAM STATUS RESULT=OK",
+            "STREAM CONNECT": "STREAM STATUS RESULT=OK",
+            "NAMING LOOKUP": "NAMING REPLY RESULT=KEY_NOT_FOUND NAME=x",
+            "HEAD /": "HTTP/1.0 200 OK",
+            "": "hang",
+        }
+        self.requests: list[str] = []
+        self.writers: set[asyncio.StreamWriter] = set()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.writers.add(writer)
+        try:
+            while line := await reader.readline():
+                self.requests.append(line.decode().strip())
+                answer = self.answers[" ".join(line.decode().split()[:2])]
+                if answer == "hang up":
+                    break
+                if answer != "hang":
+                    writer.write(answer.encode() + b"\n")
+        except ConnectionError:
+            pass
+        finally:
+            self.writers.discard(writer)
+            writer.close()
+
+    def asked(self, words: str) -> list[str]:
+        return [request for request in self.requests if request.startswith(words)]
+
+
+@pytest_asyncio.fixture
+async def fake() -> AsyncIterator[FakeSam]:
+    made = FakeSam()
+    server = await asyncio.start_server(made.serve, "127.0.0.1", 0)
+    made.port = server.sockets[0].getsockname()[1]
+    yield made
+    server.close()
+    for writer in list(made.writers):
+        writer.close()
+    await until(lambda: not made.writers)
+
+
+@pytest.fixture
+def sam(fake: FakeSam) -> Sam:
+    return Sam("127.0.0.1", fake.port)
+
+
+@pytest_asyncio.fixture
+async def i2cp() -> AsyncIterator[FakeRouter]:
+    async with FakeRouter(RouterKind.I2PD, Clock()) as running:
+        yield running
+
+
+Make = Callable[..., LocalRouter]
+
+
+@pytest_asyncio.fixture
+async def make(sam: Sam, i2cp: FakeRouter) -> AsyncIterator[Make]:
+    made: list[LocalRouter] = []
+
+    def build(control: I2pControl | None = None, leaf: str | None = None) -> LocalRouter:
+        made.append(LocalRouter(sam, MetaPublisher(i2cp.settings(), clock=i2cp.clock), control, leaf))
+        return made[-1]
+
+    yield build
+    for router in made:
+        await soon(router.close())
+
+
+def publication(published: int = NOW) -> Publication:
+    lease_set = MetaLeaseSet.build(KEYS, published=published, entries=[MetaLease(LEAF, published + 600)])
+    return Publication(lease_set, session_config(KEYS, published * 1000))
+
+
+async def test_it_is_a_router_bridge(make: Make) -> None:
+    bridge: RouterBridge = make()
+    assert await soon(bridge.local_router_status()) == RouterStatus()
+
+
+async def test_without_i2pcontrol_a_router_is_up_when_its_sam_answers(make: Make, fake: FakeSam) -> None:
+    fake.answers["HELLO VERSION"] = "HELLO REPLY RESULT=NOVERSION"
+    with pytest.raises(RouterRefusedError, match="NOVERSION"):
+        await soon(make().local_router_status())
+    nobody = LocalRouter(Sam("127.0.0.1", 1), make().publisher)
+    with pytest.raises(RouterUnreachableError, match="check that the router runs, and that SAM is on"):
+        await soon(nobody.local_router_status())
+
+
+async def test_with_i2pcontrol_it_is_asked_for_numbers_and_sam_is_not(
+    make: Make, fake: FakeSam, i2pd: SimulatedRouter
+) -> None:
+    router = make(I2pControl(Access(i2pd.url, PASSWORD, any_certificate=True)))
+    status = await soon(router.local_router_status())
+    assert status.version is not None
+    assert fake.requests == []
+
+
+async def test_the_leaf_by_its_address_or_by_none(make: Make) -> None:
+    assert await soon(make().local_leaf_hash(MASTER)) is None
+    for address in (to_b32_address(LEAF), to_b32_address(LEAF).upper()):
+        assert await soon(make(leaf=address).local_leaf_hash(MASTER)) == LEAF
+
+
+async def test_a_tunnels_name_needs_i2pcontrol(make: Make) -> None:
+    with pytest.raises(RouterRefusedError, match="'web' is no b32 address, and without i2pcontrol nobody says"):
+        await soon(make(leaf="web").local_leaf_hash(MASTER))
+
+
+async def test_a_tunnels_name_by_i2pcontrol(make: Make, i2pd: SimulatedRouter) -> None:
+    control = I2pControl(Access(i2pd.url, PASSWORD, any_certificate=True), ask_for_tunnels=True)
+    tunnel = (await soon(control.tunnels()))[0]
+    assert await soon(make(control, tunnel.name).local_leaf_hash(MASTER)) == tunnel.hash()
+    with pytest.raises(RouterRefusedError, match="has no server tunnel 'nosuch'"):
+        await soon(make(control, "nosuch").local_leaf_hash(MASTER))
+
+
+async def test_a_leaf_is_up_when_its_lease_set_is_found(make: Make, fake: FakeSam) -> None:
+    router = make(leaf=to_b32_address(LEAF))
+    assert await soon(router.local_leaf_status(LEAF)) == LeafStatus(up=False)
+    assert fake.asked("NAMING") == [f"NAMING LOOKUP NAME={to_b32_address(LEAF)}"]
+    fake.answers["NAMING LOOKUP"] = f"NAMING REPLY RESULT=OK NAME=x VALUE={TARGET.base64}"
+    assert await soon(router.local_leaf_status(LEAF)) == LeafStatus(up=True)
+    fake.answers["NAMING LOOKUP"] = "NAMING REPLY RESULT=I2P_ERROR"
+    with pytest.raises(RouterError, match="I2P_ERROR"):
+        await soon(router.local_leaf_status(LEAF))
+
+
+async def test_publishing_goes_by_i2cp_and_its_trouble_is_told(make: Make, i2cp: FakeRouter) -> None:
+    router = make()
+    assert router.publication_trouble(MASTER) == "nothing is published"
+    await soon(router.publish_meta_lease_set(publication()))
+    await until(lambda: i2cp.stored)
+    assert i2cp.stored == [publication().lease_set]
+    assert router.publication_trouble(MASTER) is None
+    for session in list(i2cp.sessions.values()):
+        session.connection.close()
+    await until(lambda: router.publication_trouble(MASTER) is not None)
+    await soon(router.publish_meta_lease_set(publication(NOW + 1)))
+    assert router.publication_trouble(MASTER) is None
+    await soon(router.stop_publishing_meta_lease_set(MASTER))
+    await until(lambda: not i2cp.sessions)
+    assert router.publication_trouble(MASTER) == "nothing is published"
+
+
+async def test_who_is_given_up_while_it_opens_can_be_asked_again(make: Make, i2cp: FakeRouter) -> None:
+    """A node that loses its office does not wait until tunnels are built."""
+    router = make()
+    i2cp.ready.clear()
+    call = asyncio.create_task(router.publish_meta_lease_set(publication()))
+    await until(lambda: i2cp.sessions)
+    call.cancel()
+    await asyncio.wait([call])
+    await soon(router.stop_publishing_meta_lease_set(MASTER))
+    await until(lambda: not i2cp.sessions)
+    i2cp.ready.set()
+    await soon(router.publish_meta_lease_set(publication(NOW + 1)))
+    assert router.publication_trouble(MASTER) is None
+
+
+async def test_closing_ends_all_even_when_a_part_fails(
+    make: Make, i2cp: FakeRouter, i2pd: SimulatedRouter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    control = I2pControl(Access(i2pd.url, PASSWORD, any_certificate=True))
+    router = make(control)
+    await soon(router.local_router_status())
+
+    async def fail(_: MetaPublisher) -> None:
+        raise RouterError("broken")
+
+    closed = []
+    close = control.close
+
+    async def seen() -> None:
+        closed.append(True)
+        await close()
+
+    monkeypatch.setattr(control, "close", seen)
+    with monkeypatch.context() as patched:
+        patched.setattr(MetaPublisher, "close", fail)
+        with pytest.raises(RouterError, match="broken"):
+            await soon(router.close())
+    assert closed == [True]
+    await soon(router.close())
+    with pytest.raises(RouterError, match="was closed"):
+        await soon(router.publish_meta_lease_set(publication()))
+
+
+# Sensing ------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_destination_without_a_lease_set(make: Make, fake: FakeSam) -> None:
+    measured = await soon(make().remote_measured_status(TARGET.hash))
+    assert (measured.lease_set_seconds, measured.connect_seconds) == (None, None)
+    assert measured.error == "its lease set was not found"
+    assert fake.asked("STREAM CONNECT") == []
+    await until(lambda: not fake.writers)
+
+
+async def test_a_destination_that_answers_and_one_that_does_not(make: Make, fake: FakeSam) -> None:
+    fake.answers["NAMING LOOKUP"] = f"NAMING REPLY RESULT=OK NAME=x VALUE={TARGET.base64}"
+    measured = await soon(make().remote_measured_status(TARGET.hash))
+    assert measured.lease_set_seconds is not None
+    assert measured.connect_seconds is not None
+    assert measured.error is None
+    for answer, error in (("hang", "nothing was heard within 0.05 s"), ("hang up", "the stream was closed without")):
+        fake.answers["HEAD /"] = answer
+        measured = await soon(measure(Sam("127.0.0.1", fake.port), to_b32_address(TARGET.hash), seconds=0.05))
+        assert measured.lease_set_seconds is not None
+        assert measured.connect_seconds is None, "i2pd calls a stream open that leads nowhere"
+        assert error in (measured.error or "")
+    fake.answers["STREAM CONNECT"] = "STREAM STATUS RESULT=CANT_REACH_PEER"
+    measured = await soon(make().remote_measured_status(TARGET.hash))
+    assert measured.lease_set_seconds is not None
+    assert measured.connect_seconds is None
+    assert "CANT_REACH_PEER" in (measured.error or "")
+    keys = {request.split("DESTINATION=")[1].split()[0] for request in fake.asked("SESSION CREATE")}
+    assert len(keys) == 4, "each time from a destination that nobody knows"
+    await until(lambda: not fake.writers)
+
+
+async def test_sensing_leaves_no_session_behind(make: Make, fake: FakeSam) -> None:
+    fake.answers["NAMING LOOKUP"] = "hang"
+    call = asyncio.create_task(make().remote_measured_status(TARGET.hash))
+    await until(lambda: fake.asked("NAMING LOOKUP"))
+    call.cancel()
+    await asyncio.wait([call])
+    await until(lambda: not fake.writers)
+    fake.answers["SESSION CREATE"] = "SESSION STATUS RESULT=I2P_ERROR MESSAGE=no"
+    with pytest.raises(RouterRefusedError, match="I2P_ERROR"):
+        await soon(make().remote_measured_status(TARGET.hash))
+    await until(lambda: not fake.writers)
+
+
+# Being reached ------------------------------------------------------------------------------------------------------
+
+
+async def test_streams_are_forwarded_to_our_port_with_the_peers_name(sam: Sam, fake: FakeSam) -> None:
+    inbound = SamInbound(sam, KEYS, {"inbound.length": "2"})
+    assert await soon(inbound.open("127.0.0.1", 4150)) == KEYS.destination.b32
+    assert "inbound.length=2" in fake.asked("SESSION CREATE")[0]
+    assert KEYS.base64 in fake.asked("SESSION CREATE")[0]
+    (forward,) = fake.asked("STREAM FORWARD")
+    assert "PORT=4150" in forward
+    assert "SILENT=false" in forward
+    assert not await soon(inbound.published())
+    fake.answers["NAMING LOOKUP"] = f"NAMING REPLY RESULT=OK NAME=x VALUE={KEYS.destination.base64}"
+    assert await soon(inbound.published())
+    ended = asyncio.create_task(inbound.ended())
+    await asyncio.sleep(0)
+    assert not ended.done()
+    for writer in list(fake.writers):
+        writer.close()
+    await soon(ended)
+    assert await soon(inbound.open("127.0.0.1", 4150)) == KEYS.destination.b32, "it may be opened again"
+    inbound.close()
+    inbound.close()
+    await until(lambda: not fake.writers)
+
+
+@pytest.mark.parametrize("call", ["SESSION CREATE", "STREAM FORWARD"])
+async def test_what_was_half_opened_is_closed(sam: Sam, fake: FakeSam, call: str) -> None:
+    status = "SESSION STATUS" if call == "SESSION CREATE" else "STREAM STATUS"
+    good, fake.answers[call] = fake.answers[call], f"{status} RESULT=I2P_ERROR"
+    inbound = SamInbound(sam, KEYS)
+    with pytest.raises(inbound.failure, match="I2P_ERROR"):
+        await soon(inbound.open("127.0.0.1", 4150))
+    inbound.close()
+    await until(lambda: not fake.writers)
+    fake.answers[call] = good
+    await soon(inbound.open("127.0.0.1", 4150))
+    inbound.close()

@@ -1,0 +1,257 @@
+"""A node's directory beside a router whose interfaces are scripts, with what real routers said."""
+
+import asyncio
+import contextlib
+import os
+import ssl
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from aiohttp import web
+
+from bridges.i2cp.settings import RouterKind
+from bridges.simulated import I2PD, JAVA, PASSWORD, Recording, SimulatedRouter
+from gf_i2p.cli.doctor.command import all_checks
+from gf_i2p.cli.doctor.framework import State, Verdict, examine
+from gf_i2p.netdb.keys import DestinationKeys
+from gf_i2p.node.config import Secrets
+from gf_i2p.node.layout import CONFIG_FILE, DATABASE_FILE, MASTER_FILE, SECRETS_FILE, SOCKET_FILE
+from gf_i2p.node.setup import make_farm
+from gf_i2p.storage.files import Lock
+from gf_i2p.wire.digest import Authenticator
+from gf_i2p.wire.upgrade import ServerHandshake
+from integration.processes import free_ports
+from tests.bridges.fake_i2cp import Clock, FakeRouter
+from tests.transport.harness import Identity
+
+CLUSTER: Final = "farm"
+INTERFACES: Final = ("proxy", "sam", "i2cp", "i2pcontrol")
+
+# i2pd 2.45.1 to GET http://gf--doctor.i2p/; its style sheet and its list of jump services are left out.
+I2PD_UNKNOWN: Final = (
+    b"HTTP/1.1 500 Internal Server Error\r\nConnection: close\r\nContent-Length: 276\r\n"
+    b"Content-Type: text/html; charset=UTF-8\r\nDate: Sat, 21 Nov 2026 17:58:28 GMT\r\n\r\n"
+    b"<html>\r\n<head>\r\n  <title>I2Pd HTTP proxy</title>\r\n</head>\r\n"
+    b"<body><h1>Proxy error: Host not found</h1>\r\n<p>Remote host not found in router's addressbook</p>\r\n"
+)
+# Java's, by the status line and the links of its page dnfh-header.ht.
+JAVA_UNKNOWN: Final = (
+    b"HTTP/1.1 500 Domain Not Found\r\nContent-Type: text/html; charset=UTF-8\r\nReferrer-Policy: no-referrer\r\n"
+    b"Cache-Control: no-cache\r\nConnection: close\r\nProxy-Connection: close\r\n\r\n<html><head>\n"
+    b'<link href="http://proxy.i2p/themes/console/default/console.css" rel="stylesheet" type="text/css">\n'
+)
+# i2pd 2.45.1 when no stream could be made.
+I2PD_DOWN: Final = (
+    b"HTTP/1.1 500 Internal Server Error\r\nConnection: close\r\nContent-Length: 80\r\n\r\n"
+    b"<html><head><title>I2Pd HTTP proxy</title></head><body><h1>Proxy error: Host is down</h1>"
+)
+
+Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+class ScriptedRouter:
+    """Use it as an asynchronous context manager. `without`: interfaces that are off."""
+
+    def __init__(
+        self, identity: Identity, *, java: bool = False, without: tuple[str, ...] = (), ahead: float = 0.0
+    ) -> None:
+        """`ahead`: seconds that its clock is ahead of ours."""
+        self.java = java
+        self.without = without
+        self.fingerprint = identity.fingerprint
+        self.ports = dict(zip(INTERFACES, free_ports(len(INTERFACES)), strict=True))
+        self.known: dict[str, DestinationKeys] = {}
+        """Addresses with a lease set."""
+        self.peers: dict[str, Authenticator] = {}
+        """Addresses behind which a farm node answers."""
+        self.asked: list[str] = []
+        """Hosts that the proxy was asked for."""
+        self.proxy_says = JAVA_UNKNOWN if java else I2PD_UNKNOWN
+        self.sam_says: bytes | None = None
+        """Instead of what SAM says, before it hangs up."""
+        self.silent: set[str] = set()
+        """Interfaces that take connections, and say nothing."""
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(identity.certificate, identity.key)
+        self.control = SimulatedRouter(Recording.load(JAVA if java else I2PD), tls, checks_tokens=java)
+        clock = Clock()
+        clock.now = time.time() + ahead
+        self.i2cp = FakeRouter(RouterKind.JAVA if java else RouterKind.I2PD, clock)
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        for name, handler in (("proxy", self._proxy), ("sam", self._sam)):
+            if name not in self.without:
+                await self._serve(name, handler)
+        if "i2cp" not in self.without:
+            self.i2cp.port = self.ports["i2cp"]
+            await self._stack.enter_async_context(self.i2cp)
+        if "i2pcontrol" not in self.without:
+            await self._stack.enter_async_context(self.control)
+            self.ports["i2pcontrol"] = int(self.control.url.rstrip("/").rpartition(":")[2])
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    async def _serve(self, name: str, handler: Handler) -> None:
+        tasks: set[asyncio.Task[None]] = set()
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            task = asyncio.current_task()
+            assert task is not None
+            tasks.add(task)
+            try:
+                with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+                    if name in self.silent:
+                        await reader.read()
+                    await handler(reader, writer)
+            finally:
+                tasks.discard(task)
+                writer.close()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", self.ports[name])
+
+        async def stop() -> None:
+            server.close()
+            for task in list(tasks):
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+        self._stack.push_async_callback(stop)
+
+    async def _proxy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        host = head.split()[1].decode().removeprefix("http://").partition("/")[0].partition(":")[0]
+        self.asked.append(host)
+        if host in self.peers:
+            handshake = ServerHandshake({CLUSTER: self.peers[host]}, entropy=os.urandom)
+            answer = handshake.receive(head, asyncio.get_running_loop().time())
+            assert answer is not None
+            writer.write(answer.data)
+            if answer.session is not None:
+                assert await reader.read() == b"", "nothing is sent after the handshake"
+        else:
+            writer.write(self.proxy_says if not host.endswith(".b32.i2p") else I2PD_DOWN)
+        await writer.drain()
+
+    async def _sam(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while line := (await reader.readline()).decode().strip():
+            if self.sam_says is not None:
+                writer.write(self.sam_says)
+                return
+            if line.startswith("HELLO VERSION"):
+                writer.write(b"HELLO REPLY RESULT=OK VERSION=3.1\n")
+            else:
+                assert line.startswith("NAMING LOOKUP NAME="), line
+                name = line.rpartition("=")[2]
+                keys = self.known.get(name)
+                none = "KEY_NOT_FOUND" if self.java else "INVALID_KEY"
+                what = f"RESULT={none} NAME={name}" if keys is None else f"RESULT=OK NAME={name} VALUE="
+                value = "" if keys is None else keys.destination.base64
+                writer.write(f"NAMING REPLY {what}{value}\n".encode())
+            await writer.drain()
+
+
+class Place:
+    """Server 1 of a farm of three inside I2P, that publishes, beside a router; all of it is well."""
+
+    def __init__(self, directory: Path, router: ScriptedRouter) -> None:
+        self.router = router
+        make_farm(directory, dict.fromkeys((1, 2, 3)), cluster=CLUSTER, profile="i2p", clients=[])
+        self.directory = directory / "server-1"
+        self.master, self.leaf = DestinationKeys.generate(), DestinationKeys.generate()
+        url = f"https://127.0.0.1:{router.ports['i2pcontrol']}/"
+        control = f'i2pcontrol = "{url}"\ni2pcontrol_fingerprint = "{router.fingerprint}"'
+        self.change(
+            CONFIG_FILE,
+            ("127.0.0.1:4444", f"127.0.0.1:{router.ports['proxy']}"),
+            ("127.0.0.1:7656", f"127.0.0.1:{router.ports['sam']}"),
+            ("127.0.0.1:7654", f"127.0.0.1:{router.ports['i2cp']}"),
+            ('# i2pcontrol = "https://127.0.0.1:7650/"', control),
+            ('mode = "off"', 'mode = "meta"'),
+            ('# leaf = "....b32.i2p"', f'leaf = "{self.leaf.destination.b32}"'),
+        )
+        self.change(SECRETS_FILE, ("\npassword =", f'\ni2pcontrol_password = "{PASSWORD}"\npassword ='))
+        self.write_master(self.master)
+        own = (self.directory / "destination.dat").read_bytes()
+        router.known[self.leaf.destination.b32] = self.leaf
+        router.known[self.own] = DestinationKeys.parse(own)
+        for number in (2, 3):
+            path = directory / f"server-{number}"
+            address = DestinationKeys.parse((path / "destination.dat").read_bytes()).destination.b32
+            router.peers[address] = Authenticator(CLUSTER, Secrets.load(path).verifiers, key=os.urandom(32))
+
+    @property
+    def own(self) -> str:
+        keys = DestinationKeys.parse((self.directory / "destination.dat").read_bytes())
+        return keys.destination.b32
+
+    @property
+    def peers(self) -> list[str]:
+        return list(self.router.peers)
+
+    def change(self, name: str, *pairs: tuple[str, str]) -> None:
+        path = self.directory / name
+        text = path.read_text()
+        for old, new in pairs:
+            assert text.count(old) == 1, (old, text.count(old))
+            text = text.replace(old, new)
+        path.write_text(text)
+
+    def write_master(self, keys: DestinationKeys) -> None:
+        path = self.directory / MASTER_FILE
+        path.touch(mode=0o600)
+        path.write_bytes(keys.encode())
+
+    async def look(self) -> dict[str, Verdict]:
+        """Make all checks."""
+        checks = [check for group in all_checks(self.directory) for check in group]
+        findings = await examine(checks, lambda _: None, lambda *_: None)
+        return {finding.name: finding.verdict for finding in findings}
+
+
+class RunningNode:
+    """What a running node shows of itself: its socket, and its lock. Use it as an asynchronous context manager."""
+
+    def __init__(self, directory: Path, **status: Any) -> None:
+        self._directory = directory
+        self.status = {
+            "id": 1, "leader": 2, "healthy": True, "uptime": 3725.5,
+            "quorum": {"reachable": 3, "needed": 2, "servers": 3}, **status,
+        }  # fmt: skip
+
+    async def __aenter__(self) -> Self:
+        self._lock = Lock(self._directory / DATABASE_FILE)
+        app = web.Application()
+        app.add_routes([web.get("/v1/status", self._answer)])
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+        await self._runner.setup()
+        await web.UnixSite(self._runner, str(self._directory / SOCKET_FILE)).start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._runner.cleanup()
+        self._lock.close()
+
+    async def _answer(self, _: web.Request) -> web.Response:
+        return web.json_response(self.status)
+
+
+def having(state: State, verdicts: dict[str, Verdict]) -> dict[str, str]:
+    """Give the texts of the checks with this outcome, by name."""
+    return {name: verdict.text for name, verdict in verdicts.items() if verdict.state is state}
+
+
+def remedy(verdict: Verdict) -> str:
+    """Give both sentences."""
+    assert verdict.remedy is not None
+    return f"{verdict.remedy.i2pd}\n{verdict.remedy.java}"

@@ -1,0 +1,104 @@
+"""What doctor says of the keys and settings by which a node publishes."""
+
+from pathlib import Path
+
+import pytest
+
+from bridges.simulated import body
+from gf_i2p.cli.doctor.framework import State
+from gf_i2p.cli.doctor.publishing import keys_verdict
+from gf_i2p.netdb.keys import DestinationKeys
+from gf_i2p.node.layout import CONFIG_FILE, MASTER_FILE
+from tests.cli.routers import Place, RunningNode, ScriptedRouter, having, remedy
+from tests.transport.harness import Identity
+
+NOW = 1_800_000_000
+DAY = 86_400
+
+
+@pytest.mark.parametrize(
+    ("expires", "state", "text"),
+    [
+        (NOW + 30 * DAY, "ok", "until 2027-02-14 08:00 UTC (30 days left)"),
+        (NOW + 2 * DAY, "warn", "(2 days left)"),
+        (NOW + 3600, "warn", "(1:00:00 left)"),
+        (NOW, "fail", "expired on 2027-01-15 08:00 UTC"),
+    ],
+)
+def test_delegated_keys_expire(expires: int, state: str, text: str) -> None:
+    verdict = keys_verdict(DestinationKeys.generate().delegate(expires), NOW)
+    assert verdict.state == state
+    assert text in verdict.text
+    assert keys_verdict(DestinationKeys.generate(), NOW).state is State.OK
+
+
+@pytest.mark.parametrize("java", [False, True])
+async def test_delegated_keys_and_the_router(tmp_path: Path, identity: Identity, java: bool) -> None:
+    async with ScriptedRouter(identity, java=java) as router:
+        place = Place(tmp_path, router)
+        place.write_master(place.master.delegate(2**32 - 1))
+        async with RunningNode(place.directory):
+            found = await place.look()
+    if java:
+        assert having(State.FAIL, found) == {}
+    else:
+        assert set(having(State.FAIL, found)) == {"publishing"}
+        assert "i2pd opens no session for those" in found["publishing"].text
+
+
+async def test_keys_that_are_missing_or_shared(tmp_path: Path, identity: Identity) -> None:
+    async with ScriptedRouter(identity) as router:
+        place = Place(tmp_path, router)
+        async with RunningNode(place.directory):
+            (place.directory / MASTER_FILE).chmod(0o644)
+            found = await place.look()
+            assert set(having(State.FAIL, found)) == {"master keys"}
+            assert f"chmod 600 {place.directory / MASTER_FILE}" in remedy(found["master keys"])
+            assert found["publishing"].text == "not looked at: it needs master keys"
+            (place.directory / MASTER_FILE).unlink()
+            found = await place.look()
+            assert set(having(State.FAIL, found)) == {"master keys"}
+            place.change(CONFIG_FILE, ('mode = "meta"', 'mode = "off"'))
+            found = await place.look()
+    assert having(State.FAIL, found) == {}
+    assert found["publishing"].text.startswith("off: ")
+
+
+async def test_leaves_that_cannot_be(tmp_path: Path, identity: Identity) -> None:
+    async with ScriptedRouter(identity) as router:
+        place = Place(tmp_path, router)
+        leaf = place.leaf.destination.b32
+        router.known[place.master.destination.b32] = place.master
+        async with RunningNode(place.directory):
+            for other, text in ((place.master.destination.b32, "the master itself"), (place.own, "this node itself")):
+                place.change(CONFIG_FILE, (f'leaf = "{leaf}"', f'leaf = "{other}"'))
+                found = await place.look()
+                assert set(having(State.FAIL, found)) == {"publishing"}
+                assert text in found["publishing"].text
+                leaf = other
+            place.change(CONFIG_FILE, (f'leaf = "{leaf}"', "# none"))
+            found = await place.look()
+    assert "leaf" not in found
+    assert set(having(State.WARN, found)) == {"publishing"}
+    assert "names no leaf" in found["publishing"].text
+
+
+async def test_a_leaf_by_the_name_of_its_tunnel(tmp_path: Path, identity: Identity) -> None:
+    async with ScriptedRouter(identity) as router:
+        place = Place(tmp_path, router)
+        place.change(
+            CONFIG_FILE,
+            (f'leaf = "{place.leaf.destination.b32}"', 'leaf = "check"'),
+            ("\ni2pcontrol_fingerprint", "\ni2pcontrol_few_tunnels = true\ni2pcontrol_fingerprint"),
+        )
+        services = router.control.recording.result("ClientServicesInfo", "I2PTunnel")
+        address = services["I2PTunnel"]["server"]["check"]["address"]
+        async with RunningNode(place.directory):
+            found = await place.look()
+            assert having(State.FAIL, found) == {"leaf": f"{address} has no lease set: nobody reaches it"}
+            place.change(CONFIG_FILE, ("\ni2pcontrol = ", "\n# i2pcontrol = "))
+            place.change(CONFIG_FILE, ("\ni2pcontrol_fingerprint", "\n# i2pcontrol_fingerprint"))
+            found = await place.look()
+    assert body(router.control.requests[-1])["method"] == "ClientServicesInfo"
+    assert set(having(State.FAIL, found)) == {"configuration"}
+    assert "'check' is no b32 address" in found["configuration"].text

@@ -1,0 +1,1 @@
+"""Tests of what the farm knows and decides."""

@@ -1,0 +1,43 @@
+"""Records, as servers and hostile clients write them."""
+
+import json
+from typing import Any
+
+from gf_i2p.farm.record import Leaf, Meta, StatusRecord
+from gf_i2p.netdb.encoding import to_base64
+from tests.netdb.strategies import KEYS
+
+NOW = 1_790_000_000_000
+MASTER = KEYS.destination
+
+
+def leaf(number: int, *, up: bool = True) -> Leaf:
+    return Leaf(number.to_bytes(32), up)
+
+
+def record(
+    server: int,
+    *leaves: Leaf,
+    date: int = NOW,
+    up: bool = True,
+    publish: str | None = "auto",
+    published: int = 0,
+    cluster: str = "farm",
+) -> StatusRecord:
+    """`publish`: None for a server that does not know the master."""
+    meta = None if publish is None else Meta(MASTER.base64, publish, publishing=False, last_published_ms=published)
+    return StatusRecord(cluster, date, server, up, meta=meta, leaves=leaves)
+
+
+def text(**changes: Any) -> bytes:
+    """A good record of server 1, with other values in places; None takes one away."""
+    found: dict[str, Any] = {
+        "cluster": "farm",
+        "date": NOW,
+        "id": 1,
+        "router": {"up": True},
+        "destinations": [{"hash": to_base64(bytes(32)), "up": True}],
+        "meta": {"destination": MASTER.base64, "publishConfig": "auto", "publishing": True, "lastPublishedTime": NOW},
+        **changes,
+    }
+    return json.dumps({name: value for name, value in found.items() if value is not None}).encode()

@@ -1,0 +1,100 @@
+"""What follows from a log: the same for all, whatever anybody posts."""
+
+import random
+from collections.abc import Iterable
+
+import pytest
+
+from gf_i2p.farm.record import MAX_RECORD_BYTES
+from gf_i2p.farm.state import MAX_AHEAD_MS, FarmState
+from tests.farm.strategies import NOW, leaf, record, text
+
+YEAR = 365 * 86_400_000
+
+
+def state(*values: bytes, servers: Iterable[int] = (1, 2, 3)) -> FarmState:
+    made = FarmState("farm")
+    made.configure(servers)
+    for value in values:
+        made.apply(value)
+    return made
+
+
+def test_each_servers_newest_record_is_its_last_in_the_log() -> None:
+    first, second, other = record(1, leaf(1)), record(1, date=NOW - 5), record(2)
+    assert state(first.encode(), other.encode(), second.encode()).records == {1: second, 2: other}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        record(1, up=False, cluster="other").encode(),
+        record(4).encode(),
+        text(id=2**40),
+        text(date=float("nan")),
+        b"[" * 60_000,
+        b"9" * MAX_RECORD_BYTES,
+        b"",
+        b"hello",
+    ],
+)
+def test_what_is_no_record_of_one_of_its_servers_changes_nothing(value: bytes) -> None:
+    good = record(1, published=NOW)
+    found = state(good.encode(), value)
+    assert (found.records, found.last_published_ms) == ({1: good}, NOW)
+
+
+def test_made_up_servers_take_nobodys_place() -> None:
+    flood = [record(server).encode() for server in range(4, 3000)]
+    assert set(state(*flood, record(1).encode()).records) == {1}
+
+
+def test_who_has_left_counts_no_more_and_begins_anew_when_it_comes_back() -> None:
+    found = state(record(1, published=NOW).encode(), record(2).encode())
+    found.configure([2, 3])
+    assert set(found.records) == {2}
+    assert found.last_published_ms == NOW, "its set is in the netDb all the same"
+    found.configure([1, 2, 3])
+    assert set(found.records) == {2}
+
+
+def test_the_greatest_announcement_is_kept_when_its_server_forgets_it() -> None:
+    found = state(record(1, published=NOW).encode(), record(1, published=0).encode(), record(2).encode())
+    assert found.last_published_ms == NOW
+
+
+@pytest.mark.parametrize("liar", [1, 2, 3])
+def test_an_announcement_from_the_far_future_stops_nobody(liar: int) -> None:
+    """One clock is wrong, or one server lies: routers would take no set that is newer than that one."""
+    honest = [record(server, published=NOW).encode() for server in (1, 2, 3) if server != liar]
+    for date in (NOW, NOW + YEAR):
+        found = state(*honest, record(liar, date=date, published=NOW + YEAR).encode(), *honest)
+        assert found.last_published_ms == NOW
+
+
+def test_an_announcement_counts_when_its_time_has_come() -> None:
+    """After a pause, the first record of a publisher is ahead of all that the farm knows."""
+    later = NOW + MAX_AHEAD_MS + 1
+    found = state(*(record(server).encode() for server in (1, 2, 3)), record(1, date=later, published=later).encode())
+    assert found.last_published_ms == 0
+    found.apply(record(2, date=NOW + 1).encode())
+    assert found.last_published_ms == later
+
+
+def test_equal_logs_make_equal_states() -> None:
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    values = [
+        record(
+            chance.randrange(5),
+            date=NOW + chance.randrange(-90_000, 90_000),
+            published=NOW + chance.randrange(-90_000, 90_000),
+            up=chance.random() < 0.8,
+        ).encode()
+        for _ in range(300)
+    ]
+    one, other = state(*values), state(*values)
+    assert (one.records, one.last_published_ms) == (other.records, other.last_published_ms)
+    rising = [state(*values[:length]).last_published_ms for length in range(0, 300, 20)]
+    assert rising == sorted(rising)

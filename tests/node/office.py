@@ -1,0 +1,113 @@
+"""One server with a real log, elected at once, and a reporter and a publisher whose clock the test turns."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from gf_i2p.farm.record import StatusRecord
+from gf_i2p.node import publishing, reporter
+from gf_i2p.node.driver import Driver
+from gf_i2p.node.publishing import LEASE_SECONDS, Publisher
+from gf_i2p.node.reporter import Reporter
+from gf_i2p.node.view import FarmView
+from tests.netdb.strategies import KEYS
+from tests.node.farm import NodeFarm, becomes
+from tests.node.routers import FakeBridge
+
+
+@dataclass
+class Office:
+    driver: Driver
+    view: FarmView
+    reporter: Reporter
+    publisher: Publisher
+    bridge: FakeBridge
+    now: float = 1000.0
+    """What the clock says."""
+    polled: int = 0
+    """How often the publisher has looked what is to be done."""
+
+    @property
+    def record(self) -> StatusRecord | None:
+        """Our newest in the log."""
+        return self.view.state.records.get(1)
+
+    @property
+    def published(self) -> list[int]:
+        return [lease_set.published for lease_set in self.bridge.sent]
+
+    async def post(self, record: StatusRecord) -> None:
+        await self.view.reaches(await self.driver.post([record.encode()], seconds=10))
+
+    async def records(self, count: int = 1) -> None:
+        """Wait until so many more of our records are in the log."""
+        for _ in range(count):
+            before = self.record
+            await becomes("another record", lambda before=before: self.record not in (None, before))  # type: ignore[misc]
+
+    async def elapses(self, seconds: float) -> None:
+        """Turn the clock, in steps in which the lease is renewed."""
+        end = self.now + seconds
+        while self.now < end:
+            self.now = min(self.now + LEASE_SECONDS / 2, end)
+            await becomes("renewed", lambda: self.reporter.seen_at(self.view.applied) == self.now)
+            await self.polls()
+
+    async def reported(self, what: str, condition: Callable[[StatusRecord], bool]) -> StatusRecord:
+        await becomes(what, lambda: self.record is not None and condition(self.record))
+        assert self.record is not None
+        return self.record
+
+    async def polls(self, count: int = 5) -> None:
+        """Let the publisher look again several times, and the lease be renewed."""
+        await self.records(2)
+        enough = self.polled + count
+        await becomes("looked again", lambda: self.polled >= enough)
+
+
+@asynccontextmanager
+async def office(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, *, publishes: bool = True, reports: bool = True
+) -> AsyncIterator[Office]:
+    monkeypatch.setattr(publishing, "_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(publishing, "_AGAIN_SECONDS", 0.02)
+    monkeypatch.setattr(publishing, "_MAX_AGAIN_SECONDS", 0.04)
+    monkeypatch.setattr(reporter, "WAIT_SECONDS", 0.05)
+    async with NodeFarm(directory, servers=1) as farm:
+        node = await farm.leader()
+        bridge = FakeBridge(leaf=1)
+
+        def clock() -> float:
+            return made.now
+
+        reports_to = Reporter(
+            1, "farm", node.driver, bridge, master=KEYS.destination, may_publish=True, interval=0.02, clock=clock
+        )
+        view = node.member.view
+        made = Office(node.driver, view, reports_to, Publisher(1, view, reports_to, bridge, KEYS, clock=clock), bridge)
+        step = made.publisher._step
+
+        async def counted() -> float:
+            pause = await step()
+            made.polled += 1
+            return pause
+
+        monkeypatch.setattr(made.publisher, "_step", counted)
+        runs: list[Coroutine[None, None, None]] = []
+        if reports:
+            runs.append(made.reporter.run())
+        if publishes:
+            runs.append(made.publisher.run())
+        tasks = [asyncio.create_task(run) for run in runs]
+        try:
+            yield made
+            assert not any(task.done() for task in tasks), "they run for ever"
+        finally:
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                await asyncio.wait(tasks)

@@ -1,0 +1,229 @@
+"""Farms of real nodes whose routers the test plays: who publishes, and what becomes of it when nodes come and go."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from gf_i2p.farm import publisher
+from gf_i2p.netdb.meta_lease_set import MetaLeaseSet
+from gf_i2p.node import member, publishing
+from gf_i2p.node.node import Node
+from tests.farm.strategies import leaf
+from tests.netdb.strategies import KEYS
+from tests.node.farm import NodeFarm, becomes
+from tests.node.routers import DEFECT, DOWN, FakeBridge
+
+
+class Farm:
+    """A farm, and the netDb that its routers share."""
+
+    def __init__(self, directory: Path, servers: int = 3) -> None:
+        self.netdb: list[tuple[int, MetaLeaseSet]] = []
+        self.bridges = {n: FakeBridge(n, leaf=n, netdb=self.netdb) for n in range(1, servers + 1)}
+        self.farm = NodeFarm(directory, servers, bridges=self.bridges, keys=KEYS)
+
+    @property
+    def nodes(self) -> dict[int, Node]:
+        return self.farm.nodes
+
+    @property
+    def published(self) -> list[int]:
+        return [lease_set.published for _, lease_set in self.netdb]
+
+    def leaves(self) -> set[int]:
+        """Those of the newest set."""
+        return {int.from_bytes(entry.hash) for entry in self.netdb[-1][1].entries} if self.netdb else set()
+
+    def holders(self) -> set[int]:
+        return {server for server, bridge in self.bridges.items() if bridge.holds is not None}
+
+    async def publishes(self, server: int, *leaves: int) -> None:
+        """Wait until this server alone publishes, a set with these leaves, and all know it."""
+        await becomes(
+            f"server {server} publishes {leaves}",
+            lambda: (
+                self.holders() == {server}
+                and self.netdb[-1][0] == server
+                and self.leaves() == set(leaves)
+                and all(node.member.view.choice.publisher == server for node in self.nodes.values())
+            ),
+            40,
+        )
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publisher, "FRESH_MS", 4000)
+    monkeypatch.setattr(publishing, "LEASE_SECONDS", 4.0)
+    monkeypatch.setattr(publishing, "HURRIED_SECONDS", 0.5)
+    monkeypatch.setattr(publishing, "_POLL_SECONDS", 0.05)
+    monkeypatch.setattr(publishing, "_AGAIN_SECONDS", 0.1)
+    monkeypatch.setattr(publishing, "_MAX_AGAIN_SECONDS", 0.2)
+
+
+@asynccontextmanager
+async def running(directory: Path, servers: int = 3) -> AsyncIterator[Farm]:
+    made = Farm(directory, servers)
+    async with made.farm:
+        yield made
+        assert made.farm.halted == []
+    assert made.published == sorted(set(made.published)), "every set is later than all before it"
+
+
+async def test_exactly_one_publishes_and_the_next_takes_over_with_a_later_set(tmp_path: Path) -> None:
+    async with running(tmp_path) as made:
+        await made.publishes(1, 1, 2, 3)
+        assert {server for server, _ in made.netdb} == {1}
+        await made.farm.stop(1)
+        await made.publishes(2, 2, 3)
+        await made.farm.start(1)
+        await made.publishes(1, 1, 2, 3)
+        assert {server for server, _ in made.netdb} == {1, 2}
+
+
+async def test_published_rises_whoever_dies(tmp_path: Path) -> None:
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    async with running(tmp_path) as made:
+        alive = {1, 2, 3}
+        await made.publishes(1, 1, 2, 3)
+        for _ in range(4):
+            victim = chance.choice(sorted(alive))
+            await made.farm.stop(victim)
+            alive.remove(victim)
+            await made.publishes(min(alive), *alive)
+            await made.farm.start(victim)
+            alive.add(victim)
+        await made.publishes(1, 1, 2, 3)
+        assert len(made.published) > 4
+
+
+async def test_who_has_lost_the_farm_stops_by_itself(tmp_path: Path) -> None:
+    """Two may believe that they publish, for the time of a lease; then it is one again, or none without a majority."""
+    async with running(tmp_path) as made:
+        await made.publishes(1, 1, 2, 3)
+        await made.farm.stop(2)
+        await made.farm.stop(3)
+        sent = len(made.netdb)
+        await becomes("nobody publishes", lambda: made.holders() == set())
+        node = made.nodes[1].member.publisher
+        assert node is not None
+        assert node.published is None
+        assert node.trouble is not None
+        assert len(made.netdb) <= sent + 1, "at most the set whose announcement was committed already"
+        await made.farm.start(3)
+        await made.publishes(1, 1, 3)
+
+
+async def test_a_publisher_that_the_others_do_not_hear_is_replaced_and_stops(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path) as made:
+        await made.publishes(1, 1, 2, 3)
+        alone = made.nodes[1]
+
+        async def cut(*_: object, **__: object) -> int:
+            await asyncio.Event().wait()
+            return 0
+
+        post = alone.driver.post
+        monkeypatch.setattr(alone.driver, "post", cut)
+        await becomes("the second one has published", lambda: made.netdb[-1][0] == 2)
+        await made.publishes(2, 2, 3)
+        assert alone.member.publisher is not None
+        assert alone.member.publisher.published is None
+        monkeypatch.setattr(alone.driver, "post", post)
+
+
+async def test_a_router_that_goes_costs_its_server_the_office_and_its_leaf(tmp_path: Path) -> None:
+    async with running(tmp_path) as made:
+        made.bridges[2].errors = {"status": DOWN}
+        await made.publishes(1, 1, 3)
+        made.bridges[1].errors = {"status": DOWN, "hash": DEFECT}
+        made.bridges[2].errors = {}
+        await made.publishes(2, 2, 3)
+        made.bridges[1].errors = {}
+        await made.publishes(1, 1, 2, 3)
+
+
+async def test_a_session_that_is_lost_is_made_again(tmp_path: Path) -> None:
+    async with running(tmp_path) as made:
+        await made.publishes(1, 1, 2, 3)
+        bridge = made.bridges[1]
+        before = made.netdb[-1][1].published
+        bridge.holds, bridge.trouble = None, "the router has restarted"
+        await made.publishes(1, 1, 2, 3)
+        assert made.netdb[-1][1].published > before
+
+
+async def test_a_server_without_a_router_votes_and_posts_nothing(tmp_path: Path) -> None:
+    made = Farm(tmp_path)
+    made.farm.bridges = {server: bridge for server, bridge in made.bridges.items() if server != 1}
+    async with made.farm:
+        await made.publishes(2, 2, 3)
+        assert 1 not in made.nodes[1].member.view.state.records
+        assert made.nodes[1].member.reporter is None
+
+
+@pytest.mark.parametrize("call", ["status", "hash", "leaf", "publish", "stop"])
+async def test_a_node_stops_at_once_in_whatever_its_router_hangs(tmp_path: Path, call: str) -> None:
+    made = Farm(tmp_path, servers=1)
+    bridge = made.bridges[1]
+    if call != "stop":
+        bridge.hang(call)
+    async with made.farm:
+        if call == "stop":
+            await made.publishes(1, 1)
+            bridge.hang("stop")
+            bridge.leaf_up = False
+        await becomes("it hangs", lambda: bridge.under_way == [call])
+        async with asyncio.timeout(member.CLOSE_SECONDS / 2):
+            await made.farm.stop(1)
+        assert bridge.under_way == []
+        assert bridge.calls[-1] == "close"
+        await made.farm.start(1)  # the log was closed, so it can be opened
+
+
+@pytest.mark.parametrize("error", [DOWN, DEFECT, None])
+async def test_whatever_the_router_does_at_the_end_the_log_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception | None
+) -> None:
+    """`error`: None for a router that hangs."""
+    monkeypatch.setattr(member, "CLOSE_SECONDS", 0.2)
+    made = Farm(tmp_path, servers=1)
+    async with made.farm:
+        await made.publishes(1, 1)
+        if error is None:
+            made.bridges[1].hang("close")
+        else:
+            made.bridges[1].errors["close"] = error
+        await made.farm.stop(1)
+        made.bridges[1].errors.clear()
+        made.bridges[1].hung.clear()
+        await made.farm.start(1)
+        await made.publishes(1, 1)
+
+
+async def test_after_a_restart_nothing_is_sent_by_what_the_log_said_long_ago(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log's beginning says that server 1 publishes; its end, that it does not."""
+    monkeypatch.setattr("gf_i2p.node.view._PAGE_ENTRIES", 1)
+    async with running(tmp_path) as made:
+        await made.publishes(1, 1, 2, 3)
+        await made.farm.stop(1)
+        await made.publishes(2, 2, 3)
+        made.bridges[1].errors["status"] = DOWN
+        await made.farm.start(1)
+        node, sent = made.nodes[1], len(made.bridges[1].sent)
+        view, leader = node.member.view, await made.farm.leader()
+        await becomes("caught up", lambda: view.applied == leader.driver.core.commit)
+        await becomes("its word is in the log", lambda: not view.state.records[1].router_up)
+        assert len(made.bridges[1].sent) == sent
+        assert view.choice.why_not[1] == "its router is down"
+        assert leaf(1) not in view.choice.leaves

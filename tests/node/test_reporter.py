@@ -1,0 +1,151 @@
+"""What a node tells the farm about itself, whatever its router does."""
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from gf_i2p.farm.record import Leaf
+from gf_i2p.netdb.meta_lease_set import MetaLease, MetaLeaseSet
+from gf_i2p.node import reporter as reporter_module
+from gf_i2p.node.driver import PostError, PostOutcomeUnknownError
+from tests.netdb.strategies import KEYS
+from tests.node.farm import becomes
+from tests.node.office import Office, office
+from tests.node.routers import DEFECT, DOWN
+
+LEAF = (1).to_bytes(32)
+
+
+def lease_set(published: int) -> MetaLeaseSet:
+    return MetaLeaseSet.build(KEYS, published=published, entries=[MetaLease(LEAF, published + 600)])
+
+
+def listed(made: Office) -> tuple[Leaf, ...]:
+    return () if made.record is None else made.record.leaves
+
+
+async def test_the_record_says_what_the_router_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with office(tmp_path, monkeypatch, publishes=False) as made:
+        record = await made.reported("leaf and router", lambda record: record.router_up and record.leaves != ())
+        assert record.router == {"version": "2.45.1", "knownPeers": 8}
+        assert record.leaves == (Leaf(LEAF, up=True),)
+        assert record.meta is not None
+        assert (record.meta.hash, record.meta.publish_config) == (KEYS.destination.hash, "auto")
+        assert (record.meta.publishing, record.meta.last_published_ms) == (False, 0)
+        assert abs(record.date_ms / 1000 - time.time()) < 30
+        made.bridge.leaf_up = False
+        await made.reported("the leaf is down", lambda record: record.leaves == (Leaf(LEAF, up=False),))
+        assert made.reporter.trouble is None
+
+
+@pytest.mark.parametrize("error", [DOWN, DEFECT])
+async def test_a_router_that_does_not_say_how_it_does_is_down_until_it_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    async with office(tmp_path, monkeypatch, publishes=False) as made:
+        made.bridge.errors["status"] = error
+        record = await made.reported("down", lambda record: not record.router_up)
+        assert record.router == {}
+        assert str(error) in (made.reporter.trouble or "")
+        del made.bridge.errors["status"]
+        await made.reported("up again", lambda record: record.router_up and record.router != {})
+        await becomes("no trouble", lambda: made.reporter.trouble is None)
+
+
+@pytest.mark.parametrize("call", ["hash", "leaf"])
+@pytest.mark.parametrize("error", [DOWN, DEFECT])
+async def test_who_cannot_say_how_the_leaf_does_lists_none_but_its_router_is_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, error: Exception
+) -> None:
+    async with office(tmp_path, monkeypatch, publishes=False) as made:
+        await made.reported("a leaf", lambda record: record.leaves != ())
+        made.bridge.errors[call] = error
+        record = await made.reported("no leaf", lambda record: record.leaves == ())
+        assert record.router_up
+        assert str(error) in (made.reporter.trouble or "")
+
+
+async def test_a_question_that_hangs_keeps_no_record_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """i2pd takes half a minute for a leaf that it does not find; by then the others would take us for dead."""
+    async with office(tmp_path, monkeypatch, publishes=False) as made:
+        before = await made.reported("a leaf", lambda record: record.leaves != ())
+        answer = made.bridge.hang("leaf")
+        await becomes("asked", lambda: made.bridge.under_way == ["leaf"])
+        await made.records(3)
+        assert made.record is not None
+        assert made.record.date_ms > before.date_ms
+        assert listed(made) == before.leaves, "what was known before"
+        assert made.record.router_up
+        assert made.bridge.under_way == ["leaf"], "asked once"
+        made.bridge.leaf_up = False
+        answer.set()
+        await made.reported("the late answer", lambda record: record.leaves == (Leaf(LEAF, up=False),))
+
+
+@pytest.mark.parametrize(("call", "limit"), [("status", "ROUTER_SECONDS"), ("leaf", "LEAF_SECONDS")])
+async def test_who_does_not_answer_in_time_has_not_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, limit: str
+) -> None:
+    monkeypatch.setattr(reporter_module, limit, 0.2)
+    async with office(tmp_path, monkeypatch, publishes=False) as made:
+        await made.reported("all well", lambda record: record.router_up and record.leaves != ())
+        made.bridge.hang(call)
+        record = await made.reported("given up", lambda record: not record.router_up or record.leaves == ())
+        assert record.router_up is (call == "leaf")
+        assert made.reporter.trouble == "it has not answered within 0.2 s"
+        made.bridge.hung.pop(call).set()
+        await made.reported("all well again", lambda record: record.router_up and record.leaves != ())
+
+
+async def test_a_router_that_is_down_at_the_start_is_found_when_it_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with office(tmp_path, monkeypatch, publishes=False, reports=False) as made:
+        made.bridge.errors = {"status": DOWN, "hash": DOWN}
+        task = asyncio.create_task(made.reporter.run())
+        await made.reported("a record all the same", lambda record: not record.router_up)
+        made.bridge.errors.clear()
+        await made.reported("up", lambda record: record.router_up and record.leaves != ())
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def test_an_announcement_is_in_the_log_when_it_returns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with office(tmp_path, monkeypatch, publishes=False, reports=False) as made:
+        made.bridge.hang("status")
+        index = await made.reporter.announce(lease_set(1_790_000_000))
+        assert made.driver.core.commit >= index, "and the router was not waited for"
+        await made.view.reaches(index)
+        assert made.record is not None
+        assert made.record.meta is not None
+        assert made.record.meta.publishing
+        assert made.record.meta.last_published_ms == 1_790_000_000_000
+        assert made.reporter.seen_at(index) == made.reporter.committed_at == made.now
+        assert made.reporter.seen_at(index - 1) == float("-inf")
+        made.now += 5
+        later = await made.reporter.announce(lease_set(1_790_000_001))
+        assert (made.reporter.seen_at(index), made.reporter.seen_at(later)) == (made.now - 5, made.now)
+
+
+@pytest.mark.parametrize("error", [PostError("no leader"), PostOutcomeUnknownError("it broke")])
+async def test_what_the_log_does_not_take_is_posted_anew_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    async with office(tmp_path, monkeypatch, publishes=False) as made:
+        await made.records()
+        real, tries = made.driver.post, []
+
+        async def failing(values: list[bytes], *, seconds: float) -> int:
+            tries.append(values)
+            raise error
+
+        monkeypatch.setattr(made.driver, "post", failing)
+        made.now += 7
+        await becomes("tried several times", lambda: len(tries) > 2)
+        assert made.reporter.committed_at == made.now - 7, "nothing was committed"
+        with pytest.raises(type(error)):
+            await made.reporter.announce(lease_set(1_790_000_000))
+        monkeypatch.setattr(made.driver, "post", real)
+        await becomes("committed again", lambda: made.reporter.committed_at == made.now)

@@ -1,0 +1,118 @@
+"""What a node makes of its farm's log."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from gf_i2p.farm.state import FarmState
+from gf_i2p.node import view as view_module
+from gf_i2p.node.view import FarmView
+from tests.farm.strategies import NOW, leaf, record, text
+from tests.node.farm import NodeFarm, becomes
+
+
+def views(farm: NodeFarm) -> list[FarmView]:
+    return [node.member.view for node in farm.nodes.values()]
+
+
+async def test_every_server_knows_the_same_when_it_has_applied_the_same(tmp_path: Path) -> None:
+    async with NodeFarm(tmp_path) as farm:
+        leader = await farm.leader()
+        for server in (3, 1, 2):
+            index = await leader.driver.post([record(server, leaf(server), published=NOW).encode()], seconds=10)
+        await farm.equal()
+        for view in views(farm):
+            await asyncio.wait_for(view.reaches(index), 10)
+            assert view.choice.publisher == 1
+            assert [each.hash[-1] for each in view.choice.leaves] == [1, 2, 3]
+            assert view.state.last_published_ms == NOW
+        assert len({view.applied for view in views(farm)}) == 1
+
+
+async def test_what_no_majority_has_is_not_believed(tmp_path: Path) -> None:
+    async with NodeFarm(tmp_path) as farm:
+        leader = await farm.leader()
+        index = await leader.driver.post([record(1, leaf(1)).encode()], seconds=10)
+        await leader.member.view.reaches(index)
+        for server in [server for server in farm.nodes if server != leader.driver.core.id]:
+            await farm.stop(server)
+        post = asyncio.create_task(leader.driver.post([record(2, leaf(2)).encode()], seconds=1))
+        await becomes("in the leader's log", lambda: leader.driver.core.log.last_index > index)
+        with pytest.raises(Exception, match=r"not committed|may be in the log"):
+            await post
+        assert set(leader.member.view.state.records) == {1}
+
+
+async def test_after_a_restart_a_long_log_makes_the_same_state_page_by_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(view_module, "_PAGE_ENTRIES", 7)
+    async with NodeFarm(tmp_path, servers=1) as farm:
+        node = await farm.leader()
+        values = [record(1, leaf(number % 5), published=NOW + number).encode() for number in range(500)]
+        await node.driver.post([*values, b"{", b"\xff", text(date=float("nan"))], seconds=10)
+        await node.member.view.reaches(node.driver.core.commit)
+        before = node.member.view.state
+        assert before.last_published_ms == NOW + 499
+        await farm.stop(1)
+        view = (await farm.start(1)).member.view
+        await becomes("all taken in", lambda: view.applied == farm.nodes[1].driver.core.commit > 500)
+        assert (view.state.records, view.state.last_published_ms) == (before.records, before.last_published_ms)
+
+
+async def test_an_entry_that_brings_a_defect_out_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    apply = FarmState.apply
+
+    def poisoned(state: FarmState, value: bytes) -> None:
+        if value == b"poison":
+            raise ZeroDivisionError
+        apply(state, value)
+
+    monkeypatch.setattr(FarmState, "apply", poisoned)
+    monkeypatch.setattr("gf_i2p.node.member._AGAIN_SECONDS", 3600)
+    async with NodeFarm(tmp_path, servers=1) as farm:
+        node = await farm.leader()
+        index = await node.driver.post([b"poison", record(1).encode()], seconds=10)
+        await asyncio.wait_for(node.member.view.reaches(index), 10)
+        assert set(node.member.view.state.records) == {1}
+
+
+async def test_a_part_that_died_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gf_i2p.node.member._AGAIN_SECONDS", 0.01)
+    async with NodeFarm(tmp_path, servers=1) as farm:
+        node = await farm.leader()
+        slices, log = [], node.driver.core.log
+        real = log.slice
+
+        def failing(first: int, last: int, *, max_entries: int, max_bytes: int) -> object:
+            slices.append(first)
+            if len(slices) == 1:
+                raise OSError("the disk hiccups")
+            return real(first, last, max_entries=max_entries, max_bytes=max_bytes)
+
+        await node.member.view.reaches(node.driver.core.commit)
+        monkeypatch.setattr(log, "slice", failing)
+        index = await node.driver.post([record(1).encode()], seconds=10)
+        await asyncio.wait_for(node.member.view.reaches(index), 10)
+        assert slices[0] == slices[1]
+
+
+async def test_only_a_server_posts_its_record(tmp_path: Path) -> None:
+    """Anybody else could declare servers dead, or make the farm publish what serves nobody."""
+    async with NodeFarm(tmp_path) as farm:
+        leader, follower = await farm.calm(), await farm.follower()
+        for server in farm.nodes:
+            async with farm.client() as client:
+                with pytest.raises(Exception, match=r"(?i)not committed|may be committed"):
+                    await client.post([b"harmless", record(server, up=False).encode()], timeout=2)
+        async with farm.client() as client:
+            await client.post([b"hello", record(99).encode(), record(1, cluster="other").encode()])
+        own = record(follower.driver.core.id, leaf(1))
+        index = await follower.driver.post([own.encode()], seconds=10)
+        await leader.member.view.reaches(index)
+        assert leader.member.view.state.records == {own.id: own}
+        with pytest.raises(Exception, match=r"may be in the log|not committed"):
+            await follower.driver.post([record(leader.driver.core.id, up=False).encode()], seconds=2)
+        assert leader.member.view.state.records == {own.id: own}
+        await becomes("the connection is made again", lambda: all(link.connected for link in follower.links.values()))

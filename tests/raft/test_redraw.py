@@ -1,0 +1,58 @@
+"""What an exchange of the time-outs does to a wait that is under way."""
+
+import pytest
+
+from gf_i2p.raft.settings import I2P, LAN
+from tests.raft.lab import Lab
+
+
+def wait(lab: Lab, server: int) -> float:
+    return lab.core(server).deadline - lab.now
+
+
+def test_a_wait_that_is_longer_than_any_new_one_is_drawn_again() -> None:
+    lab = Lab(3, timing=I2P)
+    lab.elect(1)
+    lab.now += 1.0
+    lab.core(2).timing = LAN
+    assert wait(lab, 2) == pytest.approx(I2P.election_min - 1.0), "as it was"
+    lab.core(2).redraw(lab.now)
+    assert wait(lab, 2) == pytest.approx(LAN.election_min)
+
+
+def test_a_wait_that_fits_stays() -> None:
+    lab = Lab(3)
+    lab.elect(1)
+    before = lab.core(2).deadline
+    for _ in range(10):
+        lab.now += 0.01
+        lab.core(2).redraw(lab.now)
+    assert lab.core(2).deadline == before, "or it would get shorter and shorter"
+
+
+def test_who_has_heard_no_leader_yet_waits_for_no_less_than_the_new_time() -> None:
+    lab = Lab(3)
+    lab.core(1).timing = I2P
+    lab.core(1).redraw(lab.now)
+    assert wait(lab, 1) == I2P.election_min
+    lab.elect(2)
+    heard = lab.core(3)
+    before = heard.deadline
+    heard.timing = I2P
+    heard.redraw(lab.now)
+    assert heard.deadline == before, "whoever has heard one goes on from there"
+
+
+def test_a_candidate_goes_on_and_a_leader_has_no_wait() -> None:
+    lab = Lab(3)
+    lab.timeout(1)
+    before = lab.core(1).deadline
+    lab.core(1).timing = I2P
+    lab.core(1).redraw(lab.now)
+    assert lab.core(1).deadline == before
+    lab.settle()
+    assert lab.core(1).is_leader
+    lab.core(1).timing = LAN
+    before = lab.core(1).deadline
+    lab.core(1).redraw(lab.now)
+    assert lab.core(1).deadline == before

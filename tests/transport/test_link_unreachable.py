@@ -1,0 +1,153 @@
+"""What a link knows of a peer that it has lost, for those who wait for that peer."""
+
+import asyncio
+import math
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from gf_i2p.transport.backoff import Backoff
+from gf_i2p.transport.errors import DialError, UnreachableError
+from gf_i2p.transport.link import Link
+from gf_i2p.wire.digest import Credentials
+from gf_i2p.wire.endpoint import Endpoint
+from tests.transport.harness import CLUSTER, PASSWORD, USER, Identity, authenticator, connected, echo, serving, until
+
+pytestmark = pytest.mark.usefixtures("unhandled")
+
+INSIDE = Endpoint("a" * 52 + ".b32.i2p", 80)
+UP = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+
+
+async def test_a_connection_that_broke_and_cannot_be_made_again_shows_as_unreachable(node: Identity) -> None:
+    seen: list[bool] = []
+    link: Link
+    async with serving(node, echo) as farm:
+        link = farm.link(on_down=lambda: seen.append(link.unreachable))
+        link.start()
+        await until(lambda: link.connected)
+        assert not link.unreachable
+        port = farm.endpoint.port
+    try:
+        await until(lambda: len(seen) >= 3)
+        assert seen[0] is False, "it broke, and nobody has dialled since"
+        assert seen[1:3] == [True, True]
+        async with serving(node, echo, port=port):
+            await until(lambda: link.connected)
+            assert not link.unreachable
+    finally:
+        await link.stop()
+
+
+async def test_a_peer_that_was_never_reached_was_not_lost(node: Identity) -> None:
+    async with serving(node) as farm:
+        link = farm.link()
+    link.start()
+    await until(lambda: "cannot be reached" in (link.last_error or ""))
+    assert not link.unreachable
+    await link.stop()
+
+
+async def test_a_peer_that_refuses_us_is_there(node: Identity) -> None:
+    async with serving(node, echo) as farm:
+        port = farm.endpoint.port
+        async with connected(farm) as link:
+            await farm.server.close(0)
+            await until(lambda: link.unreachable)
+            others = {CLUSTER: authenticator({USER: "another password"})}
+            async with serving(node, port=port, authenticators=others):
+                await until(lambda: "refuses user" in (link.last_error or ""))
+                assert not link.unreachable
+
+
+async def test_the_round_trip_is_that_of_the_request_that_was_let_in(node: Identity) -> None:
+    async with serving(node, echo) as farm:
+        assert farm.link().round_trip is None
+        async with connected(farm) as link:
+            assert link.round_trip is not None
+            assert 0 <= link.round_trip < 20, "uvloop's clock counts milliseconds"
+
+
+class Tunnel(asyncio.Transport):
+    """A stream of I2P, as far as a link sees it."""
+
+    def __init__(self, protocol: asyncio.Protocol) -> None:
+        super().__init__()
+        self.protocol = protocol
+
+    def write(self, data: Any) -> None:
+        pass
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
+    def abort(self) -> None:
+        asyncio.get_running_loop().call_soon(self.protocol.connection_lost, None)
+
+
+class Router:
+    """In place of a transport: what each attempt meets, in order; the last for ever."""
+
+    def __init__(self, *attempts: bytes | DialError | None) -> None:
+        self._attempts: Iterator[bytes | DialError | None] = iter(attempts)
+        self._present: bytes | DialError | None = None
+
+    def proxied(self, endpoint: Endpoint, attempt: int = 0) -> bool:
+        return True
+
+    def patience(self, endpoint: Endpoint) -> float:
+        return math.inf
+
+    async def dial(
+        self, endpoint: Endpoint, factory: Callable[[], asyncio.Protocol], *, deadline: float, attempt: int = 0
+    ) -> asyncio.Transport:
+        self._present = next(self._attempts, self._present)
+        if isinstance(self._present, DialError):
+            raise self._present
+        protocol = factory()
+        tunnel = Tunnel(protocol)
+        protocol.connection_made(tunnel)
+        if self._present:
+            protocol.data_received(self._present)
+        if self._present is not UP:
+            tunnel.abort()
+        return tunnel
+
+    async def listen(self, *_: object) -> Any:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    ("attempt", "unreachable"),
+    [
+        (None, True),
+        (b"HTTP/1.1 500 Internal Server Error\r\n\r\n", True),
+        (b"HTTP/1.1 504 Gateway Timeout\r\n\r\n", True),
+        (b"HTTP/1.1 503 Service Unavailable\r\n\r\n", False),
+        (b"HTTP/1.1 404 Not Found\r\n\r\n", False),
+        (b"HTTP/1.1 4", False),
+        (UnreachableError("the peer's router is down"), True),
+        (DialError("our router is down"), False),
+    ],
+    ids=str,
+)
+async def test_inside_i2p_it_counts_who_says_so(attempt: bytes | DialError | None, unreachable: bool) -> None:
+    credentials = Credentials(USER, PASSWORD)
+    now = asyncio.get_running_loop().time()
+    credentials.challenged(list(authenticator().challenge(now, os.urandom, stale=False)), now)
+    link = Link(
+        Router(UP, attempt),
+        INSIDE,
+        CLUSTER,
+        credentials,
+        backoff=Backoff(floor=0.001, ceiling=0.002),
+        request_seconds=10,
+    )
+    link.start()
+    await until(lambda: link.connected)
+    link.reset("as if it broke")
+    await until(lambda: link.last_error not in {None, "as if it broke"})
+    assert link.unreachable is unreachable
+    await link.stop()
