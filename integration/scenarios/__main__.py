@@ -17,8 +17,8 @@ from integration.processes import Processes, tail
 from integration.testnet.namespace import MissingError, check_programs
 
 FOLDER: Final = Path(__file__).parent
-ALONE: Final = ("test_farm.py", "test_doctor.py")
-"""The long ones: each has a network to itself. All others share one."""
+GROUPS: Final = (("test_farm.py",), ("test_doctor.py", "test_sam.py"))
+"""What has a network to itself: so many minutes each that none is waited for long. All others share one."""
 MUST_VARIABLE: Final = "GF_I2P_MUST_RUN_SCENARIOS"
 """Where it is set, to be skipped is to fail: CI sets it."""
 _POLL_SECONDS: Final = 0.5
@@ -30,7 +30,8 @@ def groups(arguments: Sequence[str]) -> list[list[str]]:
     if arguments:
         return [list(arguments)]
     files = sorted(path.name for path in FOLDER.glob("test_*.py"))
-    parts = [[name] for name in files if name in ALONE] + [[name for name in files if name not in ALONE]]
+    grouped = {name for group in GROUPS for name in group}
+    parts = [*GROUPS, [name for name in files if name not in grouped]]
     return [[str(FOLDER / name) for name in part] for part in parts]
 
 
