@@ -165,7 +165,10 @@ class I2pControl:
         return found
 
     async def local_leaf_status(self, leaf: bytes) -> LeafStatus:
-        """See `RouterBridge.local_leaf_status`; only for leaves that are server tunnels of i2pd. Others are not up."""
+        """See `LeafStatus`; only for leaves that are server tunnels of i2pd. Others are not up.
+
+        `up` says less here than `RouterBridge.local_leaf_status`: that i2pd has the tunnel in its list.
+        """
         address = to_b32_address(leaf)
         for tunnel in await self.tunnels():
             if tunnel.address.lower() == address:

@@ -60,7 +60,11 @@ class RouterBridge(MetaPublishing, Protocol):
         ...
 
     async def local_leaf_status(self, leaf: bytes) -> LeafStatus:
-        """Say how that one does (getLocalLeafStatus)."""
+        """Say how that one does (getLocalLeafStatus).
+
+        `up` means that its lease set was found, and no more: no stream was opened to it, and a lease set can be found
+        for up to ten minutes after the service behind it has gone. `remote_measured_status` opens one.
+        """
         ...
 
     async def remote_measured_status(self, target: bytes) -> MeasuredStatus:

@@ -50,7 +50,7 @@ class LocalRouter:
             return await self.control.local_leaf_hash(self.leaf)
 
     async def local_leaf_status(self, leaf: bytes) -> LeafStatus:
-        """See `RouterBridge`. A leaf is up when its lease set can be found, as clients would find it."""
+        """See `RouterBridge`. The lease set is looked for as clients would look for it."""
         return LeafStatus(up=await self.sam.lookup(to_b32_address(leaf)) is not None)
 
     async def remote_measured_status(self, target: bytes) -> MeasuredStatus:

@@ -48,28 +48,32 @@ _MESSAGE: Final = re.compile(r'MESSAGE=(?:"([^"]*)"|(\S+))')
 _SECRET: Final = re.compile(r"[A-Za-z0-9~=+/-]{60,}")
 """May be a private key in base64; a b32 address has 52 characters before its dot."""
 
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
 
 @dataclass(frozen=True, slots=True)
 class Sam:
     """Where a router's SAM is."""
 
     host: str
+    """An IP address."""
     port: int = DEFAULT_PORT
 
     async def probe(self) -> None:
         """Return when it answers. Raises `RouterError`."""
-        (await self._exchange()).close()
+        async with await _Exchange.open(self):
+            pass
 
     async def generate(self) -> DestinationKeys:
         """Have the router make a new Ed25519 destination. Raises `RouterError`."""
-        async with await self._exchange() as exchange:
+        async with await _Exchange.open(self) as exchange:
             reply = await exchange.ask(sam.dest_generate(7), "DEST REPLY", ANSWER_SECONDS)
             return _keys(_value(reply, "PRIV"))
 
     async def lookup(self, name: str) -> Destination | None:
         """Return the destination of a name or b32 address, None when the router finds none. Raises `RouterError`."""
         request = sam.naming_lookup(_word(name))
-        async with await self._exchange() as exchange:
+        async with await _Exchange.open(self) as exchange:
             reply = await exchange.ask(request, "NAMING REPLY", LOOKUP_SECONDS, ok=False)
             if reply.opts.get("RESULT") in _NO_SUCH:
                 return None
@@ -83,27 +87,9 @@ class Sam:
         session_id = "gf" + secrets.token_hex(8)
         settings = " ".join(_word(f"{name}={value}") for name, value in words.items())
         request = sam.session_create("STREAM", session_id, keys.base64, settings)
-        exchange = await self._exchange()
-        try:
+        async with await _Exchange.open(self) as exchange:
             await exchange.ask(request, "SESSION STATUS", SESSION_SECONDS)
-        except BaseException:
-            exchange.close()
-            raise
-        return SamSession(self, session_id, keys.destination, exchange)
-
-    async def _exchange(self) -> "_Exchange":
-        return await _Exchange.open(self)
-
-    def check(self, line: bytes, expected: str) -> sam.Message:
-        """Read a reply. Raises `RouterError` when it is another one, `RouterRefusedError` when it says no."""
-        reply = _message(line)
-        if reply is None or f"{reply.cmd} {reply.action}" != expected:
-            raise RouterError(f"{self} answered with something else than {expected}: is it SAM?")
-        result = reply.opts.get("RESULT", "OK" if reply.cmd == "DEST" else "(nothing)")
-        if result != "OK":
-            message = str(reply.opts.get("MESSAGE", "")).strip('"')
-            raise RouterRefusedError(f"{self} said {result} {message}".rstrip())
-        return reply
+            return SamSession(self, session_id, keys.destination, await exchange.keep())
 
     def __str__(self) -> str:
         return f"SAM at {self.host}:{self.port}"
@@ -112,12 +98,12 @@ class Sam:
 class SamSession:
     """A destination that is up as long as this is: its tunnels, and the streams through them."""
 
-    def __init__(self, router: Sam, session_id: str, destination: Destination, control: "_Exchange") -> None:
+    def __init__(self, router: Sam, session_id: str, destination: Destination, control: Streams) -> None:
         self.destination = destination
         self._router = router
         self._id = session_id
-        self._control = control
-        self._forwards: list[_Exchange] = []
+        self._kept = [control]
+        """Connections that the session, or what it forwards, ends with."""
 
     async def forward(self, host: str, port: int) -> None:
         """Have every stream that comes connected to this TCP address, with the peer's destination as its first line.
@@ -125,59 +111,29 @@ class SamSession:
         `host`: an IP address of this machine that the router can reach. It lasts as long as the session. Raises
         `RouterError`.
         """
+        request = sam.stream_forward(self._id, port, f"HOST={host} SILENT=false")
         # i2pd before 2.57 does not read HOST: it connects to where the asking connection comes from.
-        exchange = await _Exchange.open(self._router, local=host)
-        try:
-            await exchange.ask(
-                sam.stream_forward(self._id, port, f"HOST={host} SILENT=false"), "STREAM STATUS", ANSWER_SECONDS
-            )
-        except BaseException:
-            exchange.close()
-            raise
-        self._forwards.append(exchange)
+        async with await _Exchange.open(self._router, local=host) as exchange:
+            await exchange.ask(request, "STREAM STATUS", ANSWER_SECONDS)
+            self._kept.append(await exchange.keep())
 
-    async def connect(self, peer: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def connect(self, peer: str) -> Streams:
         """Open a stream to a destination, by its base64 or b32 form.
 
         Raises `RouterRefusedError` when it cannot be reached. i2pd says so only later, by the end of the stream.
         """
-        request = sam.stream_connect(self._id, _word(peer))
-        exchange = await _Exchange.open(self._router)
-        try:
-            await exchange.ask(request, "STREAM STATUS", SESSION_SECONDS)
-        except BaseException:
-            exchange.close()
-            raise
-        return exchange.reader, exchange.writer
+        return await asyncio.open_connection(sock=await self.connect_socket(peer))
 
     async def connect_socket(self, peer: str) -> socket.socket:
         """Open a stream as `connect` does, and return its socket, non-blocking; nothing of the stream is read yet."""
-        loop = asyncio.get_running_loop()
-        sock = socket.socket(socket.AF_INET6 if ":" in self._router.host else socket.AF_INET)
-        try:
-            sock.setblocking(False)
-            async with asyncio.timeout(SESSION_SECONDS):
-                await loop.sock_connect(sock, (self._router.host, self._router.port))
-                for request, expected in (
-                    (sam.hello(VERSION, VERSION), "HELLO REPLY"),
-                    (sam.stream_connect(self._id, peer), "STREAM STATUS"),
-                ):
-                    await loop.sock_sendall(sock, request)
-                    self._router.check(await _line(sock), expected)
-        except TimeoutError as error:
-            sock.close()
-            raise RouterUnreachableError(f"{self._router} opened no stream within {SESSION_SECONDS:g} s") from error
-        except OSError as error:
-            sock.close()
-            raise RouterUnreachableError(f"{self._router} does not answer ({error})") from error
-        except BaseException:
-            sock.close()
-            raise
-        return sock
+        request = sam.stream_connect(self._id, _word(peer))
+        async with await _Exchange.open(self._router) as exchange:
+            await exchange.ask(request, "STREAM STATUS", SESSION_SECONDS)
+            return exchange.take()
 
     async def ended(self) -> None:
         """Return when the router has ended the session or forwards no more, or is gone."""
-        ends = [asyncio.ensure_future(exchange.ended()) for exchange in (self._control, *self._forwards)]
+        ends = [asyncio.ensure_future(_ended(reader)) for reader, _ in self._kept]
         try:
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -187,61 +143,84 @@ class SamSession:
 
     def close(self) -> None:
         """End the session and all its streams."""
-        for exchange in (*self._forwards, self._control):
-            exchange.close()
+        for _, writer in reversed(self._kept):
+            writer.close()
+
+
+async def _ended(reader: asyncio.StreamReader) -> None:
+    """Return when the router has hung up."""
+    with contextlib.suppress(OSError):
+        while await reader.read(MAX_LINE_BYTES):
+            pass  # nothing that it says later matters to us
 
 
 class _Exchange:
-    """One connection to SAM: requests and replies, one by one."""
+    """One connection to SAM: requests and replies, one by one. It is over with the `with` block, unless taken."""
 
-    def __init__(self, router: Sam, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader = reader
-        self.writer = writer
+    def __init__(self, router: Sam, sock: socket.socket) -> None:
         self._router = router
+        self._sock = sock
+        self._taken = False
 
     @classmethod
     async def open(cls, router: Sam, local: str | None = None) -> Self:
-        address = None if local is None else (local, 0)
+        """Connect, from this address of ours, and say HELLO. Raises `RouterError`."""
+        exchange = cls(router, socket.socket(socket.AF_INET6 if ":" in router.host else socket.AF_INET))
         try:
+            await exchange._connect(local)
+            await exchange.ask(sam.hello(VERSION, VERSION), "HELLO REPLY", ANSWER_SECONDS)
+        except BaseException:
+            exchange._sock.close()
+            raise
+        return exchange
+
+    async def _connect(self, local: str | None) -> None:
+        try:
+            self._sock.setblocking(False)
+            if local is not None:
+                self._sock.bind((local, 0))
             async with asyncio.timeout(ANSWER_SECONDS):
-                streams = await asyncio.open_connection(
-                    router.host, router.port, limit=MAX_LINE_BYTES, local_addr=address
-                )
+                await asyncio.get_running_loop().sock_connect(self._sock, (self._router.host, self._router.port))
         except OSError as error:
             whence = "" if local is None else f" {local}"
             why = os.strerror(error.errno) if error.errno else str(error) or f"nothing within {ANSWER_SECONDS:g} s"
             raise RouterUnreachableError(
-                f"{router} does not answer{whence} ({why}): check that the router runs, and that SAM is on (i2pd: "
-                "[sam] enabled = true; Java: the SAM application bridge among the clients) and its address is right"
+                f"{self._router} does not answer{whence} ({why}): check that the router runs, and that SAM is on "
+                "(i2pd: [sam] enabled = true; Java: the SAM application bridge among the clients) and its address is "
+                "right"
             ) from error
-        exchange = cls(router, *streams)
-        try:
-            await exchange.ask(sam.hello(VERSION, VERSION), "HELLO REPLY", ANSWER_SECONDS)
-        except BaseException:
-            exchange.close()
-            raise
-        return exchange
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self.close()
+        if not self._taken:
+            self._sock.close()
+
+    async def keep(self) -> Streams:
+        """Take the connection, to be kept as long as what was asked for."""
+        streams = await asyncio.open_connection(sock=self._sock, limit=MAX_LINE_BYTES)
+        self.take()
+        return streams
+
+    def take(self) -> socket.socket:
+        """Take the connection, to end it oneself."""
+        self._taken = True
+        return self._sock
 
     async def ask(self, request: bytes, expected: str, seconds: float, *, ok: bool = True) -> sam.Message:
         """Send one line, return the reply. Raises `RouterError`, also for a refusal unless `ok` is false."""
         what = " ".join(request.decode().split()[:2])  # never more: keys follow
         try:
             async with asyncio.timeout(seconds):
-                self.writer.write(request)
-                await self.writer.drain()
-                line = await self.reader.readuntil(b"\n")
+                await asyncio.get_running_loop().sock_sendall(self._sock, request)
+                line = await self._line()
         except TimeoutError as error:
             raise RouterUnreachableError(f"{self._router} did not answer {what} within {seconds:g} s") from error
-        except (OSError, asyncio.IncompleteReadError) as error:
+        except (OSError, EOFError) as error:
             raise RouterUnreachableError(f"{self._router} hung up at {what}: it may be starting or stopping") from error
-        except asyncio.LimitOverrunError as error:
-            raise RouterError(f"{self._router} answered {what} with an endless line: is it SAM?") from error
+        if len(line) > MAX_LINE_BYTES:
+            raise RouterError(f"{self._router} answered {what} with an endless line: is it SAM?")
         reply = _message(line)
         kind = None if reply is None else f"{reply.cmd} {reply.action}"
         if reply is None or (kind != expected and (kind not in _REFUSALS or _result(reply) == "OK")):
@@ -249,6 +228,16 @@ class _Exchange:
         if ok or kind != expected:
             self.check(reply, what)
         return reply
+
+    async def _line(self) -> bytes:
+        """Read one line, or as much as is too long for one, and nothing behind it: that may be a stream's already."""
+        line = b""
+        while not line.endswith(b"\n") and len(line) <= MAX_LINE_BYTES:
+            byte = await asyncio.get_running_loop().sock_recv(self._sock, 1)
+            if not byte:
+                raise EOFError
+            line += byte
+        return line
 
     def check(self, reply: sam.Message, what: str) -> None:
         """Raise `RouterRefusedError` when a reply to `what` says no."""
@@ -260,28 +249,6 @@ class _Exchange:
         words = [f"{self._router} said {_clean(result)}", f"({message})" if message else "", f"to {what}"]
         advice = _ADVICE.get(result)
         raise RouterRefusedError(" ".join(filter(None, words)) + (f": {advice}" if advice else ""))
-
-    async def ended(self) -> None:
-        """Return when the router has hung up."""
-        with contextlib.suppress(OSError):
-            while await self.reader.read(MAX_LINE_BYTES):
-                pass  # nothing that it says later matters to us
-
-    def close(self) -> None:
-        """Hang up."""
-        self.writer.close()
-
-
-async def _line(sock: socket.socket) -> bytes:
-    """Read one line and nothing behind it, which is the stream's already."""
-    loop = asyncio.get_running_loop()
-    line = b""
-    while not line.endswith(b"\n"):
-        byte = await loop.sock_recv(sock, 1)
-        line += byte
-        if not byte or len(line) > MAX_LINE_BYTES:
-            raise RouterUnreachableError("the router's SAM hung up, or does not speak SAM")
-    return line
 
 
 def _message(line: bytes) -> sam.Message | None:

@@ -42,7 +42,7 @@ class LeafStatus:
     """One of the local router's destinations that serve the farm's service."""
 
     up: bool
-    """Whether the router runs it."""
+    """Whether its lease set was found. Whether it answers, only a measurement shows: `MeasuredStatus`."""
     name: str | None = None
     """Of its tunnel, in the router's configuration."""
     connections: int | None = None

@@ -33,6 +33,10 @@ class Way(StrEnum):
     """By SOCKS (RFC 1928), the name given to the proxy."""
 
 
+SOCKS_GREETING_SECONDS: Final = 5.0
+"""For the answer to a SOCKS greeting, which the proxy gives by itself, before it knows of any peer."""
+_SOCKS_GREETING: Final = b"\x05\x01\x00"
+"""RFC 1928, 3: version 5, one method, no authentication."""
 _SETTINGS: Final = {
     Way.GET: "i2pd: [httpproxy] enabled = true; Java: the tunnel 'I2P HTTP Proxy' started",
     Way.CONNECT: "i2pd: [httpproxy] enabled = true; Java: the tunnel 'I2P HTTP Proxy' started",
@@ -139,6 +143,7 @@ class I2pTransport:
 
     async def _through_socks(self, peer: Endpoint, factory: Callable[[], asyncio.Protocol]) -> asyncio.Transport:
         """Have the proxy open a stream. It gets the name, never an address."""
+        await self._greet()
         proxy = Proxy.create(ProxyType.SOCKS5, self._proxy.host, self._proxy.port, rdns=True)
         try:
             # Without a time of its own: ours is the whole dial's, and cancels it.
@@ -157,6 +162,29 @@ class I2pTransport:
             sock.close()
             raise self._other(peer, "a SOCKS5 proxy", error) from error
         return transport
+
+    async def _greet(self) -> None:
+        """Raise `DialError` when what listens there says nothing to a SOCKS greeting; an HTTP proxy waits for more.
+
+        On a connection of its own: python-socks has one time for the greeting, which takes milliseconds, and the peer,
+        which takes minutes.
+        """
+        try:
+            async with asyncio.timeout(SOCKS_GREETING_SECONDS):
+                reader, writer = await asyncio.open_connection(self._proxy.host, self._proxy.port)
+                try:
+                    writer.write(_SOCKS_GREETING)
+                    await reader.read(1)
+                finally:
+                    writer.close()
+        except TimeoutError:
+            raise DialError(
+                f"The router's SOCKS proxy at {self._proxy} does not speak SOCKS5 (no answer to a greeting within "
+                f"{SOCKS_GREETING_SECONDS:g} s): check that the port is not the HTTP proxy's, and that the SOCKS proxy "
+                f"is on ({_SETTINGS[Way.SOCKS5]})."
+            ) from None
+        except OSError:
+            pass  # python-socks meets the same, or better luck, and what it meets is told
 
     def _no_proxy(self, error: OSError) -> DialError:
         return DialError(

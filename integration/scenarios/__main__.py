@@ -17,10 +17,10 @@ from integration.processes import Processes, tail
 from integration.testnet.namespace import MissingError, check_programs
 
 FOLDER: Final = Path(__file__).parent
-ALONE: Final = ("test_farm.py", "test_doctor.py")
-"""The long ones: each has a network to itself. All others share one."""
-WITHOUT: Final = ("test_make_farm.py",)
-"""They bring networks of their own."""
+GROUPS: Final = (("test_make_farm.py",), ("test_farm.py",), ("test_doctor.py", "test_sam.py"))
+"""What has a network to itself: so many minutes each that none is waited for long. All others share one."""
+WITHOUT: Final = {"test_make_farm.py"}
+"""These bring networks of their own."""
 MUST_VARIABLE: Final = "GF_I2P_MUST_RUN_SCENARIOS"
 """Where it is set, to be skipped is to fail: CI sets it."""
 _POLL_SECONDS: Final = 0.5
@@ -32,8 +32,8 @@ def groups(arguments: Sequence[str]) -> list[list[str]]:
     if arguments:
         return [list(arguments)]
     files = sorted(path.name for path in FOLDER.glob("test_*.py"))
-    parts = [[name] for name in files if name in ALONE + WITHOUT]
-    parts.append([name for name in files if name not in ALONE + WITHOUT])
+    grouped = {name for group in GROUPS for name in group}
+    parts = [*GROUPS, [name for name in files if name not in grouped]]
     return [[str(FOLDER / name) for name in part] for part in parts]
 
 
@@ -57,7 +57,7 @@ async def _end(stack: contextlib.ExitStack, directory: Path, group: Sequence[str
     pytest = [sys.executable, "-m", "pytest", "-rA", "--timeout=600", "-p", "no:cacheprovider", *group]
     # The network takes itself down; it needs the time for it.
     processes = stack.enter_context(Processes(grace=30.0))
-    process = processes.spawn("scenarios", pytest if set(files) <= set(WITHOUT) else [*testnet, *pytest], log)
+    process = processes.spawn("scenarios", pytest if set(files) <= WITHOUT else [*testnet, *pytest], log)
     print(f"{time.monotonic() - began:6.1f} s  {names}: begun", flush=True)
     while process.poll() is None:  # noqa: ASYNC110 -- another process makes it true
         await asyncio.sleep(_POLL_SECONDS)

@@ -61,6 +61,14 @@ async def connect(sam: Sam) -> None:
         session.close()
 
 
+async def connect_socket(sam: Sam) -> None:
+    session = await sam.session(KEYS)
+    try:
+        (await session.connect_socket(PEER)).close()
+    finally:
+        session.close()
+
+
 Call = Callable[[Sam], Awaitable[None]]
 STEPS: Mapping[str, Call] = {
     "HELLO VERSION": generate,
@@ -175,6 +183,17 @@ async def test_a_stream_is_what_follows_the_answer() -> None:
         writer.close()
 
 
+async def test_a_streams_socket_has_all_of_the_stream_still_to_be_read() -> None:
+    async with scripted(STREAM_CONNECT=REPLIES["forward"] + b"\nthe peer speaks first") as there:
+        session = await there.sam.session(KEYS)
+        sock = await session.connect_socket(PEER)
+        assert not sock.getblocking()
+        reader, writer = await asyncio.open_connection(sock=sock)
+        assert await soon(reader.readexactly(22)) == b"\nthe peer speaks first"
+        writer.close()
+        session.close()
+
+
 # --- What the router refuses ------------------------------------------------------------------------------
 
 
@@ -222,6 +241,34 @@ async def test_refusals_of_other_routers_are_told_too(verb: str, reply: bytes, e
     error = await failing(verb, reply)
     assert isinstance(error, RouterRefusedError)
     assert expected in str(error)
+
+
+ANSWERS: list[tuple[str, Answer]] = [
+    ("HELLO VERSION", REPLIES["another version"]),
+    ("HELLO VERSION", HANG_UP),
+    ("STREAM CONNECT", REPLIES["connect to nobody"]),
+    ("STREAM CONNECT", b'SESSION STATUS RESULT=I2P_ERROR MESSAGE="wait \x1b[31m please"\n'),
+    ("STREAM CONNECT", b"STREAM STATUS RESULT=TIMEOUT\n"),
+    ("STREAM CONNECT", b"NAMING REPLY RESULT=OK\n"),
+    ("STREAM CONNECT", b"half an ans\n"),
+    ("STREAM CONNECT", ENDLESS),
+    ("STREAM CONNECT", HANG_UP),
+]
+
+
+@pytest.mark.parametrize(("verb", "answer"), ANSWERS)
+async def test_who_asks_for_a_socket_is_told_the_same(verb: str, answer: Answer) -> None:
+    said = []
+    for call in (connect, connect_socket):
+        async with scripted() as there:
+            session = await there.sam.session(KEYS)
+            there.answers[verb] = answer
+            with pytest.raises(RouterError) as caught:
+                await soon(session.connect(PEER) if call is connect else session.connect_socket(PEER))
+            session.close()
+        said.append((caught.type, str(caught.value).replace(str(there.sam.port), "PORT")))
+    assert said[0] == said[1]
+    assert verb in said[1][1]
 
 
 # --- What a router cannot mean ----------------------------------------------------------------------------
@@ -391,8 +438,9 @@ async def test_a_name_that_is_no_word_is_not_looked_up(name: str) -> None:
 async def test_a_peer_that_is_no_word_is_not_connected_to(name: str) -> None:
     async with scripted() as there:
         session = await there.sam.session(KEYS)
-        with pytest.raises(RouterRefusedError, match="cannot be said to SAM"):
-            await session.connect(name)
+        for connects in (session.connect, session.connect_socket):
+            with pytest.raises(RouterRefusedError, match="cannot be said to SAM"):
+                await connects(name)
         assert len(there.heard) == 1
         session.close()
 
@@ -441,9 +489,15 @@ def told(error: BaseException) -> str:
     ],
 )
 async def test_no_error_tells_a_key(verb: str, answer: Answer) -> None:
+    await tells_no_key(verb, answer, STEPS[verb])
+    if verb == "STREAM CONNECT":
+        await tells_no_key(verb, answer, connect_socket)
+
+
+async def tells_no_key(verb: str, answer: Answer, call: Call) -> None:
     async with scripted(**{verb: answer}) as there:
         try:
-            await soon(STEPS[verb](there.sam))
+            await soon(call(there.sam))
         except RouterError as error:
             said = told(error)
             assert not any(SECRET[start : start + 16] in said for start in range(len(SECRET) - 16))
@@ -524,6 +578,20 @@ async def test_a_session_that_is_given_up_while_it_is_made_leaves_no_connection(
         await asyncio.wait([making])
         assert making.cancelled()
         await until(lambda: there.connections[0].gone)
+
+
+@pytest.mark.parametrize("verb", ["HELLO VERSION", "STREAM CONNECT"])
+async def test_a_stream_that_is_given_up_while_it_is_opened_leaves_no_connection(verb: str) -> None:
+    async with scripted() as there:
+        session = await there.sam.session(KEYS)
+        there.answers[verb] = SILENCE
+        opening = asyncio.ensure_future(session.connect_socket(PEER))
+        await until(lambda: len(there.connections) == 2 and there.connections[1].verb == verb)
+        opening.cancel()
+        await asyncio.wait([opening])
+        assert opening.cancelled()
+        await until(lambda: there.connections[1].gone)
+        session.close()
 
 
 def test_the_recording_is_of_a_real_router() -> None:

@@ -10,11 +10,13 @@ from typing import cast
 
 import pytest
 
+from gf_i2p.transport import i2p
 from gf_i2p.transport.base import Listener
-from gf_i2p.transport.errors import DialError, TransportError
+from gf_i2p.transport.errors import DialError, TransportError, UnreachableError
 from gf_i2p.transport.gate import Admission, Gate
 from gf_i2p.transport.i2p import I2pTransport, ProxySettings, Way
 from gf_i2p.transport.i2p_listener import ServerTunnel
+from gf_i2p.transport.i2p_streams import PATIENCE_SECONDS
 from gf_i2p.transport.link import Link
 from gf_i2p.transport.mixed import MixedTransport
 from gf_i2p.transport.tls import TlsSettings, TlsTransport
@@ -209,10 +211,52 @@ async def test_a_proxy_that_hangs_is_given_up_at_the_deadline(way: Way) -> None:
     assert "its router is up and has tunnels" in said
 
 
+async def test_what_says_nothing_to_a_socks_greeting_is_named_before_the_peer(monkeypatch: pytest.MonkeyPatch) -> None:
+    # As an HTTP proxy, which waits for the rest of a request.
+    monkeypatch.setattr(i2p, "SOCKS_GREETING_SECONDS", 0.05)
+    router = Router()
+    async with listening(router.get) as port:
+        with pytest.raises(DialError) as caught:
+            await soon(through(port, Way.SOCKS5).dial(PLACE, Guest, deadline=2 * PATIENCE))
+    said = str(caught.value)
+    assert f"The router's SOCKS proxy at 127.0.0.1:{port} does not speak SOCKS5" in said
+    assert "no answer to a greeting within 0.05 s" in said
+    assert "heck that the port is not the HTTP proxy's" in said
+    assert "[socksproxy] enabled = true" in said
+    assert not isinstance(caught.value, UnreachableError), "it is not the peer's fault"
+    assert PLACE.host not in said
+
+
+async def test_a_slow_peer_has_longer_than_a_socks_greeting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(i2p, "SOCKS_GREETING_SECONDS", 0.5)
+    loop = asyncio.get_running_loop()
+
+    async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readexactly(3)
+        writer.write(b"\x05\x00")
+        await reader.readexactly(len(socks_request(PLACE.host.encode(), PLACE.port)))
+        asked = loop.time()
+        await until(lambda: loop.time() > asked + 2 * i2p.SOCKS_GREETING_SECONDS)
+        writer.write(b"\x05\x00\x00\x01" + bytes(6) + b"hello")
+        await ends(reader)
+
+    guest = Guest()
+    async with listening(slow) as port:
+        transport = await through(port, Way.SOCKS5).dial(PLACE, lambda: guest, deadline=PATIENCE)
+        await until(lambda: guest.received == b"hello")
+        transport.abort()
+        await soon(guest.lost.wait())
+
+
+def test_a_greeting_has_less_time_than_one_way_of_two() -> None:
+    assert i2p.SOCKS_GREETING_SECONDS <= PATIENCE_SECONDS / 2
+
+
 def answering(*pieces: bytes) -> Behaviour:
     async def behave(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for piece in pieces:
-            assert await reader.read(1000)
+            if not await reader.read(1000):
+                return
             writer.write(piece)
 
     return behave
@@ -334,7 +378,7 @@ async def test_an_address_outside_i2p_is_refused_before_anything_is_sent(way: Wa
         with pytest.raises(DialError, match=f"{re.escape(str(endpoint))} is no address inside I2P"):
             await through(port, way).dial(endpoint, Guest, deadline=PATIENCE)
         await attempt(port, way)  # to be sure that one that came would have been counted
-    assert connections == 1
+    assert connections == (2 if way is Way.SOCKS5 else 1)  # a greeting first
     assert all(PLACE.host.encode() in asked for asked in router.asked)
 
 

@@ -1,0 +1,183 @@
+"""Real routers, asked by SAM: what they refuse, and a listener behind one that is reached through others, and heals."""
+
+import contextlib
+import re
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import aiohttp
+import pytest
+from structlog.testing import capture_logs
+
+from bridges.errors import RouterRefusedError
+from bridges.sam import Sam
+from bridges.sam_inbound import SamInbound
+from gf_i2p.netdb.keys import DestinationKeys
+from gf_i2p.transport.gate import Gate
+from gf_i2p.transport.i2p import I2pTransport, ProxySettings, Way
+from gf_i2p.transport.link import Link
+from gf_i2p.transport.server import Server, Session
+from gf_i2p.wire.digest import Credentials
+from gf_i2p.wire.endpoint import Endpoint
+from integration.localfarm import NotSeenError, until
+from integration.testnet.client import Network, RouterPlace
+from integration.testnet.router import HTTP_PORT, PROXY_PORT, SAM_PORT
+from tests.transport.harness import CLUSTER, PASSWORD, USER, ask, authenticator, request, response
+
+PORT: Final = 7001
+LEASE_SET_2: Final = 3
+SECONDS: Final = 300.0
+"""A session takes 20 to 50 s, and i2pd forgets to publish one of thirty: then another one is made."""
+NEW_SECONDS: Final = 60.0
+"""For the lease set of a new session to reach the floodfills."""
+RESTARTS: Final = 3
+TUNNELS: Final = {
+    "inbound.length": "1",
+    "outbound.length": "1",
+    "inbound.quantity": "4",
+    "outbound.quantity": "2",
+}
+
+
+def sam(router: RouterPlace) -> Sam:
+    return Sam(router.address, SAM_PORT)
+
+
+async def seen(what: str, condition: Callable[[], bool]) -> None:
+    """Wait until it holds, and print how long that took."""
+
+    async def holds() -> bool:
+        return condition()
+
+    began = time.monotonic()
+    await until(what, SECONDS, holds, poll=0.1)
+    print(f"{time.monotonic() - began:6.1f} s  {what}", flush=True)
+
+
+@dataclass
+class Inside:
+    """A server that is reached through a router's SAM."""
+
+    keys: DestinationKeys
+    said: list[Any]
+    sessions: list[Session]
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why it was not reachable, and when it was, in the listener's words."""
+        events = {"reachable through I2P", "not reachable through I2P"}
+        return [line.get("reason", "reachable") for line in self.said if line["event"] in events]
+
+    @property
+    def reachable(self) -> bool:
+        return self.reasons[-1:] == ["reachable"]
+
+    @contextlib.asynccontextmanager
+    async def linked(self, through: RouterPlace, way: Way) -> AsyncIterator[Link]:
+        """A link of a peer that uses this router, when it is up and has asked something."""
+        link = Link(
+            I2pTransport(ProxySettings(through.address, PROXY_PORT, way)),
+            Endpoint(self.keys.destination.b32, PORT),
+            CLUSTER,
+            Credentials(USER, PASSWORD),
+            request_seconds=30.0,
+            handshake_seconds=30.0,
+        )
+        link.start()
+        try:
+            await seen(f"a link by {way} through router {through.number} is up", lambda: link.connected)
+            assert await ask(link, request(index=7)) == response(request(index=7))
+            yield link
+        finally:
+            await link.stop()
+
+
+@contextlib.asynccontextmanager
+async def serving(router: RouterPlace) -> AsyncIterator[Inside]:
+    """A server behind this router, with keys that the router has made."""
+    inside = Inside(await sam(router).generate(), [], [])
+    server = Server(
+        I2pTransport(ProxySettings(), inbound=SamInbound(sam(router), inside.keys, TUNNELS)),
+        {CLUSTER: authenticator()},
+        lambda _, asked, reply: reply(response(asked)),
+        on_session=inside.sessions.append,
+        gate=Gate(handshake_seconds=60.0),
+    )
+    with capture_logs() as inside.said:
+        await server.start()
+        try:
+            yield inside
+        finally:
+            await server.close(1.0)
+            print(*inside.reasons, sep="\n", flush=True)
+
+
+async def local_destinations(router: RouterPlace) -> str:
+    """What its console shows of them."""
+    address = f"http://{router.address}:{HTTP_PORT}/?page=local_destinations"
+    async with aiohttp.ClientSession() as web, web.get(address) as answer:
+        return await answer.text()
+
+
+async def test_refusals_of_a_real_router(network: Network) -> None:
+    router = sam(network.routers[7])  # and no other test's here: i2pd 2.45.1 may die when a session with streams ends
+    keys = await router.generate()
+    assert await router.lookup(keys.destination.b32) is None, "nobody has it yet"
+    session = await router.session(keys, TUNNELS)
+    with pytest.raises(RouterRefusedError, match="said INVALID_KEY to STREAM CONNECT: check the keys or the address"):
+        await session.connect("rubbish")
+    with pytest.raises(RouterRefusedError, match="said CANT_REACH_PEER to STREAM CONNECT: check the address"):
+        await session.connect_socket(DestinationKeys.generate().destination.b32)
+    await session.forward("127.0.0.1", PORT)
+    with pytest.raises(RouterRefusedError, match=r"said I2P_ERROR \(Already accepting\) to STREAM FORWARD"):
+        await session.forward("127.0.0.1", PORT)
+    session.close()
+
+
+async def test_a_listener_is_reached_through_other_routers_and_outlives_its_own(network: Network) -> None:
+    here, there, elsewhere = network.routers[4:7]
+    async with serving(here) as inside:
+        await seen("the listener says that it is reachable", lambda: inside.reachable)
+        known = await local_destinations(there)
+        for way in (Way.GET, Way.CONNECT):
+            async with inside.linked(there, way):
+                host, dot, domain = inside.sessions[-1].remote.partition(".")
+                assert dot + domain == ".b32.i2p"
+                assert host in known, "it comes from the proxy's destination"
+
+        for _ in range(RESTARTS):
+            if await restarted(network, here, inside):
+                break
+        async with inside.linked(elsewhere, Way.GET):
+            assert inside.sessions[-1].remote.split(".")[0] in await local_destinations(elsewhere)
+
+
+async def restarted(network: Network, router: RouterPlace, inside: Inside) -> bool:
+    """Stop the router, and start it again; the listener heals. Return whether others can find its new session.
+
+    When i2pd forgets to publish it, the old lease set still makes the listener believe that it is reachable, and would
+    keep others from it, for up to ten minutes.
+    """
+    address = inside.keys.destination.b32
+    before = max(held.expires for held in (await network.holders(address, LEASE_SET_2)).values())
+    said = len(inside.reasons)
+    await network.stop(router)
+    await seen("the listener says that its session is gone", lambda: len(inside.reasons) > said)
+    await network.start(router)
+    await seen("the listener says that it is reachable again", lambda: inside.reachable)
+    gone, *meanwhile, _ = inside.reasons[said:]
+    assert gone == "the router has ended our session: a new one is made"
+    assert all(re.search("does not answer|hung up|has not published", reason) for reason in meanwhile)
+
+    async def is_new() -> bool:
+        holders = (await network.holders(address, LEASE_SET_2)).values()
+        return bool(holders) and all(held.expires > before for held in holders)
+
+    try:
+        await until("floodfills have the new lease set", NEW_SECONDS, is_new, poll=0.5)
+    except NotSeenError as error:
+        print(error)
+        return False
+    return True
