@@ -11,6 +11,11 @@ from gf_i2p.netdb.keys import DestinationKeys
 
 ANSWER_SECONDS: Final = 60.0
 """From the stream's opening to the first byte of an answer."""
+_END_SECONDS: Final = 3.0
+"""For the rest of the answer, and once more for the stream's end: i2pd 2.45.1 may crash when a session ends before its
+streams have."""
+_END_BYTES: Final = 64 << 10
+"""Of the rest of the answer."""
 _PROBE: Final = b"HEAD / HTTP/1.0\r\n\r\n"
 """Most services say something to it, if only that they do not understand."""
 
@@ -29,27 +34,41 @@ async def measure(router: Sam, address: str, *, seconds: float = ANSWER_SECONDS)
         if await router.lookup(address) is None:
             return MeasuredStatus(lease_set_seconds=None, connect_seconds=None, error="its lease set was not found")
         found = time.monotonic()
-        error = await _silence(session, address, seconds)
-        answered = time.monotonic()
+        answered, error = await _answered(session, address, seconds)
     finally:
         session.close()
-    connect = None if error else answered - found
+    connect = None if answered is None else answered - found
     return MeasuredStatus(lease_set_seconds=found - began, connect_seconds=connect, error=error)
 
 
-async def _silence(session: SamSession, address: str, seconds: float) -> str | None:
-    """Say why nothing was heard from there; None: something was."""
+async def _answered(session: SamSession, address: str, seconds: float) -> tuple[float | None, str | None]:
+    """Say when something was heard from there; or None, and why nothing was."""
     try:
         reader, writer = await session.connect(address)
     except RouterRefusedError as error:
-        return str(error)
+        return None, str(error)
     try:
         async with asyncio.timeout(seconds):
             writer.write(_PROBE)
-            return None if await reader.read(1) else "the stream was closed without a word"
+            heard = await reader.read(1)
+        return (time.monotonic(), None) if heard else (None, "the stream was closed without a word")
     except TimeoutError:
-        return f"nothing was heard within {seconds:g} s"
+        return None, f"nothing was heard within {seconds:g} s"
     except OSError as error:
-        return f"the stream broke ({error})"
+        return None, f"the stream broke ({error})"
+    finally:
+        await _end(reader, writer)
+
+
+async def _end(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """End a stream so that the router has forgotten it when this returns."""
+    try:
+        async with asyncio.timeout(_END_SECONDS):
+            await reader.readexactly(_END_BYTES)
+    except asyncio.IncompleteReadError:
+        return  # the peer has ended it
+    except (TimeoutError, OSError):
+        pass
     finally:
         writer.close()
+    await asyncio.sleep(_END_SECONDS)  # nothing says that it has

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 import pytest_asyncio
 
+from bridges import sensing
 from bridges.access import Access
 from bridges.errors import RouterError, RouterRefusedError, RouterUnreachableError
 from bridges.i2cp.publisher import MetaPublisher
@@ -15,7 +16,6 @@ from bridges.protocol import Publication, RouterBridge
 from bridges.router import LocalRouter
 from bridges.sam import Sam
 from bridges.sam_inbound import SamInbound
-from bridges.sensing import measure
 from bridges.simulated import PASSWORD, SimulatedRouter
 from gf_i2p.farm.status import LeafStatus, RouterStatus
 from gf_i2p.netdb.encoding import to_b32_address
@@ -236,7 +236,10 @@ async def test_a_destination_without_a_lease_set(make: Make, fake: FakeSam) -> N
     await until(lambda: not fake.writers)
 
 
-async def test_a_destination_that_answers_and_one_that_does_not(make: Make, fake: FakeSam) -> None:
+async def test_a_destination_that_answers_and_one_that_does_not(
+    make: Make, fake: FakeSam, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sensing, "_END_SECONDS", 0.01)
     fake.answers["NAMING LOOKUP"] = f"NAMING REPLY RESULT=OK NAME=x VALUE={TARGET.base64}"
     measured = await soon(make().remote_measured_status(TARGET.hash))
     assert measured.lease_set_seconds is not None
@@ -244,7 +247,7 @@ async def test_a_destination_that_answers_and_one_that_does_not(make: Make, fake
     assert measured.error is None
     for answer, error in (("hang", "nothing was heard within 0.05 s"), ("hang up", "the stream was closed without")):
         fake.answers["HEAD /"] = answer
-        measured = await soon(measure(Sam("127.0.0.1", fake.port), to_b32_address(TARGET.hash), seconds=0.05))
+        measured = await soon(sensing.measure(Sam("127.0.0.1", fake.port), to_b32_address(TARGET.hash), seconds=0.05))
         assert measured.lease_set_seconds is not None
         assert measured.connect_seconds is None, "i2pd calls a stream open that leads nowhere"
         assert error in (measured.error or "")
