@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 
 from gf_i2p.wire.entries import Entry
 from gf_i2p.wire.messages import Request, Response
+from gf_i2p.wire.values import Configuration
 
 Token = Hashable
 """Names one waiting caller, for the driver; the core only hands it back."""
@@ -26,8 +27,22 @@ class HardState(NamedTuple):
     """A server id, or `NOBODY`."""
 
 
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The state that follows from all entries up to and with `index` (Raft 7)."""
+
+    index: int
+    """Of the last entry that it covers; 1 at least."""
+    term: int
+    """That entry's."""
+    configuration: Configuration
+    """The one that counts at `index`."""
+    data: bytes
+    """The state machine's state after that entry, opaque here; not empty (jraft-facts, "InstallSnapshot")."""
+
+
 class Write(NamedTuple):
-    """One atomic change of the durable state.
+    """One atomic change of the durable state: first the log's end, then its beginning.
 
     When `entries` is not empty, everything stored at `first_index` and above is removed and the entries take the
     indexes from `first_index` on. The n-th write that a core issues is number n, from 1: `inputs.Stored` names it.
@@ -36,6 +51,12 @@ class Write(NamedTuple):
     hard_state: HardState | None
     first_index: int
     entries: tuple[Entry, ...]
+    snapshot: Snapshot | None = None
+    """Takes the place of the stored one, if there is any; its index is greater."""
+    drop: int = 0
+    """Entries up to this index are removed; the stored snapshot covers them. 0: none."""
+    install: bool = False
+    """`snapshot` takes the place of the whole log, too: it goes on, empty, after the snapshot's last entry."""
 
 
 class LogReader(Protocol):

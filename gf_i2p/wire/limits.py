@@ -48,6 +48,9 @@ MAX_LOG_PACK_BYTES: Final = 16 * _MIB
 # Data of one InstallSnapshot block. JRaft sends 4 KiB; a MiB hides the round trip through I2P tunnels.
 MAX_SNAPSHOT_BLOCK_BYTES: Final = _MIB
 
+# A whole snapshot, which is in memory while it is sent or received. A thousand status records are 10 MiB.
+MAX_SNAPSHOT_BYTES: Final = 64 * _MIB
+
 # --- Connections ------------------------------------------------------------------------------------------
 
 # Head of an HTTP request or response, up to and with the blank line. Browsers send 1 KiB, proxies add some.
