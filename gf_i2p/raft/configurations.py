@@ -7,14 +7,20 @@ the one before it back.
 from collections.abc import Sequence
 
 from gf_i2p.wire.entries import Entry, ValueType
-from gf_i2p.wire.values import Configuration
+from gf_i2p.wire.values import ClusterServer, Configuration
 
 
 class Configurations:
-    """`bootstrap` counts while the log holds no Configuration; `stored` are (index, value) pairs, ascending."""
+    """`first` counts while the log holds no Configuration; `stored` are (index, value) pairs, ascending.
 
-    def __init__(self, bootstrap: Configuration, stored: Sequence[tuple[int, Configuration]] = ()) -> None:
-        self._history = [(0, bootstrap), *stored]
+    `first` is the one that a new farm begins with, or a snapshot's, or one without servers: who waits to be invited
+    has that.
+    """
+
+    def __init__(self, first: Configuration, stored: Sequence[tuple[int, Configuration]] = ()) -> None:
+        self._history = [(first.log_index, first), *(item for item in stored if item[0] > first.log_index)]
+        self.changes = 0
+        """How often the members have changed: to see that they have."""
         self._members_changed()
 
     @property
@@ -24,10 +30,19 @@ class Configurations:
 
     @property
     def current_index(self) -> int:
-        """Its log index; 0 for the bootstrap one."""
+        """Its log index; 0 for the one that a new farm begins with."""
         return self._history[-1][0]
 
+    def at(self, index: int) -> Configuration:
+        """The one that counts when all entries up to `index`, and no more, are taken in."""
+        return next(value for first, value in reversed(self._history) if first <= index or first == self._history[0][0])
+
+    def before_has(self, server_id: int) -> bool:
+        """Whether the Configuration before the current one has this server."""
+        return len(self._history) > 1 and any(server.id == server_id for server in self._history[-2][1].servers)
+
     def _members_changed(self) -> None:
+        self.changes += 1
         self.members = tuple(server.id for server in self.current.servers)
         """Ids of the servers that vote and count."""
 
@@ -47,6 +62,20 @@ class Configurations:
             self._history = kept + added
             self._members_changed()
 
+    def drop(self, index: int) -> None:
+        """The log's beginning is dropped up to `index`: what counts there becomes the first."""
+        first = self.at(index)
+        self._history = [(first.log_index, first), *(item for item in self._history if item[0] > index)]
+
+    def restart(self, first: Configuration) -> None:
+        """The log begins anew, after a snapshot with this Configuration."""
+        self._history = [(first.log_index, first)]
+        self._members_changed()
+
     def no_op(self, index: int) -> Configuration:
         """The Configuration that a new leader appends at `index`: the same servers."""
-        return Configuration(log_index=index, last_log_index=self.current_index, servers=self.current.servers)
+        return self.next(index, self.current.servers)
+
+    def next(self, index: int, servers: tuple[ClusterServer, ...]) -> Configuration:
+        """The Configuration with these servers that is to be appended at `index`."""
+        return Configuration(log_index=index, last_log_index=self.current_index, servers=servers)

@@ -18,7 +18,7 @@ from typing import Final, assert_never
 
 from gf_i2p.raft.candidate import Candidate
 from gf_i2p.raft.configurations import Configurations
-from gf_i2p.raft.effects import Effects, HardState, Token
+from gf_i2p.raft.effects import Effects, HardState, Snapshot, Token
 from gf_i2p.raft.inputs import (
     Answered,
     Failed,
@@ -28,18 +28,21 @@ from gf_i2p.raft.inputs import (
     Propose,
     Reachable,
     Read,
+    Snapshotted,
     Stored,
     Tick,
     Unreachable,
 )
 from gf_i2p.raft.leader import Leader
 from gf_i2p.raft.log import Log
+from gf_i2p.raft.newcomer import Newcomer, check_terms
+from gf_i2p.raft.receiving import Receiving
 from gf_i2p.raft.settings import LAN, Flow, Timing
 from gf_i2p.raft.state import State
 from gf_i2p.wire.entries import Entry
 from gf_i2p.wire.errors import RemoteProtocolError
 from gf_i2p.wire.messages import NOBODY, RESPONSE_TYPE, MessageType, Request
-from gf_i2p.wire.values import Configuration
+from gf_i2p.wire.values import Configuration, SnapshotSyncRequest
 
 MAX_TERM_STEP: Final = 2**32
 """By how much one message may raise our term. Ten elections a second need thirteen years for so many; without a bound,
@@ -54,6 +57,7 @@ class Core:
         hard_state: the stored term and vote; (0, `NOBODY`) for a new server.
         log: the stored log.
         configurations: the stored Configurations and the one to begin with.
+        snapshot: the stored one; None when there is none, or it is damaged: then the leader is asked for another.
         uniform: returns a random float between its two arguments, for the election time-out.
         now: the present, in seconds of any clock that never goes back; so are all later times.
     """
@@ -69,6 +73,7 @@ class Core:
         now: float,
         timing: Timing = LAN,
         flow: Flow | None = None,
+        snapshot: Snapshot | None = None,
     ) -> None:
         self._state = State(
             server_id,
@@ -77,6 +82,7 @@ class Core:
             configurations=configurations,
             timing=timing,
             flow=flow or Flow(),
+            snapshot=snapshot,
         )
         self._uniform = uniform
         self._now = now
@@ -84,6 +90,9 @@ class Core:
         self._heard_at = float("-inf")  # when the leader last sent something
         self._in_doubt = False  # whether the leader cannot be dialled since its connection broke
         self._election_at = 0.0
+        self._receiving = Receiving()
+        self._newcomer: Newcomer | None = None
+        self._needs_snapshot = snapshot is None and log.base > 0
         self._await_election()
 
     # What the driver may look at -----------------------------------------------------------------------------------
@@ -139,6 +148,33 @@ class Core:
         return self._state.configurations.current
 
     @property
+    def is_member(self) -> bool:
+        """Whether the Configuration that counts has us."""
+        return self.id in self._state.configurations.members
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """The newest, to read."""
+        return self._state.snapshot
+
+    @property
+    def contacts(self) -> dict[int, str]:
+        """Endpoints of all that we may have to send to, ourselves left out: members, and who is joining or leaving."""
+        servers = {server.id: server.endpoint for server in self._state.configurations.current.servers}
+        if isinstance(self._role, Leader):
+            servers = self._role.leavers | servers
+            if self._role.changes.joining is not None:
+                joining = self._role.changes.joining.server
+                servers[joining.id] = joining.endpoint
+        servers.pop(self.id, None)
+        return servers
+
+    @property
+    def change_obstacle(self) -> str | None:
+        """Why no change of the servers can begin on this leader now, a clause; None when one can."""
+        return self._role.changes.obstacle if isinstance(self._role, Leader) else "this server does not lead"
+
+    @property
     def match(self) -> dict[int, int]:
         """On the leader, how far each follower's log is known to be ours; empty elsewhere."""
         role = self._role
@@ -189,7 +225,7 @@ class Core:
                 self._answered(event)
             case Failed(peer, tag):
                 if isinstance(self._role, Leader):
-                    self._role.failed(peer, tag)
+                    self._role.failed(peer, tag, self._now)
             case Stored(number):
                 self._state.log.write_stored(number)
                 if isinstance(self._role, Leader):
@@ -206,6 +242,8 @@ class Core:
             case Unreachable(peer):
                 if self._role is None and not self._in_doubt and peer == self.leader:
                     self._doubt_leader()
+            case Snapshotted(last_index, data, drop):
+                self._snapshotted(last_index, data, drop)
             case Read(token):
                 if isinstance(self._role, Leader):
                     self._role.read(token, self._now)
@@ -213,6 +251,9 @@ class Core:
                     self._state.effects.reads_refused.append(token)
             case _:  # pragma: no cover
                 assert_never(event)
+        if isinstance(self._role, Leader) and self._role.retired:
+            self._role.tell_commit(self._now)
+            self._follow(NOBODY)
         return self._state.take_effects()
 
     def _tick(self) -> None:
@@ -222,10 +263,27 @@ class Core:
             else:
                 self._role.tick(self._now)
         elif self._now >= self._election_at:
-            if self.id in self._state.configurations.members:
+            if self._may_campaign():
                 self._campaign()
             else:
                 self._await_election()
+
+    def _may_campaign(self) -> bool:
+        """Whether it is on us to ask for votes.
+
+        Also when a Configuration without us is not known to be committed: we may be the only one that has it, and then
+        nobody else can win (thesis 4.2.2). Not with a state that is lost.
+        """
+        configurations = self._state.configurations
+        wanted = self.is_member or (configurations.before_has(self.id) and configurations.current_index > self.commit)
+        return wanted and not self._needs_snapshot
+
+    def _snapshotted(self, last_index: int, data: bytes, drop: int) -> None:
+        state = self._state
+        assert drop <= last_index <= self.applicable, "what is not applied is in no snapshot"
+        if last_index > (0 if state.snapshot is None else state.snapshot.index) and last_index >= state.log.base:
+            term, configuration = state.log.term(last_index), state.configurations.at(last_index)
+            state.take_snapshot(Snapshot(last_index, term, configuration, data), drop)
 
     def _propose(self, proposals: Sequence[Proposal]) -> None:
         if isinstance(self._role, Leader):
@@ -245,8 +303,20 @@ class Core:
                 self._request_vote(token, request)
             case MessageType.CLIENT_REQUEST:
                 self._propose([Proposal(token, request.entries)])
+            case MessageType.INSTALL_SNAPSHOT_REQUEST:
+                self._install_snapshot(token, request)
+            case MessageType.JOIN_CLUSTER_REQUEST:
+                self._join_cluster(token, request)
+            case MessageType.SYNC_LOG_REQUEST:
+                self._sync_log(token, request)
+            case MessageType.LEAVE_CLUSTER_REQUEST:
+                if self._hear_leader(token, request):
+                    self._state.promise(token, request, accepted=True, next_index=self.log.last_index + 1)
+            case MessageType.ADD_SERVER_REQUEST if isinstance(self._role, Leader):
+                self._role.changes.add(token, request, self._now)
+            case MessageType.REMOVE_SERVER_REQUEST if isinstance(self._role, Leader):
+                self._role.changes.remove(token, request, self._now)
             case _:
-                # Membership and snapshots are refused, never left without an answer: JRaft would wait for ever.
                 self._state.answer_client(token, accepted=False, message_type=RESPONSE_TYPE[request.type])
 
     def _too_high(self, server: int, term: int) -> str:
@@ -264,7 +334,7 @@ class Core:
         elif response.term > self._state.term:
             self._enter_term(response.term)
         elif response.term == self._state.term:
-            if response.type == MessageType.APPEND_ENTRIES_RESPONSE and isinstance(self._role, Leader):
+            if response.type != MessageType.REQUEST_VOTE_RESPONSE and isinstance(self._role, Leader):
                 self._role.answered(event.peer, event.tag, response, self._now)
             elif response.type == MessageType.REQUEST_VOTE_RESPONSE and isinstance(self._role, Candidate):
                 self._role.answered(event.peer, response)
@@ -344,30 +414,40 @@ class Core:
             self._await_election()
         state.promise(token, request, accepted=granted)
 
-    def _append_entries(self, token: Token, request: Request) -> None:
-        state, log = self._state, self._state.log
+    def _hear_leader(self, token: Token, request: Request) -> bool:
+        """Take in that a server leads, as it says, in a term; False: it does not, and is told so, or cut off."""
+        state = self._state
         if request.term < state.term:
-            state.promise(token, request, accepted=False, next_index=log.last_index + 1)
-            return
+            state.promise(token, request, accepted=False, next_index=state.log.last_index + 1)
+            return False
         if request.term == state.term and self.leader not in {NOBODY, request.source}:
             state.violated(
                 token,
                 f"servers {self.leader} and {request.source} both claim to lead term {state.term}: "
                 "one of them has lost its data or runs twice",
             )
-            return
+            return False
         if request.term > state.term:
             self._enter_term(request.term)
         self._follow(request.source)
         self._heard_at = self._now
         self._await_election()
+        return True
 
+    def _append_entries(self, token: Token, request: Request) -> None:
+        state, log = self._state, self._state.log
+        if not self._hear_leader(token, request):
+            return
+        if self._needs_snapshot:
+            state.promise(token, request, accepted=False, next_index=0)
+            return
         previous = request.last_log_index
         if not log.matches(previous, request.last_log_term):
             next_index = log.back_off(previous, request.last_log_term)
             state.promise(token, request, accepted=False, next_index=max(next_index, state.commit + 1))
             return
-        problem = self._take_entries(request)
+        known = log.known_entries(request)
+        problem = self._take_entries(request, previous + 1 + known, request.entries[known:])
         if problem is not None:
             state.violated(token, problem)
             return
@@ -375,23 +455,79 @@ class Core:
         state.commit = max(state.commit, min(request.commit_index, last))
         state.promise(token, request, accepted=True, next_index=last + 1)
 
-    def _take_entries(self, request: Request) -> str | None:
+    def _take_entries(self, request: Request, first: int, new: Sequence[Entry]) -> str | None:
         """Append what is new, cutting what conflicts (Raft 5.3); return what is wrong with the request, if anything."""
-        known = self._state.log.known_entries(request)
-        new: Sequence[Entry] = request.entries[known:]
+        state = self._state
         if not new:
             return None
-        first = request.last_log_index + 1 + known
-        if first <= self._state.commit:
+        if first <= state.commit:
             return (
-                f"server {request.source} wants to replace entry {first}, and entries up to {self._state.commit} are "
+                f"server {request.source} wants to replace entry {first}, and entries up to {state.commit} are "
                 "committed: some server has lost its data"
             )
-        terms = [max(self._state.log.term(first - 1), 1), *(entry.term for entry in new), request.term]
-        if terms != sorted(terms):
-            return f"server {request.source} sent entries whose terms fall, or lie above its own"
         try:
-            self._state.replace_from(first, new)
+            check_terms(state.log.term(first - 1), new, request.term)
+            state.replace_from(first, new)
         except RemoteProtocolError as error:
-            return f"server {request.source} sent a Configuration that cannot be read: {error}"
+            return f"server {request.source} sent what is no log: {error}"
         return None
+
+    def _install_snapshot(self, token: Token, request: Request) -> None:
+        state, log = self._state, self._state.log
+        if not self._hear_leader(token, request):
+            return
+        try:
+            block = SnapshotSyncRequest.decode(request.entries[0].value)
+            end = block.offset + len(block.data)
+            if block.last_log_index <= (log.base - 1 if self._needs_snapshot else state.commit):
+                # Of no use. A leader that believes in it goes on behind it; one whose snapshot we need makes a newer.
+                next_index = block.offset if self._needs_snapshot else end
+                state.promise(token, request, accepted=not self._needs_snapshot, next_index=next_index)
+                return
+            taken = self._receiving.take(request.source, block)
+        except RemoteProtocolError as error:
+            state.violated(token, f"server {request.source} sent a snapshot that cannot be used: {error}")
+            return
+        if isinstance(taken, int):
+            state.promise(token, request, accepted=taken == end, next_index=taken)
+            return
+        self._needs_snapshot = False
+        if log.base <= taken.index <= log.last_index and log.term(taken.index) == taken.term:
+            state.take_snapshot(taken, taken.index)  # what follows it here stays (Raft 7)
+        else:
+            state.install_snapshot(taken)
+        state.commit = max(state.commit, taken.index)
+        if self._newcomer is not None:
+            self._newcomer.agreed = taken.index
+        state.effects.restore = taken
+        state.promise(token, request, accepted=True, next_index=end)
+
+    def _join_cluster(self, token: Token, request: Request) -> None:
+        if self._hear_leader(token, request):
+            self._newcomer = Newcomer(self._state, request.source, request.term)
+            self._state.promise(token, request, accepted=True, next_index=self.log.last_index + 1)
+
+    def _sync_log(self, token: Token, request: Request) -> None:
+        state, newcomer = self._state, self._newcomer
+        if not self._hear_leader(token, request):
+            return
+        if newcomer is None or (newcomer.leader, newcomer.term) != (request.source, request.term):
+            state.promise(token, request, accepted=False, next_index=self.log.last_index + 1)
+            return
+        try:
+            taken = newcomer.take(request)
+        except RemoteProtocolError as error:
+            state.violated(token, f"server {request.source} sent a LogPack that cannot be used: {error}")
+            return
+        if isinstance(taken, int):
+            state.promise(token, request, accepted=taken == request.last_log_index + 1, next_index=taken)
+            return
+        first, entries = taken
+        last = first + len(entries) - 1
+        known = self.log.known(first, entries)
+        problem = self._take_entries(request, first + known, entries[known:])
+        if problem is not None:
+            state.violated(token, problem)
+            return
+        newcomer.agreed = last
+        state.promise(token, request, accepted=True, next_index=last + 1)

@@ -105,5 +105,11 @@ class Effects:
     """Callers whose outcome nobody knows (or who broke the protocol): their connection is closed without an answer."""
     reads_ready: list[ReadReady] = field(default_factory=list)
     reads_refused: list[Token] = field(default_factory=list)
+    restore: Snapshot | None = None
+    """A snapshot that was received: the state machine begins again from it, if it had not come so far."""
+    snapshot_wanted: bool = False
+    """A follower can only go on from a snapshot, and there is none that helps: have one made (`inputs.Snapshotted`)."""
+    notice: str | None = None
+    """What became of a change of the servers, a sentence for the operator."""
     violation: str | None = None
     """What a peer did that no correct server does. The state is unharmed; the operator should know."""

@@ -71,10 +71,21 @@ class Read(NamedTuple):
     token: Token
 
 
+class Snapshotted(NamedTuple):
+    """The state machine's state after the entry at `last_index`, which it has applied: `data`, not empty.
+
+    Entries up to `drop`, at most `last_index`, are no longer needed.
+    """
+
+    last_index: int
+    data: bytes
+    drop: int
+
+
 class Stored(NamedTuple):
     """Every write up to this number (the core's n-th is number n) is durable."""
 
     number: int
 
 
-Input = Tick | Incoming | Answered | Failed | Reachable | Unreachable | Propose | Read | Stored
+Input = Tick | Incoming | Answered | Failed | Reachable | Unreachable | Propose | Read | Snapshotted | Stored

@@ -4,14 +4,16 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gf_i2p.raft.changes import JOIN_PATIENCE, Changes, send_block
 from gf_i2p.raft.effects import ReadReady, Token
 from gf_i2p.raft.inputs import Proposal
 from gf_i2p.raft.log import size_of
-from gf_i2p.raft.progress import Flight, Progress
+from gf_i2p.raft.progress import Flight, Progress, Sending
 from gf_i2p.raft.quorum import agreed
 from gf_i2p.raft.state import State
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.messages import MessageType, Response
+from gf_i2p.wire.values import ClusterServer
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,7 @@ class Leader:
         self._asked: list[Token] = []  # wait for the present round to be answered
         self._asked_index = 0
         self._first_index = log.last_index + 1
+        self.changes = Changes(state, self._first_index, self._set_servers)
         no_op = state.configurations.no_op(self._first_index)
         state.replace_from(self._first_index, (Entry(state.term, ValueType.CONFIGURATION, no_op.encode()),))
         for peer in self.progress:
@@ -62,9 +65,12 @@ class Leader:
                 continue
             size = sum(map(size_of, proposal.entries))
             queued = last_index - state.commit
-            if self._waiting and (
-                queued + len(proposal.entries) > state.flow.queue_entries
-                or self._queued_bytes + size > state.flow.queue_bytes
+            if self._leaves or (
+                self._waiting
+                and (
+                    queued + len(proposal.entries) > state.flow.queue_entries
+                    or self._queued_bytes + size > state.flow.queue_bytes
+                )
             ):
                 state.answer_client(proposal.token, accepted=False)
                 continue
@@ -87,7 +93,7 @@ class Leader:
         # Never a commit index beyond what the request proves: JRaft would commit entries of another leader there.
         commit = min(self._state.commit, last)
         tag = self._state.send(peer, MessageType.APPEND_ENTRIES_REQUEST, previous, commit, entries, gated=False)
-        progress.flights[tag] = Flight(previous, last, self._round)
+        progress.flights[tag] = Flight(previous, last, self._round, commit)
         progress.sent_at = now
 
     def _entries_for(self, progress: Progress) -> tuple[Entry, ...]:
@@ -102,32 +108,61 @@ class Leader:
     def _replicate(self, peer: int, now: float) -> None:
         """Send all that is new, as far as requests on the way allow."""
         progress = self.progress[peer]
+        if progress.next <= self._state.log.base:
+            progress.lost()
+            self._probe(peer, now)
+            return
         while progress.next <= self._state.log.last_index and len(progress.flights) < self._state.flow.in_flight:
             entries = self._entries_for(progress)
             self._send(peer, entries, now)
             progress.next += len(entries)
 
     def _probe(self, peer: int, now: float) -> None:
-        """Find out where the logs agree; the entries come along, for most often they fit at once."""
+        """Find out where the logs agree; the entries come along, for most often they fit at once.
+
+        When the log has dropped what would come next, a snapshot takes its place.
+        """
         progress = self.progress[peer]
-        if not progress.flights:
+        if progress.flights:
+            return
+        if progress.sending is None and progress.next <= self._state.log.base:
+            self._begin_snapshot(progress)
+        if progress.sending is not None:
+            tag, end = send_block(self._state, peer, progress.sending)
+            progress.flights[tag] = Flight(0, 0, self._round, block_end=end)
+        elif progress.next > self._state.log.base:
             self._send(peer, self._entries_for(progress), now)
+        progress.sent_at = now
+
+    def _begin_snapshot(self, progress: Progress) -> None:
+        snapshot = self._state.snapshot
+        if snapshot is None or snapshot.index <= progress.refused:
+            self._state.effects.snapshot_wanted = True  # a later heartbeat finds it
+        else:
+            progress.sending = Sending(snapshot)
 
     def _heartbeat(self, peer: int, now: float) -> None:
         progress = self.progress[peer]
-        if progress.probing and not progress.flights:
+        if progress.sending is not None or progress.next <= self._state.log.base:
+            progress.sent_at = now  # blocks of a snapshot are signs of life, too
+            self._probe(peer, now)
+        elif progress.probing and not progress.flights:
             self._probe(peer, now)
         elif len(progress.flights) < self._state.flow.in_flight:
             self._send(peer, (), now)
 
     def tick(self, now: float) -> None:
         """Send the heartbeats that are due."""
-        for peer, progress in self.progress.items():
+        for peer, progress in tuple(self.progress.items()):
             if now >= progress.sent_at + self._state.timing.heartbeat:
                 self._heartbeat(peer, now)
+            if progress.removed_at and now >= progress.removed_since + JOIN_PATIENCE * self._state.timing.election_max:
+                del self.progress[peer]
+        self.changes.tick(now)
 
     def answered(self, peer: int, tag: int, response: Response, now: float) -> None:
-        """Take an AppendEntriesResponse of this term."""
+        """Take a response of this term."""
+        self.changes.answered(tag, response, now)
         progress = self.progress.get(peer)
         if progress is None:
             return
@@ -136,10 +171,20 @@ class Leader:
         if flight is None:
             return  # overtaken by a refusal or a lost request before it
         progress.round = max(progress.round, flight.round)
-        if response.accepted:
+        if flight.block_end:
+            self._block_answered(peer, progress, response, now)
+        elif response.accepted:
             progress.matched(flight.last)
             self._advance_commit(now)
-            self._replicate(peer, now)
+            if progress.removed_at and min(flight.commit, progress.match) >= progress.removed_at:
+                del self.progress[peer]  # it knows that it is out
+            else:
+                self._replicate(peer, now)
+        elif response.next_index == 0:  # only a server whose snapshot is damaged says so
+            progress.back_to_probing(progress.match + 1)
+            self._begin_snapshot(progress)
+            if progress.sending is not None:
+                self._probe(peer, now)
         else:
             # The follower says where its log ends or may agree; at least one back, so that this ends.
             asked = flight.previous + 1
@@ -155,18 +200,81 @@ class Leader:
                 self._probe(peer, now)
         self._advance_reads(now)
 
-    def failed(self, peer: int, tag: int) -> None:
+    def _block_answered(self, peer: int, progress: Progress, response: Response, now: float) -> None:
+        sending = progress.sending
+        if sending is None:
+            return
+        size = len(sending.snapshot.data)
+        if response.accepted and response.next_index >= size:
+            progress.matched(sending.snapshot.index)
+            self._advance_commit(now)
+            self._replicate(peer, now)
+        elif response.next_index < size and (response.accepted or response.next_index != sending.offset):
+            sending.offset = response.next_index
+            self._probe(peer, now)
+        else:  # it has no use for this one; the next heartbeat finds out what it needs
+            progress.refused = sending.snapshot.index
+            progress.sending = None
+            progress.back_to_probing(max(progress.next, sending.snapshot.index + 1))
+
+    def failed(self, peer: int, tag: int, now: float) -> None:
         """A request was lost. The next heartbeat, or a new connection, probes again."""
+        self.changes.failed(peer, tag, now)
         progress = self.progress.get(peer)
         if progress is not None and tag in progress.flights:
             progress.lost()
 
     def reachable(self, peer: int, now: float) -> None:
         """A connection came up: whatever was sent before is lost."""
+        self.changes.reachable(peer, now)
         progress = self.progress.get(peer)
         if progress is not None:
             progress.lost()
             self._probe(peer, now)
+
+    # Servers -----------------------------------------------------------------------------------------------------
+
+    @property
+    def retired(self) -> bool:
+        """Whether a committed Configuration does without us: then we lead no more (thesis 4.2.2).
+
+        Not before all that we have accepted is committed: who waits for it is to hear how it went.
+        """
+        return self._leaves and self._state.commit == self._state.log.last_index
+
+    @property
+    def _leaves(self) -> bool:
+        return self._state.id not in self._state.configurations.members
+
+    @property
+    def leavers(self) -> dict[int, str]:
+        """Endpoints of those that are out, and do not know it yet."""
+        return {peer: progress.endpoint for peer, progress in self.progress.items() if progress.removed_at}
+
+    def tell_commit(self, now: float) -> None:
+        """Let all know what is committed, before the heartbeats end."""
+        for peer, progress in self.progress.items():
+            if not progress.probing:
+                self._send(peer, (), now)
+
+    def _set_servers(self, servers: tuple[ClusterServer, ...], next_index: int, now: float) -> None:
+        """Append a Configuration. It counts at once: what follows is committed by its majority (thesis 4.1)."""
+        state = self._state
+        last = state.log.last_index + 1
+        value = state.configurations.next(last, servers)
+        endpoints = {server.id: server.endpoint for server in state.configurations.current.servers}
+        state.replace_from(last, (Entry(state.term, ValueType.CONFIGURATION, value.encode()),))
+        for peer in state.peers:
+            if peer not in self.progress or self.progress[peer].removed_at:
+                self.progress[peer] = Progress(next=next_index, heard_at=now)
+        for peer, progress in self.progress.items():
+            if peer not in state.configurations.members and not progress.removed_at:
+                progress.removed_at, progress.removed_since = last, now
+                progress.endpoint = endpoints[peer]
+            if progress.probing:
+                self._probe(peer, now)
+            else:
+                self._replicate(peer, now)
 
     # Commitment --------------------------------------------------------------------------------------------------
 
@@ -237,7 +345,13 @@ class Leader:
         """When the next heartbeat is due, or the office is lost for want of a majority."""
         quorum = self.quorum_heard_at(now) + self._state.timing.election_max
         heartbeat, room = self._state.timing.heartbeat, self._state.flow.in_flight
-        return min([quorum, *(p.sent_at + heartbeat for p in self.progress.values() if len(p.flights) < room)])
+        return min(
+            [
+                quorum,
+                self.changes.deadline(),
+                *(p.sent_at + heartbeat for p in self.progress.values() if len(p.flights) < room),
+            ]
+        )
 
     def resign(self) -> None:
         """Let all callers go: their entries may be committed by the next leader, or never."""

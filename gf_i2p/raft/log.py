@@ -2,7 +2,7 @@
 
 Terms only rise along a log, so the term of every entry fits into one run per term: a log of a million entries and
 twenty elections takes twenty pairs. Entry values are kept in memory until they are both durable and crowded out;
-older ones come back through a `LogReader`.
+older ones come back through a `LogReader`. The beginning may have been dropped: what a snapshot covers (Raft 7).
 """
 
 from bisect import bisect_right
@@ -23,9 +23,10 @@ def size_of(entry: Entry) -> int:
 
 
 class Log:
-    """Entries 1 to `last_index`; `stored` of them are known to be durable.
+    """Entries `base` + 1 to `last_index`; they are known to be durable up to `stored`.
 
-    `terms` are (first index, term) pairs, both strictly ascending. The log is empty when `last_index` is 0.
+    `base` and `base_term`: the last entry that was dropped, 0 for a log that is whole. `terms` are (first index, term)
+    pairs, both strictly ascending, for the entries after the base.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class Log:
         *,
         last_index: int = 0,
         terms: Sequence[tuple[int, int]] = (),
+        base: tuple[int, int] = (0, 0),
         cache_bytes: int = CACHE_BYTES,
     ) -> None:
         self._reader = reader
@@ -41,7 +43,8 @@ class Log:
         self.stored = last_index
         self._run_starts = [first for first, _ in terms]
         self._run_terms = [term for _, term in terms]
-        assert (last_index == 0) == (not terms), "an empty log has no terms, any other begins with one"
+        self.base, self.base_term = base
+        assert (last_index == self.base) == (not terms), "an empty log has no terms, any other begins with one"
         self._cache: list[Entry] = []
         self._cache_first = last_index + 1
         self._cache_size = 0
@@ -51,13 +54,13 @@ class Log:
 
     @property
     def last_term(self) -> int:
-        """Term of the last entry; 0 when there is none."""
-        return self._run_terms[-1] if self._run_terms else 0
+        """Term of the last entry, dropped or not; 0 when there was none."""
+        return self._run_terms[-1] if self._run_terms else self.base_term
 
     def term(self, index: int) -> int:
-        """Term of the entry at `index` (0 to `last_index`); 0 at index 0."""
-        assert 0 <= index <= self.last_index
-        return self._run_terms[bisect_right(self._run_starts, index) - 1] if index else 0
+        """Term of the entry at `index` (`base` to `last_index`); 0 at index 0."""
+        assert self.base <= index <= self.last_index
+        return self.base_term if index == self.base else self._run_terms[bisect_right(self._run_starts, index) - 1]
 
     def is_up_to_date(self, last_term: int, last_index: int) -> bool:
         """Whether a log that ends so is at least as up-to-date as this one (Raft 5.4.1)."""
@@ -65,6 +68,7 @@ class Log:
 
     def slice(self, first: int, last: int, *, max_entries: int, max_bytes: int) -> tuple[Entry, ...]:
         """Entries from `first` on, up to `last` and the limits; at least one when `first <= last`."""
+        assert first > self.base, "dropped entries are in a snapshot"
         last = min(last, first + max_entries - 1)
         if first > last:
             return ()
@@ -82,14 +86,14 @@ class Log:
 
     def replace_from(self, first: int, entries: Sequence[Entry]) -> None:
         """Cut the log before `first` and append `entries` there; terms never fall."""
-        assert 1 <= first <= self.last_index + 1
+        assert self.base < first <= self.last_index + 1
         if first <= self.last_index:
             self._cut(first)
-        last_term = self.last_term
+        last_term = self._run_terms[-1] if self._run_terms else 0
         index = first
         for entry in entries:
             if entry.term != last_term:
-                assert entry.term > last_term, "terms only rise along a log"
+                assert entry.term > last_term or not self._run_terms, "terms only rise along a log"
                 last_term = entry.term
                 self._run_starts.append(index)
                 self._run_terms.append(last_term)
@@ -111,6 +115,35 @@ class Log:
         self.stored = min(self.stored, first - 1)
         # What a pending write stores from here on is about to be overwritten by the next one.
         self._writes_pending = deque((number, min(last, first - 1)) for number, last in self._writes_pending)
+
+    def drop(self, index: int) -> None:
+        """Forget the entries up to `index`, which a snapshot covers."""
+        assert self.base < index <= self.last_index
+        term = self.term(index)
+        runs = bisect_right(self._run_starts, index)
+        if index < self.last_index and (runs == len(self._run_starts) or self._run_starts[runs] > index + 1):
+            runs -= 1
+            self._run_starts[runs] = index + 1  # its term goes on
+        del self._run_starts[:runs]
+        del self._run_terms[:runs]
+        self.base, self.base_term = index, term
+        self.stored = max(self.stored, index)
+        gone = index - self._cache_first + 1
+        if gone > 0:
+            self._cache_size -= sum(map(size_of, self._cache[:gone]))
+            del self._cache[:gone]
+            self._cache_first = index + 1
+
+    def restart(self, index: int, term: int) -> None:
+        """Forget everything: the log goes on, empty, after an entry that a snapshot covers."""
+        self._run_starts.clear()
+        self._run_terms.clear()
+        self._cache.clear()
+        self._cache_size = 0
+        self.base, self.base_term = index, term
+        self.last_index = self.stored = index
+        self._cache_first = index + 1
+        self._writes_pending.clear()  # of what is gone
 
     def write_issued(self, write: Write) -> None:
         """Note the core's next write, so that `write_stored` knows what it made durable."""
@@ -138,16 +171,21 @@ class Log:
         self._cache_first += keep
 
     def matches(self, index: int, term: int) -> bool:
-        """Whether this log holds an entry with that index and term; index 0 always matches (jraft-facts 12)."""
-        return index == 0 or (index <= self.last_index and self.term(index) == term)
+        """Whether this log has, or had, an entry with that index and term; 0 always matches (jraft-facts 12).
+
+        What was dropped was committed, so it is the same wherever it is committed, and matches too.
+        """
+        return index < self.base or index == 0 or (index <= self.last_index and self.term(index) == term)
 
     def known_entries(self, request: Request) -> int:
         """How many of the entries of a matching AppendEntries are here already."""
-        index = request.last_log_index
+        return self.known(request.last_log_index + 1, request.entries)
+
+    def known(self, first: int, entries: Sequence[Entry]) -> int:
+        """How many of these entries, which go on from `first`, are here already, or were before they were dropped."""
         known = 0
-        for entry in request.entries:
-            index += 1
-            if index > self.last_index or self.term(index) != entry.term:
+        for index, entry in enumerate(entries, first):
+            if index > self.last_index or (index > self.base and self.term(index) != entry.term):
                 break
             known += 1
         return known
@@ -164,5 +202,5 @@ class Log:
             candidate = self._run_starts[run] - 1
             run -= 1
         if candidate == index:
-            candidate = self._run_starts[run] - 1
+            candidate = self._run_starts[run] - 1 if run >= 0 else self.base
         return candidate + 1

@@ -2,10 +2,12 @@
 
 A follower is *probed* until the leader knows where its log agrees: one AppendEntries at a time. Then it is
 *replicated* to: `next` runs ahead of the answers and several AppendEntries are on the way at once. A refusal or a lost
-request leads back to probing.
+request leads back to probing. What a follower needs and the log has dropped comes as a *snapshot*, a block at a time.
 """
 
 from dataclasses import dataclass, field
+
+from gf_i2p.raft.effects import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +20,19 @@ class Flight:
     """Index of its last entry; `previous` for a heartbeat."""
     round: int
     """The leader's heartbeat round when it left."""
+    commit: int = 0
+    """The commit index that it told of."""
+    block_end: int = 0
+    """Of an InstallSnapshot: the offset behind its data."""
+
+
+@dataclass(slots=True)
+class Sending:
+    """A snapshot on its way to a follower."""
+
+    snapshot: Snapshot
+    offset: int = 0
+    """Bytes that it has."""
 
 
 @dataclass(slots=True)
@@ -37,6 +52,16 @@ class Progress:
     """Newest heartbeat round that it has answered."""
     forgetful: bool = False
     """Whether it has denied what it had acknowledged."""
+    sending: Sending | None = None
+    """The snapshot that it is sent now."""
+    refused: int = 0
+    """Index of the last snapshot that did not help it."""
+    removed_at: int = 0
+    """Index of the Configuration without it, above 0 when it is no member any more."""
+    removed_since: float = 0.0
+    """When that was appended."""
+    endpoint: str = ""
+    """Of one that is no member any more."""
     flights: dict[int, Flight] = field(default_factory=dict)
     """By tag, in the order of sending."""
 
@@ -53,5 +78,6 @@ class Progress:
     def matched(self, index: int) -> None:
         """The follower holds everything up to `index`."""
         self.probing = False
+        self.sending = None
         self.match = max(self.match, index)
         self.next = max(self.next, self.match + 1)

@@ -47,6 +47,8 @@ class Flow:
     append_bytes: int = 128 << 10
     """Bytes of entries in one AppendEntries (one larger entry goes alone): few enough to pass a slow line within an
     election time-out, since a follower hears of its leader only when a whole message has arrived."""
+    snapshot_bytes: int = 128 << 10
+    """Data of one InstallSnapshot, for the same reason."""
     in_flight: int = 16
     """AppendEntries on the way to one follower."""
     queue_entries: int = 16_384

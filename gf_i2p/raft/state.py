@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from gf_i2p.raft.configurations import Configurations
-from gf_i2p.raft.effects import Effects, HardState, Reply, Send, Token, Write
+from gf_i2p.raft.effects import Effects, HardState, Reply, Send, Snapshot, Token, Write
 from gf_i2p.raft.log import Log
 from gf_i2p.raft.settings import Flow, Timing
 from gf_i2p.wire.entries import Entry
@@ -22,13 +22,16 @@ class State:
         configurations: Configurations,
         timing: Timing,
         flow: Flow,
+        snapshot: Snapshot | None,
     ) -> None:
         self.id = server_id
         self.term = hard_state.term
         self.vote = hard_state.vote
         self.leader = NOBODY
-        self.commit = 0
+        self.commit = log.base if snapshot is None else snapshot.index
         self.log = log
+        self.snapshot = snapshot
+        """The newest; None when there is none, or when the stored one is damaged."""
         self.configurations = configurations
         self.timing = timing
         self.flow = flow
@@ -56,6 +59,24 @@ class State:
         self.log.replace_from(first, entries)
         self.effects.write = Write(None, first, tuple(entries))
 
+    def take_snapshot(self, snapshot: Snapshot, drop: int) -> None:
+        """Keep a snapshot that our log agrees with, and drop entries up to `drop` if they are there."""
+        assert self.effects.write is None, "one write a step"
+        assert snapshot.index >= drop, "a snapshot covers what is dropped"
+        self.snapshot = snapshot
+        if drop > self.log.base:
+            self.log.drop(drop)
+            self.configurations.drop(drop)
+        self.effects.write = Write(None, 0, (), snapshot, self.log.base)
+
+    def install_snapshot(self, snapshot: Snapshot) -> None:
+        """Let the log begin anew behind a snapshot."""
+        assert self.effects.write is None, "one write a step"
+        self.snapshot = snapshot
+        self.log.restart(snapshot.index, snapshot.term)
+        self.configurations.restart(snapshot.configuration)
+        self.effects.write = Write(None, 0, (), snapshot, install=True)
+
     def send(
         self,
         peer: int,
@@ -67,14 +88,27 @@ class State:
         gated: bool,
     ) -> int:
         """Send a request of this term that describes the log up to `previous`; return its tag."""
+        return self.send_about(peer, message_type, (previous, self.log.term(previous)), commit, entries, gated=gated)
+
+    def send_about(
+        self,
+        peer: int,
+        message_type: MessageType,
+        last: tuple[int, int],
+        commit: int,
+        entries: tuple[Entry, ...] = (),
+        *,
+        gated: bool = False,
+    ) -> int:
+        """Send a request of this term; return its tag. `last`: the last log index and term of its header."""
         self._last_tag += 1
         request = Request(
             type=message_type,
             source=self.id,
             destination=peer,
             term=self.term,
-            last_log_term=self.log.term(previous),
-            last_log_index=previous,
+            last_log_term=last[1],
+            last_log_index=last[0],
             commit_index=commit,
             entries=entries,
         )

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from gf_i2p.raft import inputs
 from gf_i2p.raft.configurations import Configurations
 from gf_i2p.raft.core import Core
-from gf_i2p.raft.effects import Effects, HardState, Reply, Send, Token, Write
+from gf_i2p.raft.effects import Effects, HardState, Reply, Send, Snapshot, Token, Write
 from gf_i2p.raft.log import Log
 from gf_i2p.raft.settings import LAN, Flow, Timing
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.messages import (
     NOBODY,
+    MessageType,
     Request,
     Response,
     decode_request,
@@ -20,7 +21,7 @@ from gf_i2p.wire.messages import (
     encode_request,
     encode_response,
 )
-from gf_i2p.wire.values import ClusterServer, Configuration
+from gf_i2p.wire.values import ClusterServer, Configuration, LogPack, SnapshotSyncRequest, encode_server_id
 
 
 def configuration(ids: Iterable[int]) -> Configuration:
@@ -34,21 +35,42 @@ def application(text: str, term: int = 0) -> Entry:
 
 @dataclass
 class Disk:
-    """What is durable on one server; `LogReader`."""
+    """What is durable on one server; `LogReader`. `entries` come after the entry at `base`."""
 
     hard_state: HardState = field(default_factory=lambda: HardState(0, NOBODY))
     entries: list[Entry] = field(default_factory=list)
+    base: int = 0
+    base_term: int = 0
+    snapshot: Snapshot | None = None
+
+    @property
+    def last(self) -> int:
+        return self.base + len(self.entries)
 
     def write(self, write: Write) -> None:
         if write.hard_state is not None:
             self.hard_state = write.hard_state
         if write.entries:
-            assert 1 <= write.first_index <= len(self.entries) + 1
-            self.entries[write.first_index - 1 :] = write.entries
+            assert self.base + 1 <= write.first_index <= self.last + 1
+            self.entries[write.first_index - 1 - self.base :] = write.entries
+        if write.snapshot is not None:
+            assert self.snapshot is None or write.snapshot.index > self.snapshot.index
+            self.snapshot = write.snapshot
+        if write.install:
+            assert self.snapshot is not None
+            self.entries.clear()
+            self.base, self.base_term = self.snapshot.index, self.snapshot.term
+        elif write.drop > self.base:
+            assert self.snapshot is not None
+            assert write.drop <= min(self.snapshot.index, self.last)
+            self.base_term = self.entries[write.drop - self.base - 1].term
+            del self.entries[: write.drop - self.base]
+            self.base = write.drop
 
     def read(self, first: int, last: int, max_bytes: int) -> list[Entry]:
+        assert first > self.base
         taken: list[Entry] = []
-        for entry in self.entries[first - 1 : last]:
+        for entry in self.entries[first - 1 - self.base : last - self.base]:
             max_bytes -= 13 + len(entry.value)
             if taken and max_bytes < 0:
                 break
@@ -57,7 +79,7 @@ class Disk:
 
     def terms(self) -> list[tuple[int, int]]:
         runs: list[tuple[int, int]] = []
-        for index, entry in enumerate(self.entries, 1):
+        for index, entry in enumerate(self.entries, self.base + 1):
             if not runs or runs[-1][1] != entry.term:
                 runs.append((index, entry.term))
         return runs
@@ -114,6 +136,10 @@ class Lab:
         self.uniform = uniform
         self.cache_bytes = cache_bytes
         self.bootstrap = configuration(range(1, servers + 1))
+        self.founders = range(1, servers + 1)
+        self.notices: list[str] = []
+        self.restored: list[tuple[int, Snapshot]] = []
+        self.wanted: list[int] = []
         self.network: deque[Message] = deque()
         self.cuts: set[tuple[int, int]] = set()
         self.replies: dict[Token, Response] = {}
@@ -127,18 +153,26 @@ class Lab:
     def _boot(self, server_id: int, disk: Disk) -> Server:
         stored = [
             (index, Configuration.decode(entry.value))
-            for index, entry in enumerate(disk.entries, 1)
+            for index, entry in enumerate(disk.entries, disk.base + 1)
             if entry.value_type == ValueType.CONFIGURATION
         ]
+        first = self.bootstrap if server_id in self.founders else Configuration(0, 0, ())
         core = Core(
             server_id,
             hard_state=disk.hard_state,
-            log=Log(disk, last_index=len(disk.entries), terms=disk.terms(), cache_bytes=self.cache_bytes),
-            configurations=Configurations(self.bootstrap, stored),
+            log=Log(
+                disk,
+                last_index=disk.last,
+                terms=disk.terms(),
+                base=(disk.base, disk.base_term),
+                cache_bytes=self.cache_bytes,
+            ),
+            configurations=Configurations(first if disk.snapshot is None else disk.snapshot.configuration, stored),
             uniform=self.uniform,
             now=self.now,
             timing=self.timing,
             flow=self.flow,
+            snapshot=disk.snapshot,
         )
         return Server(server_id, disk, core)
 
@@ -168,6 +202,15 @@ class Lab:
         for token in effects.reads_refused:
             self.on_event(f"{server.id} refuses {token}")
             self.reads[token] = None
+        if effects.restore is not None:
+            self.on_event(f"{server.id} restores the snapshot of {effects.restore.index}")
+            self.restored.append((server.id, effects.restore))
+        if effects.snapshot_wanted:
+            self.on_event(f"{server.id} wants a snapshot")
+            self.wanted.append(server.id)
+        if effects.notice:
+            self.on_event(f"{server.id} notice: {effects.notice}")
+            self.notices.append(effects.notice)
         if effects.violation:
             self.on_event(f"{server.id} violation: {effects.violation}")
             self.violations.append(effects.violation)
@@ -211,6 +254,28 @@ class Lab:
 
     def _post(self, message: Message) -> None:
         self.network.append(message)
+
+    # Servers that come and go ------------------------------------------------------------------------------------
+
+    def newcomer(self, server_id: int) -> None:
+        """Start a server with an empty log that belongs to no farm yet."""
+        self.servers[server_id] = self._boot(server_id, Disk())
+
+    def change(self, leader: int, token: Token, *, add: int | None = None, remove: int | None = None) -> None:
+        """An administrator asks for a change of the servers."""
+        if add is not None:
+            kind, value = MessageType.ADD_SERVER_REQUEST, configuration([add]).servers[0].encode()
+        else:
+            assert remove is not None
+            kind, value = MessageType.REMOVE_SERVER_REQUEST, encode_server_id(remove)
+        entry = Entry(0, ValueType.CLUSTER_SERVER, value)
+        self.step(leader, inputs.Incoming(token, Request(kind, NOBODY, leader, 0, 0, 0, 0, (entry,))))
+
+    def snapshot(self, server_id: int, index: int | None = None, keep: int = 0) -> None:
+        """The state machine has made a snapshot, of everything applied if no index is given."""
+        core = self.core(server_id)
+        index = core.applicable if index is None else index
+        self.step(server_id, inputs.Snapshotted(index, f"state at {index}".encode(), max(index - keep, 0)))
 
     # The network -------------------------------------------------------------------------------------------------
 
@@ -329,5 +394,17 @@ def describe(message: Request | Response) -> str:
 
 
 def entry_name(entry: Entry) -> str:
-    value = "servers" if entry.value_type == ValueType.CONFIGURATION else entry.value.decode()
+    match entry.value_type:
+        case ValueType.CONFIGURATION:
+            value = "servers " + ",".join(str(server.id) for server in Configuration.decode(entry.value).servers)
+        case ValueType.LOG_PACK:
+            value = "pack of " + " ".join(entry_name(each) for each in LogPack.decode(entry.value).entries)
+        case ValueType.SNAPSHOT_SYNC_REQUEST:
+            block = SnapshotSyncRequest.decode(entry.value)
+            end = block.offset + len(block.data)
+            value = f"snapshot of {block.last_log_index}, bytes {block.offset} to {end}{', the last' * block.done}"
+        case ValueType.CLUSTER_SERVER:
+            value = "server"
+        case _:
+            value = entry.value.decode()
     return f"{entry.term}/{value}"

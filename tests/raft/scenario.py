@@ -12,6 +12,11 @@ propose A TOKEN TEXT...   a client proposes entries
 read A TOKEN              a client reads
 reachable A B             A's connection to B comes up
 unreachable A B           A's connection to B broke, and to dial again has failed
+newcomer A                server A starts, empty and in no farm
+add A B TOKEN             an administrator asks A to let B join
+remove A B TOKEN          ... and to let B leave
+snapshot A [KEEP]         A makes a snapshot of all that it may apply, and keeps the last KEEP entries
+members A                 the servers of A's newest Configuration, and whether it is committed
 advance SECONDS           time passes, messages arrive at once and are not shown
 crash A / restart A
 status                    one line a server
@@ -100,6 +105,24 @@ class Scenario:
     def do_unreachable(self, server: str, peer: str) -> None:
         self.lab.step(int(server), inputs.Unreachable(int(peer)))
 
+    def do_newcomer(self, server: str) -> None:
+        self.lab.newcomer(int(server))
+
+    def do_add(self, server: str, other: str, token: str) -> None:
+        self.lab.change(int(server), token, add=int(other))
+
+    def do_remove(self, server: str, other: str, token: str) -> None:
+        self.lab.change(int(server), token, remove=int(other))
+
+    def do_snapshot(self, server: str, keep: str = "0") -> None:
+        self.lab.snapshot(int(server), keep=int(keep))
+
+    def do_members(self, server: str) -> None:
+        core = self.lab.core(int(server))
+        ids = " ".join(str(each.id) for each in core.configuration.servers)
+        known = "committed" if core.configuration.log_index <= core.commit else "not committed"
+        self.lines.append(f"{ids}, {known}")
+
     def do_advance(self, seconds: str) -> None:
         self.lab.advance(float(seconds))
         self.lines.clear()
@@ -123,7 +146,9 @@ class Scenario:
 
     def do_log(self, server: str) -> None:
         entries = self.lab.servers[int(server)].disk.entries
-        self.lines.append(" ".join(f"{i}:{entry_name(entry)}" for i, entry in enumerate(entries, 1)) or "(empty)")
+        base = self.lab.servers[int(server)].disk.base
+        names = [f"{i}:{entry_name(entry)}" for i, entry in enumerate(entries, base + 1)]
+        self.lines.append(" ".join([f"(snapshot) {base}"] * bool(base) + names) or "(empty)")
 
 
 def replay(path: Path) -> str:

@@ -149,13 +149,16 @@ def test_a_candidate_whose_election_times_out_starts_a_new_one_with_a_higher_ter
         assert (lab.core(1).role, lab.core(1).term) == ("candidate", term)
 
 
-def test_a_server_that_is_no_member_never_stands_for_election() -> None:
+@pytest.mark.parametrize(("committed", "role"), [(1, "follower"), (0, "candidate")])
+def test_a_server_that_is_out_stands_for_election_only_while_nobody_else_may_know_4_2_2(
+    committed: int, role: str
+) -> None:
     lab = Lab(3)
     others = lab.core(1).configuration.__class__(1, 0, lab.bootstrap.servers[1:])
-    ask(lab, append(1, (0, 0), Entry(1, ValueType.CONFIGURATION, others.encode())))
+    ask(lab, append(1, (0, 0), Entry(1, ValueType.CONFIGURATION, others.encode()), commit=committed))
     lab.now += 10
     lab.step(1, inputs.Tick())
-    assert lab.core(1).role == "follower"
+    assert lab.core(1).role == role
     assert lab.core(1).deadline > lab.now
 
 
