@@ -169,6 +169,8 @@ def _status(options: argparse.Namespace) -> int:
     print("ready" if answer["ready"] else f"not ready, waiting for: {answer['doing']}")
     for router in answer["routers"]:
         print(_line(router))
+    for line in answer["crashes"]:
+        print(f"  {line}")
     return 0
 
 

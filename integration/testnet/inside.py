@@ -116,6 +116,7 @@ class Inside:
                 "ready": self._ready,
                 "doing": self._doing,
                 "times": self._net.times,
+                "crashes": self._net.crashes,
                 "routers": routers,
             }
         )

@@ -143,6 +143,11 @@ class Router:
         return self._process is not None and self._process.poll() is None
 
     @property
+    def crash(self) -> int | None:
+        """The exit status of a process that has ended by itself; negative: the signal that ended it."""
+        return None if self._process is None else self._process.poll()
+
+    @property
     def pid(self) -> int | None:
         """Of the live process, seen from here."""
         return self._process.pid if self._process is not None and self.running else None

@@ -310,11 +310,12 @@ async def test_a_set_is_not_sent_when_the_office_was_lost_meanwhile(
         announce = made.reporter.announce
 
         async def deposed(lease_set: MetaLeaseSet) -> int:
-            await announce(lease_set)
-            return await made.driver.post([record(1, leaf(1), date=now_ms(), publish="off").encode()], seconds=10)
+            index = await announce(lease_set)
+            made.reporter._may_publish = False
+            await made.reported("off", lambda record: record.meta is not None and record.meta.publish_config == "off")
+            return index
 
         monkeypatch.setattr(made.reporter, "announce", deposed)
-        made.reporter._interval = 3600
         await made.publisher._step()
         assert made.bridge.calls.count("publish") == 0
 
