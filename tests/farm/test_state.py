@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import pytest
 
 from gf_i2p.farm.record import MAX_RECORD_BYTES
-from gf_i2p.farm.state import MAX_AHEAD_MS, FarmState
+from gf_i2p.farm.state import MAX_AHEAD_MS, FarmState, SnapshotError
 from tests.farm.strategies import NOW, leaf, record, text
 
 YEAR = 365 * 86_400_000
@@ -98,3 +98,35 @@ def test_equal_logs_make_equal_states() -> None:
     assert (one.records, one.last_published_ms) == (other.records, other.last_published_ms)
     rising = [state(*values[:length]).last_published_ms for length in range(0, 300, 20)]
     assert rising == sorted(rising)
+
+
+# Snapshots ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_snapshot_is_the_whole_state_and_goes_on_as_it_would_have() -> None:
+    whole = state(record(3, leaf(3)).encode(), record(1, leaf(1)).encode(), servers=(3, 1, 2))
+    copy = FarmState.decode("farm", whole.encode())
+    assert vars(copy) == vars(whole)
+    for each in (whole, copy):
+        each.apply(record(2, leaf(2), date=NOW + 1).encode())
+        each.configure((1, 2))
+    assert vars(copy) == vars(whole)
+    assert copy.encode() == whole.encode()
+
+
+def test_a_snapshot_does_not_depend_on_the_order_of_the_records() -> None:
+    one, other = record(1, leaf(1)).encode(), record(2, leaf(2)).encode()
+    assert state(one, other).encode() == state(other, one).encode()
+
+
+def test_a_snapshot_keeps_what_this_version_does_not_know_of_a_record() -> None:
+    value = text(id=1, future={"of": "a newer version"})
+    assert b"a newer version" in FarmState.decode("farm", state(value).encode()).encode()
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"[]", b"{}", b'{"format":2}', b'{"format":1,"servers":[1]}', b"[" * 100_000, b"\xff"]
+)
+def test_what_is_no_snapshot_is_refused(data: bytes) -> None:
+    with pytest.raises(SnapshotError):
+        FarmState.decode("farm", data)

@@ -10,12 +10,13 @@ import pytest
 from gf_i2p.raft import inputs
 from gf_i2p.raft.log import Log
 from gf_i2p.raft.settings import LAN
-from gf_i2p.wire.entries import Entry
+from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.messages import Request
-from tests.raft.lab import Lab, Message, Server
+from tests.raft.lab import Disk, Lab, Message, Server
 
 SEEDS = range(60)
 STEPS = 1_500
+MOST = 5
 
 
 def entries(log: Log, first: int, last: int) -> list[Entry]:
@@ -32,6 +33,7 @@ class Checked:
         self.lab = lab
         self.leaders: dict[int, int] = {}
         self.committed: list[Entry] = []
+        self.committed_in = 0  # the term in which the last of them was
         self.votes: dict[tuple[int, int], int] = {}
         lab.after_step = self.check
 
@@ -39,25 +41,37 @@ class Checked:
         core, log = server.core, server.core.log
         if core.is_leader:
             assert self.leaders.setdefault(core.term, core.id) == core.id, "two leaders in one term"
-            if core.commit < len(self.committed):
+            if core.commit < len(self.committed) and core.term > self.committed_in:
                 assert log.last_index >= len(self.committed), "a leader lacks a committed entry"
-                prefix = entries(log, 1, len(self.committed))
-                assert prefix == self.committed, "a leader has another entry in place of a committed one"
+                prefix = entries(log, log.base + 1, len(self.committed))
+                assert prefix == self.committed[log.base :], "a leader has another entry in place of a committed one"
         if core.commit > len(self.committed):
+            assert log.base <= len(self.committed), "what is dropped, or in a snapshot, was committed"
+            self.committed_in = core.term
             first = len(self.committed) + 1
             self.committed += entries(log, first, core.commit)
-            holders = [
-                s.id
-                for s in self.lab.servers.values()
-                if s.disk.entries[first - 1 : core.commit] == self.committed[first - 1 :]
-            ]
-            assert len(holders) > len(self.lab.servers) // 2, "committed without being durable on a majority"
-        applied = server.disk.entries[: core.applicable]
-        assert applied == self.committed[: core.applicable], "another entry is applied at an index"
-        vote = self.votes.setdefault((core.id, server.disk.hard_state.term), server.disk.hard_state.vote)
-        if vote != server.disk.hard_state.vote:
+            members = [each.id for each in core.configuration.servers]
+            holders = [member for member in members if self.holds(self.lab.servers[member].disk, first, core.commit)]
+            assert len(holders) > len(members) // 2, "committed without being durable on a majority"
+        disk = server.disk
+        installed = disk.base >= log.base  # else a write that is under way replaces all of it
+        applied = disk.entries[: max(core.applicable - disk.base, 0)] if installed else []
+        assert applied == self.committed[disk.base : disk.base + len(applied)], "another entry is applied at an index"
+        if disk.snapshot is not None:
+            snapshot = disk.snapshot
+            assert snapshot.data == f"state at {snapshot.index}".encode(), "a snapshot is another one's"
+            assert snapshot.term == self.committed[snapshot.index - 1].term
+        vote = self.votes.setdefault((core.id, disk.hard_state.term), disk.hard_state.vote)
+        if vote != disk.hard_state.vote:
             assert vote == 0xFFFFFFFF, "voted twice"
-            self.votes[core.id, server.disk.hard_state.term] = server.disk.hard_state.vote
+            self.votes[core.id, disk.hard_state.term] = disk.hard_state.vote
+
+    def holds(self, disk: Disk, first: int, last: int) -> bool:
+        """Whether these committed entries are on the disk, or in its snapshot."""
+        if disk.base >= last:
+            return True
+        first = max(first, disk.base + 1)
+        return disk.entries[first - 1 - disk.base : last - disk.base] == self.committed[first - 1 : last]
 
 
 def first_of_its_connection(lab: Lab, message: Message) -> Message:
@@ -95,6 +109,12 @@ def disturb(lab: Lab, rng: random.Random, proposals: dict[str, list[str]]) -> No
         lab.propose(rng.choice(leaders), token, *proposals[token])
     elif dice < 0.95 and server.up:
         lab.step(server.id, inputs.Read(f"r{len(lab.reads)}-{rng.random()}"))
+    elif dice < 0.952 and server.up:
+        core = server.core
+        if core.applicable > core.log.base and core.applicable > (core.snapshot.index if core.snapshot else 0):
+            lab.snapshot(server.id, keep=rng.randint(0, core.applicable - core.log.base))
+    elif dice < 0.955:
+        change_servers(lab, rng)
     elif dice < 0.96:
         if server.up:
             lab.crash(server.id)
@@ -108,6 +128,24 @@ def disturb(lab: Lab, rng: random.Random, proposals: dict[str, list[str]]) -> No
         lab.heal()
     else:
         lab.now += rng.uniform(0, LAN.election_max)
+
+
+def change_servers(lab: Lab, rng: random.Random) -> None:
+    """Have a leader add a server, a new one or one that is or was there, or remove one, itself perhaps."""
+    leaders = [server for server in lab.servers.values() if server.up and server.core.is_leader]
+    if not leaders:
+        return
+    leader = rng.choice(leaders)
+    members = [each.id for each in leader.core.configuration.servers]
+    token = f"change-{len(lab.replies)}-{rng.random()}"
+    if len(members) <= 2 or (len(members) < MOST and rng.random() < 0.5):
+        others = [server for server in lab.servers if server not in members]
+        if not others:
+            others = [max(lab.servers) + 1]
+            lab.newcomer(others[0])
+        lab.change(leader.id, token, add=rng.choice(others))
+    else:
+        lab.change(leader.id, token, remove=rng.choice(members))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -131,9 +169,13 @@ def test_nothing_acknowledged_is_lost_and_the_farm_recovers(seed: int) -> None:
 
     leaders = [server.id for server in lab.servers.values() if server.core.is_leader]
     assert len(leaders) == 1, f"seed {seed}: one leader when the faults have stopped"
-    assert len({tuple(server.disk.entries) for server in lab.servers.values()}) == 1, f"seed {seed}: equal logs"
-    assert {server.core.commit for server in lab.servers.values()} == {len(checked.committed)}
-    values = lab.values(1)
+    settled = lab.servers[leaders[0]].core.configuration
+    members = [lab.servers[each.id] for each in settled.servers]
+    assert leaders[0] in {member.id for member in members}
+    assert {member.core.commit for member in members} == {len(checked.committed)}, f"seed {seed}: equal logs"
+    assert {member.core.configuration for member in members} == {settled}
+    assert all(checked.holds(member.disk, 1, len(checked.committed)) for member in members)
+    values = [e.value.decode() for e in checked.committed if e.value_type == ValueType.APPLICATION]
     for token, texts in proposals.items():
         found = [value for value in values if value.rsplit("-", 1)[0] == token]
         reply = lab.replies.get(token)
