@@ -7,7 +7,6 @@ in one turn of the loop are proposed together, so they share one write and one m
 import asyncio
 import contextlib
 import random
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar, cast
@@ -20,6 +19,7 @@ from gf_i2p.raft.configurations import Configurations
 from gf_i2p.raft.core import Core
 from gf_i2p.raft.effects import Effects, Reply, Send, Token
 from gf_i2p.raft.log import Log, size_of
+from gf_i2p.raft.promises import Promises
 from gf_i2p.raft.settings import Flow, Timing
 from gf_i2p.storage.database import Storage
 from gf_i2p.storage.errors import StorageError
@@ -103,9 +103,7 @@ class Driver:
         """Why nothing is taken any more: a clause for whoever asks."""
         self._peers: Mapping[int, Peer] = {}
         self._writer = Writer(storage, on_durable=self._durable_in_thread, on_failure=self._failed_in_thread)
-        self._submitted = 0
-        self._durable = 0
-        self._gated: deque[tuple[int, Send | Reply]] = deque()
+        self._promises = Promises()
         self._proposals: list[inputs.Proposal] = []
         self._timer: asyncio.Handle | None = None
         self._timer_at = 0.0  # uvloop's handles do not all know their time
@@ -375,9 +373,8 @@ class Driver:
             self._on_halt(error)
 
     def _stored(self, number: int) -> None:
-        self._durable = number
-        while self._gated and self._gated[0][0] <= number:
-            self._release(self._gated.popleft()[1])
+        for item in self._promises.stored(number):
+            self._release(item)
         if self._over is None:
             self._step(inputs.Stored(number))
 
@@ -406,17 +403,9 @@ class Driver:
 
     def _perform(self, effects: Effects) -> None:
         if effects.write is not None:
-            self._submitted = self._writer.submit(effects.write)
-        for send in effects.sends:
-            self._release(send)
-        for reply in effects.replies:
-            self._release(reply)
-        gated: list[Send | Reply] = [*effects.gated_sends, *effects.gated_replies]
-        for item in gated:
-            if self._durable >= self._submitted:
-                self._release(item)
-            else:
-                self._gated.append((self._submitted, item))
+            self._writer.submit(effects.write)
+        for item in self._promises.take(effects):
+            self._release(item)
         for token in effects.dropped:
             self._tell(token, None)
         for ready in effects.reads_ready:

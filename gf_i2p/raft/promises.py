@@ -1,0 +1,40 @@
+"""Holds a core's promises back until they are kept: whoever drives a core needs one, whatever its disk is."""
+
+from collections import deque
+
+from gf_i2p.raft.effects import Effects, Reply, Send
+
+
+class Promises:
+    """Counts the writes of one core, and says which of its messages may leave (Raft, figure 2)."""
+
+    def __init__(self) -> None:
+        self._issued = 0
+        self._durable = 0
+        self._held: deque[tuple[int, Send | Reply]] = deque()  # with the write that each waits for, ascending
+
+    @property
+    def held(self) -> int:
+        """How many messages wait for the disk."""
+        return len(self._held)
+
+    def take(self, effects: Effects) -> list[Send | Reply]:
+        """Take in the effects of the next step, whose write has gone to the disk; return what may leave now, in order.
+
+        To be called for every step, in the order of the steps: the n-th write among them is number n.
+        """
+        if effects.write is not None:
+            self._issued += 1
+        gated: list[Send | Reply] = [*effects.gated_sends, *effects.gated_replies]
+        if self._durable >= self._issued:
+            return [*effects.sends, *effects.replies, *gated]
+        self._held.extend((self._issued, item) for item in gated)
+        return [*effects.sends, *effects.replies]
+
+    def stored(self, number: int) -> list[Send | Reply]:
+        """All writes up to `number` are durable: return what has waited for no more than them, in order."""
+        self._durable = number
+        free: list[Send | Reply] = []
+        while self._held and self._held[0][0] <= number:
+            free.append(self._held.popleft()[1])
+        return free
