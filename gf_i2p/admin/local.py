@@ -3,11 +3,14 @@
     GET  /v1/status                     what the node knows, leader or not
     POST /v1/entries?timeout=SECONDS    {"values": [TEXT, ...]} -> {"index": INDEX OF THE LAST}, when committed
     GET  /v1/entries?first=N&limit=N    committed entries; `stale=1` reads a server that does not lead
+    POST /v1/servers                    {"add": {"id": N, "endpoint": TEXT}} or {"remove": N} -> {"begun": true}
+    POST /v1/stepdown                   {} -> {"leader": WHO LEADS NOW, OR NULL}
 
 An entry's value is a text ("value") when it is one in UTF-8, otherwise "base64". Errors are
 {"error": SENTENCE, "outcome": "no" | "unknown"} with a 4xx or 5xx status.
 """
 
+import asyncio
 import base64
 import contextlib
 import os
@@ -23,10 +26,16 @@ from gf_i2p.node.driver import Driver, NotLeaderError, PostError, PostOutcomeUnk
 from gf_i2p.node.layout import socket_path_fault
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.wire.entries import Entry, ValueType
+from gf_i2p.wire.errors import LocalProtocolError
 from gf_i2p.wire.limits import MAX_ENTRIES, MAX_ENTRIES_BYTES, MAX_INTEGER, MAX_VALUE_BYTES
+from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
+from gf_i2p.wire.values import ClusterServer, encode_server_id
 
 logger = structlog.get_logger()
 
+CHANGE_SECONDS: Final = 30.0
+"""For the leader's answer, or a new leader."""
+STEP_POLL_SECONDS: Final = 0.05
 _BODY_BYTES: Final = 6 * MAX_ENTRIES_BYTES  # a JSON string may need six bytes for one
 
 
@@ -47,6 +56,8 @@ class LocalInterface:
                 web.get("/v1/status", self._get_status),
                 web.post("/v1/entries", self._post_entries),
                 web.get("/v1/entries", self._get_entries),
+                web.post("/v1/servers", self._post_servers),
+                web.post("/v1/stepdown", self._post_stepdown),
             ]
         )
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
@@ -93,9 +104,68 @@ class LocalInterface:
                 return _error(409, str(error), outcome="no")
             except PostError as error:
                 return _error(503, str(error), outcome="no")
+        base = self._driver.core.log.base
+        if first <= base:
+            return _error(
+                410,
+                f"the log begins at {base + 1}: what stood before it is in the snapshot, and in the history directory",
+                outcome="no",
+            )
         entries = self._driver.core.log.slice(first, last, max_entries=limit, max_bytes=MAX_PAGE_BYTES)
         page = [_shown(index, entry) for index, entry in enumerate(entries, first)]
         return web.json_response({"entries": page, "commit": last})
+
+    # Servers --------------------------------------------------------------------------------------------------------
+
+    async def _post_servers(self, request: web.Request) -> web.Response:
+        core = self._driver.core
+        asked = _change(await _json(request), core.id)
+        if core.is_leader and core.change_obstacle is not None:
+            return _error(409, f"no change can begin now: {core.change_obstacle}", outcome="no")
+        response = await self._driver.change_servers(asked, seconds=CHANGE_SECONDS)
+        if response is None:
+            return _error(
+                504,
+                "no leader has answered: whether the change has begun, `gf-i2p members list` shows in a moment",
+                outcome="unknown",
+            )
+        if not response.accepted:
+            return _error(409, self._refusal(response), outcome="no")
+        return web.json_response({"begun": True, "leader": response.source})
+
+    def _refusal(self, response: Response) -> str:
+        if response.destination not in {response.source, NOBODY}:
+            return f"server {response.destination} leads now: try again there, or here in a moment"
+        return (
+            "the leader refuses: another change is under way, or the farm has that id or endpoint already, or has no "
+            "such server, or it is the last one; see `gf-i2p members list`"
+        )
+
+    async def _post_stepdown(self, _request: web.Request) -> web.Response:
+        core = self._driver.core
+        if not core.is_leader:
+            where = "no server leads that we know of" if core.leader == NOBODY else f"server {core.leader} leads"
+            return _error(409, f"this server does not lead: {where}", outcome="no")
+        self._driver.step_down()
+        end = asyncio.get_running_loop().time() + CHANGE_SECONDS
+        while core.leader == NOBODY and asyncio.get_running_loop().time() < end:  # noqa: ASYNC110 -- no event says so
+            await asyncio.sleep(STEP_POLL_SECONDS)
+        return web.json_response({"leader": None if core.leader == NOBODY else core.leader})
+
+
+def _change(body: Any, source: int) -> Request:
+    """Make the request for a change of the servers. Raises `web.HTTPBadRequest`."""
+    add, remove = (body.get("add"), body.get("remove")) if isinstance(body, dict) else (None, None)
+    try:
+        if isinstance(add, dict) and type(add.get("id")) is int and isinstance(add.get("endpoint"), str):
+            value, kind = ClusterServer(add["id"], add["endpoint"]).encode(), MessageType.ADD_SERVER_REQUEST
+        elif type(remove) is int:
+            value, kind = encode_server_id(remove), MessageType.REMOVE_SERVER_REQUEST
+        else:
+            raise _bad_request('expected {"add": {"id": NUMBER, "endpoint": TEXT}} or {"remove": NUMBER}')
+    except LocalProtocolError as error:
+        raise _bad_request(str(error)) from error
+    return Request(kind, source, NOBODY, 0, 0, 0, 0, (Entry(0, ValueType.CLUSTER_SERVER, value),))
 
 
 async def _json(request: web.Request) -> Any:

@@ -68,6 +68,8 @@ class NodeTable(Table):
     id: ServerId
     cluster: Annotated[str, AfterValidator(check_name_of_cluster)] = "farm"
     listen: Annotated[str, AfterValidator(_endpoint)]
+    join: bool = False
+    """Whether this server waits to be taken into a farm that is there already."""
 
 
 class TimingTable(Table):
@@ -116,6 +118,8 @@ class ServerTable(Table):
     id: ServerId
     endpoint: Annotated[str, AfterValidator(_endpoint)]
     fingerprint: Annotated[str, AfterValidator(_fingerprint)] | None = None
+    founder: bool = True
+    """Whether the farm began with it."""
 
 
 class Config(Table):
@@ -195,8 +199,9 @@ class Config(Table):
 
     @property
     def bootstrap(self) -> Configuration:
-        """The Configuration with which a new farm begins."""
-        return Configuration(0, 0, tuple(ClusterServer(server.id, server.endpoint) for server in self.servers))
+        """The Configuration with which a new farm begins; without servers on one that is to join."""
+        founders = () if self.node.join else tuple(server for server in self.servers if server.founder)
+        return Configuration(0, 0, tuple(ClusterServer(server.id, server.endpoint) for server in founders))
 
     @classmethod
     def load(cls, directory: Path) -> Self:

@@ -17,7 +17,7 @@ from gf_i2p.node.timing import Plan, Tempo
 from gf_i2p.raft import inputs
 from gf_i2p.raft.configurations import Configurations
 from gf_i2p.raft.core import Core
-from gf_i2p.raft.effects import Effects, Reply, Send, Token
+from gf_i2p.raft.effects import Effects, Reply, Send, Snapshot, Token
 from gf_i2p.raft.log import Log, size_of
 from gf_i2p.raft.promises import Promises
 from gf_i2p.raft.settings import Flow, Timing
@@ -109,6 +109,12 @@ class Driver:
         self._timer_at = 0.0  # uvloop's handles do not all know their time
         self.on_applicable: Callable[[], None] | None = None
         """Called when there are more entries to apply; must not raise."""
+        self.on_restore: Callable[[Snapshot], None] | None = None
+        """Called with a snapshot from which the state machine goes on, if it has not come so far; must not raise."""
+        self.on_snapshot_wanted: Callable[[], None] | None = None
+        """Called when another server needs a snapshot that is newer than ours; must not raise."""
+        self.on_contacts: Callable[[Mapping[int, str]], None] | None = None
+        """Called with the endpoints of the servers that we have to reach when they have changed; must not raise."""
         self._applicable = 0
         self._applied_waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._forwarded: dict[int, list[int]] = {}
@@ -119,13 +125,18 @@ class Driver:
         self.core = Core(
             server_id,
             hard_state=loaded.hard_state,
-            log=Log(storage, last_index=loaded.last_index, terms=loaded.terms),
-            configurations=Configurations(bootstrap, configurations),
+            log=Log(storage, last_index=loaded.last_index, terms=loaded.terms, base=loaded.base),
+            configurations=Configurations(
+                bootstrap if loaded.snapshot is None else loaded.snapshot.configuration, configurations
+            ),
             uniform=random.SystemRandom().uniform,
             now=self._loop.time(),
             timing=tempo.timing,
             flow=flow,
+            snapshot=loaded.snapshot,
         )
+        self._contacts_mark: object = None
+        self._contacts: Mapping[int, str] | None = None
         self._seen = (self.core.term, self.core.role, self.core.leader)
 
     # Life -----------------------------------------------------------------------------------------------------------
@@ -134,6 +145,7 @@ class Driver:
         """Take part in the farm. `peers` has every other server."""
         self._peers = peers
         self._writer.start()
+        self._look_at_contacts()
         self._arm()
 
     async def stop(self, grace: float) -> None:
@@ -239,7 +251,10 @@ class Driver:
         # A late answer costs the connection, and with it the posts of others: not just because one caller is in haste.
         seconds = end - self._loop.time() + self.core.timing.election_max
         size = sum(map(size_of, entries))
-        self._peers[leader].send(request, partial(self._forwarded_answered, leader, size, done), seconds=seconds)
+        peer = self._peers.get(leader)
+        if peer is None:  # it has just been removed
+            return None
+        peer.send(request, partial(self._forwarded_answered, leader, size, done), seconds=seconds)
         self._forwarded.setdefault(leader, []).append(size)
         return await answer
 
@@ -253,7 +268,7 @@ class Driver:
         Such a server may hang: then our AppendEntries, which are answered after the posts, would wait as long as they.
         """
         for peer, sizes in self._forwarded.items():
-            if sizes and self.core.leader not in {peer, NOBODY}:
+            if sizes and self.core.leader not in {peer, NOBODY} and peer in self._peers:
                 self._peers[peer].reset("it leads no more, and posts were on the way to it")
 
     async def read_barrier(self) -> int:
@@ -320,6 +335,36 @@ class Driver:
             self.tempo.answered(tag, self._loop.time())
             self._adopt_timing()
             self._step(inputs.Answered(peer, tag, response))
+
+    # The servers, and what is behind us ------------------------------------------------------------------------------
+
+    async def change_servers(self, request: Request, *, seconds: float) -> Response | None:
+        """Ask the leader, ourselves perhaps, with an AddServerRequest or a RemoveServerRequest.
+
+        Return its answer: accepted means that the change has begun. None: there is none within so many seconds.
+        """
+        answer: asyncio.Future[Response | None] = self._caller()
+        leader = self.core.leader
+        if leader == self.core.id:
+            self.incoming(request, partial(_resolve, answer))
+        elif leader in self._peers:
+            self._peers[leader].send(request, partial(_resolve, answer))
+        else:
+            return None
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                return await answer
+        return None
+
+    def step_down(self) -> None:
+        """See `inputs.StepDown`."""
+        if self._over is None:
+            self._step(inputs.StepDown())
+
+    def snapshotted(self, last_index: int, data: bytes, drop: int) -> None:
+        """See `inputs.Snapshotted`."""
+        if self._over is None:
+            self._step(inputs.Snapshotted(last_index, data, drop))
 
     # Timer ----------------------------------------------------------------------------------------------------------
 
@@ -394,12 +439,26 @@ class Driver:
         if self.on_applicable is not None and self.core.applicable > self._applicable:
             self._applicable = self.core.applicable
             self.on_applicable()
+        if effects.restore is not None and self.on_restore is not None:
+            self.on_restore(effects.restore)
+        if effects.snapshot_wanted and self.on_snapshot_wanted is not None:
+            self.on_snapshot_wanted()
+        if self.core.contacts_mark != self._contacts_mark:
+            self._look_at_contacts()
         seen = (self.core.term, self.core.role, self.core.leader)
         if seen != self._seen:
             self._seen = seen
             leader = None if self.core.leader == NOBODY else self.core.leader
             self._log.info("role", term=self.core.term, role=self.core.role, leader=leader)
             self._abandon_posts()
+
+    def _look_at_contacts(self) -> None:
+        self._contacts_mark = self.core.contacts_mark
+        contacts = self.core.contacts
+        if contacts != self._contacts:
+            self._contacts = contacts
+            if self.on_contacts is not None:
+                self.on_contacts(contacts)
 
     def _perform(self, effects: Effects) -> None:
         if effects.write is not None:
@@ -412,6 +471,8 @@ class Driver:
             _resolve(cast(asyncio.Future[int | None], ready.token), ready.read_index)
         for token in effects.reads_refused:
             _resolve(cast(asyncio.Future[int | None], token), None)
+        if effects.notice is not None:
+            self._log.warning("servers", what=effects.notice)
         if effects.violation is not None:
             self._log.error("a server broke the protocol", what=effects.violation)
 

@@ -1,7 +1,7 @@
 """One node: its files, its connections, and the driver of its farm."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ import structlog
 from bridges.protocol import RouterBridge
 from gf_i2p.farm.record import speaker
 from gf_i2p.netdb.keys import DestinationKeys
-from gf_i2p.node.config import Config, Secrets, ServerTable, check_private
+from gf_i2p.node.config import Config, Secrets, check_private
 from gf_i2p.node.driver import Driver
 from gf_i2p.node.layout import DATABASE_FILE
 from gf_i2p.node.member import Member
@@ -74,6 +74,7 @@ class Node:
         self._password = secrets.password
         self._verifiers = secrets.verifiers
         self._users: dict[str, User] = {}
+        self._started = False
         self._log = logger.bind(server=config.node.id)
         tempo = Tempo(config.plan, servers=len(config.servers))
         storage = Storage.open(directory / DATABASE_FILE, cluster=config.node.cluster, server_id=config.node.id)
@@ -107,19 +108,13 @@ class Node:
             on_session=self._session,
             gate=self.gate,
         )
-        self.links = {
-            server.id: Link(
-                transport,
-                Endpoint.parse(server.endpoint),
-                config.node.cluster,
-                Credentials(f"server-{config.node.id}", secrets.password.get_secret_value()),
-                on_up=partial(self._up, server.id),
-                on_down=partial(self._down, server.id),
-                request_seconds=I2P_REQUEST_SECONDS,
-            )
-            for server in self._peers()
-        }
-        self._derive_times(tempo.timing)
+        self._transport = transport
+        self._credentials = Credentials(f"server-{config.node.id}", secrets.password.get_secret_value())
+        self.links: dict[int, Link] = {}
+        """To every server that we have to reach: those of the Configuration, and who is joining or leaving."""
+        self._ending: set[asyncio.Task[None]] = set()
+        self.driver.on_contacts = self._contacts_changed
+        self._contacts_changed(self.driver.core.contacts)
         self.member = self._member(bridge, keys)
 
     def _member(self, bridge: RouterBridge | None, keys: DestinationKeys | None) -> Member:
@@ -146,8 +141,30 @@ class Node:
         """The farm's name."""
         return self._config.node.cluster
 
-    def _peers(self) -> list[ServerTable]:
-        return [server for server in self._config.servers if server.id != self._config.node.id]
+    def _contacts_changed(self, contacts: Mapping[int, str]) -> None:
+        """Make and end links. Where our file has another endpoint than the log for a server, we go by the file."""
+        ours = {server.id: server.endpoint for server in self._config.servers}
+        wanted = {server: Endpoint.parse(ours.get(server, endpoint)) for server, endpoint in contacts.items()}
+        for server, link in tuple(self.links.items()):
+            if wanted.get(server) != link.endpoint:
+                del self.links[server]
+                ending = asyncio.get_running_loop().create_task(link.stop(), name=f"end of the link to {link.endpoint}")
+                self._ending.add(ending)
+                ending.add_done_callback(self._ending.discard)
+        for server, endpoint in wanted.items():
+            if server not in self.links:
+                self.links[server] = link = Link(
+                    self._transport,
+                    endpoint,
+                    self.cluster,
+                    self._credentials,
+                    on_up=partial(self._up, server),
+                    on_down=partial(self._down, server),
+                    request_seconds=I2P_REQUEST_SECONDS,
+                )
+                if self._started:
+                    link.start()
+        self._derive_times(self.driver.tempo.timing)
 
     def _tls_settings(self, config: Config) -> TlsSettings:
         return tls_settings(self._directory, config)
@@ -172,9 +189,10 @@ class Node:
         except BaseException:
             self.storage.close()
             raise
-        self.driver.start(self.links)
+        self._started = True
         for link in self.links.values():
             link.start()
+        self.driver.start(self.links)
         self.member.start()
         self._log.info("started", cluster=self._config.node.cluster, listen=list(listener.addresses))
 
@@ -183,7 +201,7 @@ class Node:
         await self.member.stop()
         await self.server.close(0.0 if self.driver.halted else STOP_SECONDS)
         await self.driver.stop(STOP_SECONDS)
-        await asyncio.gather(*(link.stop() for link in self.links.values()))
+        await asyncio.gather(*(link.stop() for link in self.links.values()), *self._ending)
         self.storage.close()
         self._log.info("stopped")
 
@@ -226,11 +244,14 @@ class Node:
     # Connections ---------------------------------------------------------------------------------------------------
 
     def _up(self, peer: int) -> None:
-        self.driver.reachable(peer, self.links[peer].round_trip)
+        link = self.links.get(peer)
+        if link is not None:
+            self.driver.reachable(peer, link.round_trip)
 
     def _down(self, peer: int) -> None:
         """Tell of a peer that is lost, unless none is reached: then it may be our own network, or our router."""
-        if self.links[peer].unreachable and any(link.connected for link in self.links.values()):
+        lost = self.links.get(peer)
+        if lost is not None and lost.unreachable and any(link.connected for link in self.links.values()):
             self.driver.unreachable(peer)
 
     def _session(self, session: Session) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from gf_i2p import __version__
 from gf_i2p.netdb.encoding import to_b32_address
 from gf_i2p.node.node import Node
+from gf_i2p.raft.core import Core
 from gf_i2p.raft.quorum import majority
 from gf_i2p.transport.i2p_listener import I2pListener
 from gf_i2p.wire.messages import NOBODY
@@ -53,7 +54,11 @@ def status(node: Node, started: float) -> dict[str, Any]:
         "leader": leader,
         "leader_endpoint": endpoints.get(core.leader),
         "quorum": {"reachable": reachable, "needed": needed, "servers": len(servers)},
+        "membership": membership(core),
+        "change": core.change_obstacle if core.is_leader else None,
+        "snapshot": None if core.snapshot is None else {"index": core.snapshot.index, "bytes": len(core.snapshot.data)},
         "log": {
+            "first_index": core.log.base + 1,
             "last_index": core.log.last_index,
             "stored": core.log.stored,
             "commit": core.commit,
@@ -69,6 +74,16 @@ def status(node: Node, started: float) -> dict[str, Any]:
         "farm": _farm(node),
         "connections": {**asdict(counters), "refused": {str(why): count for why, count in counters.refused.items()}},
     }
+
+
+def membership(core: Core) -> str:
+    """Whether this server belongs to the farm: "member", "joining", "leaving" until that is committed, "removed"."""
+    configuration = core.configuration
+    if core.is_member:
+        return "member"
+    if not configuration.servers:
+        return "joining"
+    return "removed" if configuration.log_index <= core.commit else "leaving"
 
 
 def _i2p(node: Node) -> dict[str, Any] | None:

@@ -1,13 +1,17 @@
-"""The farm as its log describes it: follows the log and keeps the state that follows from it."""
+"""The farm as its log describes it: follows the log, keeps the state that follows from it, and makes its snapshots."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
 import structlog
 
 from gf_i2p.farm.publisher import Choice, choose
-from gf_i2p.farm.state import FarmState
+from gf_i2p.farm.state import FarmState, SnapshotError
 from gf_i2p.node.driver import Driver
+from gf_i2p.node.errors import ConfigError
+from gf_i2p.raft.effects import Snapshot
+from gf_i2p.raft.log import size_of
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.values import Configuration
 
@@ -16,19 +20,37 @@ logger = structlog.get_logger()
 _PAGE_ENTRIES: Final = 256
 _PAGE_BYTES: Final = 1 << 20
 
+SNAPSHOT_ENTRIES: Final = 10_000
+"""After so many entries, or so many bytes of them, the state is kept as a snapshot and the log before it dropped."""
+SNAPSHOT_BYTES: Final = 64 << 20
+KEPT_ENTRIES: Final = 1_000
+"""Of what a snapshot covers: a follower that was away for a moment goes on from the log."""
+
 
 class FarmView:
-    """What one node knows of its farm. `run` keeps it up to date."""
+    """What one node knows of its farm. `run` keeps it up to date.
 
-    def __init__(self, cluster: str, driver: Driver) -> None:
+    `droppable`: returns the index up to which nobody else here needs the log.
+    """
+
+    def __init__(self, cluster: str, driver: Driver, *, droppable: Callable[[], int] | None = None) -> None:
+        """Raises `ConfigError` when the stored snapshot is of a newer version."""
         self.state = FarmState(cluster)
         self.applied = 0
         """Index of the last entry that the state has taken in."""
+        self._cluster = cluster
         self._driver = driver
+        self._droppable = droppable
         self._more = asyncio.Event()
         self._more.set()
         self._moved = asyncio.Condition()
+        self._received = driver.core.snapshot
+        self._wanted = False
+        self._bytes = 0  # of entries since the last snapshot
         driver.on_applicable = self._more.set
+        driver.on_restore = self._restore
+        driver.on_snapshot_wanted = self._want_snapshot
+        self._take_received()
 
     @property
     def choice(self) -> Choice:
@@ -42,18 +64,61 @@ class FarmView:
         while True:
             await self._more.wait()
             self._more.clear()
-            while self.applied < core.applicable:
+            self._take_received()
+            while core.log.base <= self.applied < core.applicable:
                 page = core.log.slice(
                     self.applied + 1, core.applicable, max_entries=_PAGE_ENTRIES, max_bytes=_PAGE_BYTES
                 )
                 for entry in page:
                     self._apply(entry)
+                self._keep_snapshot()
                 await asyncio.sleep(0)  # a long log must not keep heartbeats waiting
+                self._take_received()
+            self._keep_snapshot()
             async with self._moved:
                 self._moved.notify_all()
 
+    # Snapshots ------------------------------------------------------------------------------------------------------
+
+    def _restore(self, snapshot: Snapshot) -> None:
+        self._received = snapshot
+        self._more.set()
+
+    def _want_snapshot(self) -> None:
+        self._wanted = True
+        self._more.set()
+
+    def _take_received(self) -> None:
+        """Go on from the snapshot that has come, if it is ahead of us."""
+        snapshot, self._received = self._received, None
+        if snapshot is None or snapshot.index <= self.applied:
+            return
+        try:
+            self.state = FarmState.decode(self._cluster, snapshot.data)
+        except SnapshotError as error:
+            raise ConfigError(
+                f"the farm's snapshot cannot be read: {error}. Was it written by a newer version of gf-i2p? Then "
+                "install that one here, too."
+            ) from error
+        self.applied = snapshot.index
+        self._bytes = 0
+
+    def _keep_snapshot(self) -> None:
+        """Have the state kept, when it is time, and the log before it dropped."""
+        core = self._driver.core
+        last = 0 if core.snapshot is None else core.snapshot.index
+        new = self.applied - last
+        if new <= 0 or not (self._wanted or new >= SNAPSHOT_ENTRIES or self._bytes >= SNAPSHOT_BYTES):
+            return
+        self._wanted = False
+        self._bytes = 0
+        needed = self.applied if self._droppable is None else self._droppable()
+        drop = min(max(self.applied - KEPT_ENTRIES, core.log.base), needed)
+        self._driver.snapshotted(self.applied, self.state.encode(), max(drop, core.log.base))
+
     def _apply(self, entry: Entry) -> None:
         self.applied += 1
+        self._bytes += size_of(entry)
         try:
             match entry.value_type:
                 case ValueType.CONFIGURATION:

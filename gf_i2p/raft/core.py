@@ -29,6 +29,7 @@ from gf_i2p.raft.inputs import (
     Reachable,
     Read,
     Snapshotted,
+    StepDown,
     Stored,
     Tick,
     Unreachable,
@@ -170,6 +171,14 @@ class Core:
         return servers
 
     @property
+    def contacts_mark(self) -> object:
+        """Differs from an earlier one when `contacts` may have changed; cheap, to be looked at after every step."""
+        role, changes = self._role, self._state.configurations.changes
+        if not isinstance(role, Leader):
+            return changes
+        return changes, self.term, len(role.progress), id(role.changes.joining)
+
+    @property
     def change_obstacle(self) -> str | None:
         """Why no change of the servers can begin on this leader now, a clause; None when one can."""
         return self._role.changes.obstacle if isinstance(self._role, Leader) else "this server does not lead"
@@ -244,6 +253,8 @@ class Core:
                     self._doubt_leader()
             case Snapshotted(last_index, data, drop):
                 self._snapshotted(last_index, data, drop)
+            case StepDown():
+                self._step_down()
             case Read(token):
                 if isinstance(self._role, Leader):
                     self._role.read(token, self._now)
@@ -386,6 +397,12 @@ class Core:
         if candidate.won:
             self._state.leader = self.id
             self._role = Leader(self._state, self._now)
+
+    def _step_down(self) -> None:
+        """Follow; two time-outs longer than the others: one for their election, one should the first be split."""
+        if isinstance(self._role, Leader):
+            self._follow(NOBODY)
+            self._election_at += 2 * self._state.timing.election_max
 
     # Requests of other servers ---------------------------------------------------------------------------------------
 

@@ -82,10 +82,14 @@ class Snapshotted(NamedTuple):
     drop: int
 
 
+class StepDown(NamedTuple):
+    """The operator wants another server to lead: lay the office down, and leave the next elections to others."""
+
+
 class Stored(NamedTuple):
     """Every write up to this number (the core's n-th is number n) is durable."""
 
     number: int
 
 
-Input = Tick | Incoming | Answered | Failed | Reachable | Unreachable | Propose | Read | Snapshotted | Stored
+Input = Tick | Incoming | Answered | Failed | Reachable | Unreachable | Propose | Read | Snapshotted | StepDown | Stored

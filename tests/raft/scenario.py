@@ -16,6 +16,7 @@ newcomer A                server A starts, empty and in no farm
 add A B TOKEN             an administrator asks A to let B join
 remove A B TOKEN          ... and to let B leave
 snapshot A [KEEP]         A makes a snapshot of all that it may apply, and keeps the last KEEP entries
+stepdown A                an operator wants another leader than A
 members A                 the servers of A's newest Configuration, and whether it is committed
 advance SECONDS           time passes, messages arrive at once and are not shown
 crash A / restart A
@@ -116,6 +117,9 @@ class Scenario:
 
     def do_snapshot(self, server: str, keep: str = "0") -> None:
         self.lab.snapshot(int(server), keep=int(keep))
+
+    def do_stepdown(self, server: str) -> None:
+        self.lab.step(int(server), inputs.StepDown())
 
     def do_members(self, server: str) -> None:
         core = self.lab.core(int(server))
