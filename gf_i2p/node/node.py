@@ -15,6 +15,7 @@ from gf_i2p.farm.record import speaker
 from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.node.config import Config, Secrets, check_private
 from gf_i2p.node.driver import Driver
+from gf_i2p.node.joining import Joiner
 from gf_i2p.node.layout import DATABASE_FILE
 from gf_i2p.node.member import Member
 from gf_i2p.node.publishing import Publisher
@@ -75,6 +76,7 @@ class Node:
         self._verifiers = secrets.verifiers
         self._users: dict[str, User] = {}
         self._started = False
+        self._joining: asyncio.Task[None] | None = None
         self._log = logger.bind(server=config.node.id)
         tempo = Tempo(config.plan, servers=len(config.servers))
         storage = Storage.open(directory / DATABASE_FILE, cluster=config.node.cluster, server_id=config.node.id)
@@ -144,6 +146,9 @@ class Node:
     def _contacts_changed(self, contacts: Mapping[int, str]) -> None:
         """Make and end links. Where our file has another endpoint than the log for a server, we go by the file."""
         ours = {server.id: server.endpoint for server in self._config.servers}
+        if self._config.node.join and not self.driver.core.was_member:
+            # Nobody knows us yet: we ask all that we have been told of.
+            contacts = {server: endpoint for server, endpoint in ours.items() if server != self._config.node.id}
         wanted = {server: Endpoint.parse(ours.get(server, endpoint)) for server, endpoint in contacts.items()}
         for server, link in tuple(self.links.items()):
             if wanted.get(server) != link.endpoint:
@@ -193,11 +198,16 @@ class Node:
         for link in self.links.values():
             link.start()
         self.driver.start(self.links)
+        if self._config.node.join:
+            joiner = Joiner(self.driver, self.links, str(self._config.own_endpoint))
+            self._joining = asyncio.get_running_loop().create_task(joiner.run(), name="joining")
         self.member.start()
         self._log.info("started", cluster=self._config.node.cluster, listen=list(listener.addresses))
 
     async def stop(self) -> None:
         """Answer what was accepted, write what was promised, close everything."""
+        if self._joining is not None:
+            self._joining.cancel()
         await self.member.stop()
         await self.server.close(0.0 if self.driver.halted else STOP_SECONDS)
         await self.driver.stop(STOP_SECONDS)
@@ -225,7 +235,9 @@ class Node:
         pending = [
             f"node.{key}" for key in ("id", "cluster", "listen") if getattr(old.node, key) != getattr(config.node, key)
         ]
-        if {(s.id, s.endpoint) for s in old.servers} != {(s.id, s.endpoint) for s in config.servers}:
+        # Who has joined later is reached by what the log says of it; of the file it needs the fingerprint only.
+        was, is_now = ({(s.id, s.endpoint) for s in each.servers if s.founder} for each in (old, config))
+        if was != is_now:
             pending.append("servers (id, endpoint)")
         pending += [name for name in ("router", "publish") if getattr(old, name) != getattr(config, name)]
         if self._password != secrets.password:

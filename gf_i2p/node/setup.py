@@ -57,7 +57,7 @@ def make_farm(
         users = [check_name("user name", f"client-{name}") for name in clients]
     except ValueError as error:
         raise ConfigError(str(error)) from error
-    new = [_new_server(server_id, endpoint) for server_id, endpoint in sorted(servers.items())]
+    new = [new_server(server_id, endpoint) for server_id, endpoint in sorted(servers.items())]
     passwords = {server.user: server.password for server in new} | {user: _password() for user in users}
     targets = [directory / server.user for server in new] + [directory / f"{user}.toml" for user in users]
     for target in targets:
@@ -70,7 +70,15 @@ def make_farm(
         for server in new:
             target = directory / server.user
             written.append(target)
-            _write_server(target, server, new, passwords, cluster, profile)
+            write_server(
+                target,
+                server,
+                _servers_text(new),
+                {user: Secret.derive(user, cluster, password) for user, password in passwords.items()},
+                cluster,
+                profile,
+                inside=any(each.destination is not None for each in new),
+            )
         for user in users:
             target = directory / f"{user}.toml"
             written.append(target)
@@ -92,7 +100,8 @@ def _password() -> str:
     return randomness.token_urlsafe(_PASSWORD_BYTES)
 
 
-def _new_server(server_id: int, endpoint: Endpoint | None) -> NewServer:
+def new_server(server_id: int, endpoint: Endpoint | None) -> NewServer:
+    """Make keys, certificate and password; without an endpoint an address inside I2P, too."""
     if endpoint is None:
         keys = DestinationKeys.generate()
         inside = Endpoint(keys.destination.b32, _I2P_PORT)
@@ -111,34 +120,38 @@ def _servers_text(servers: Sequence[NewServer]) -> str:
     return text
 
 
-def _write_server(
+def write_server(
     target: Path,
     server: NewServer,
-    servers: Sequence[NewServer],
-    passwords: Mapping[str, str],
+    servers: str,
+    verifiers: Mapping[str, Secret],
     cluster: str,
     profile: str,
+    *,
+    inside: bool,
+    join: bool = False,
 ) -> None:
+    """Write a server's directory. `servers`: the tables of all. `inside`: whether any of them is inside I2P."""
     target.mkdir(mode=0o700)
-    inside = server.destination is not None
+    reached = server.destination is not None
     config = templates.CONFIG.format(
         id=server.id,
         cluster=cluster,
-        listen=f"tcp://127.0.0.1:{_LISTEN_PORT}" if inside else server.endpoint,
-        listen_comment="where the router brings our streams" if inside else "where this node listens, always by TLS",
+        listen=f"tcp://127.0.0.1:{_LISTEN_PORT}" if reached else server.endpoint,
+        listen_comment="where the router brings our streams" if reached else "where this node listens, always by TLS",
+        join=templates.JOIN if join else "",
         profile=profile,
-        tls="" if inside else templates.TLS,
-        router=templates.ROUTER if any(each.destination is not None for each in servers) else "",
+        tls="" if reached else templates.TLS,
+        router=templates.ROUTER if inside else "",
     )
-    (target / CONFIG_FILE).write_text(config + _servers_text(servers), encoding="utf-8")
+    (target / CONFIG_FILE).write_text(config + servers, encoding="utf-8")
     if server.certificate is not None and server.key is not None:
         (target / "certificate.pem").write_bytes(server.certificate)
         write_private(target / "key.pem", server.key)
     if server.destination is not None:
         write_private(target / DESTINATION_FILE, server.destination.encode())
     text = templates.SECRETS.format(id=server.id, password=server.password)
-    for user, password in passwords.items():
-        secret = Secret.derive(user, cluster, password)
+    for user, secret in verifiers.items():
         text += templates.USER.format(user=user, md5=secret.md5, sha256=secret.sha256)
     write_private(target / SECRETS_FILE, text)
     Storage.create(target / DATABASE_FILE, cluster=cluster, server_id=server.id)

@@ -81,7 +81,7 @@ def membership(core: Core) -> str:
     configuration = core.configuration
     if core.is_member:
         return "member"
-    if not configuration.servers:
+    if not core.was_member:
         return "joining"
     return "removed" if configuration.log_index <= core.commit else "leaving"
 

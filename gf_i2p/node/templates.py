@@ -10,7 +10,7 @@ CONFIG: Final = """\
 id = {id}                        # this server's id in the farm; never reuse the id of a lost server
 cluster = "{cluster}"               # the farm's name, the same on all servers
 listen = "{listen}"  # {listen_comment}
-
+{join}
 [timing]                      # reloaded
 # "lan": heartbeat 0.1 s, election 0.5 to 1 s; "i2p": 5 s, 20 to 50 s; "auto": between them, by what this node measures,
 # inside I2P from 0.5 s, 3 to 6 s on. All servers of a farm should have the same.
@@ -74,6 +74,29 @@ endpoint = "{endpoint}"
 
 FINGERPRINT: Final = """\
 fingerprint = "{fingerprint}"
+"""
+
+JOIN: Final = """\
+join = true                   # this server asks to be taken into a farm that is there already
+"""
+
+JOINED: Final = """\
+founder = false               # it has joined later
+"""
+
+INVITATION: Final = """\
+# Lets the servers of the farm "{cluster}" know server {id}: `gf-i2p members accept DIR FILE` on each of them. Whoever
+# reads this file can act as that server: remove it when it is done.
+
+cluster = "{cluster}"
+
+[server]
+id = {id}
+endpoint = "{endpoint}"
+{fingerprint}
+[user]
+md5 = "{md5}"
+sha256 = "{sha256}"
 """
 
 SECRETS: Final = """\

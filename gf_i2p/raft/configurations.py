@@ -41,6 +41,10 @@ class Configurations:
         """Whether the Configuration before the current one has this server."""
         return len(self._history) > 1 and any(server.id == server_id for server in self._history[-2][1].servers)
 
+    def ever_has(self, server_id: int) -> bool:
+        """Whether any Configuration that is still known has this server."""
+        return any(server.id == server_id for _, value in self._history for server in value.servers)
+
     def _members_changed(self) -> None:
         self.changes += 1
         self.members = tuple(server.id for server in self.current.servers)

@@ -154,6 +154,11 @@ class Core:
         return self.id in self._state.configurations.members
 
     @property
+    def was_member(self) -> bool:
+        """Whether a Configuration that is still known has us; not before we have joined."""
+        return self._state.configurations.ever_has(self.id)
+
+    @property
     def snapshot(self) -> Snapshot | None:
         """The newest, to read."""
         return self._state.snapshot

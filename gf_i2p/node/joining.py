@@ -1,0 +1,86 @@
+"""A server that is to join a farm: finds the leader and asks it to be taken in (proposal 150, "Establishment")."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Final
+
+import structlog
+
+from gf_i2p.node.driver import Driver, Peer
+from gf_i2p.wire.entries import Entry, ValueType
+from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
+from gf_i2p.wire.values import ClusterServer
+
+logger = structlog.get_logger()
+
+AGAIN_SECONDS: Final = 5.0
+"""Between two questions; a farm takes one server after the other."""
+ANSWER_SECONDS: Final = 60.0
+
+
+class Joiner:
+    """Asks until we are a member. `links` leads to the servers that we have been told of."""
+
+    def __init__(self, driver: Driver, links: Mapping[int, Peer], endpoint: str) -> None:
+        """`endpoint`: ours."""
+        self._driver = driver
+        self._links = links
+        self._endpoint = endpoint
+        self._said: str | None = None
+        self._log = logger.bind(server=driver.core.id)
+
+    async def run(self) -> None:
+        """Return when we are a member, or were one."""
+        core = self._driver.core
+        while not core.was_member:
+            self._note(await self._ask())
+            await asyncio.sleep(AGAIN_SECONDS)
+        if core.is_member:
+            self._log.info("this server belongs to the farm now")
+
+    async def _ask(self) -> str:
+        """Ask once; return what came of it, a sentence."""
+        leader = self._driver.core.leader
+        if leader == NOBODY:
+            leader = await self._find()
+        link = self._links.get(leader)
+        if link is None or not link.connected:
+            return "no leader is found yet: is the farm up, and have its servers accepted us (`gf-i2p members accept`)?"
+        core = self._driver.core
+        value = ClusterServer(core.id, self._endpoint).encode()
+        response = await self._send(
+            link, MessageType.ADD_SERVER_REQUEST, leader, Entry(0, ValueType.CLUSTER_SERVER, value)
+        )
+        if response is None:
+            return f"server {leader}, the leader, has not answered"
+        if not response.accepted:
+            return (
+                f"server {leader}, the leader, cannot take us in now: another change is under way, or it leads no more"
+            )
+        return f"server {leader}, the leader, takes us in"
+
+    async def _find(self) -> int:
+        """Ask everybody who can be reached who leads; `NOBODY` when none knows."""
+        for server, link in tuple(self._links.items()):
+            if not link.connected:
+                continue
+            response = await self._send(link, MessageType.CLIENT_REQUEST, server)
+            if response is not None and response.destination != NOBODY:
+                return response.destination
+        return NOBODY
+
+    async def _send(self, link: Peer, kind: MessageType, server: int, *entries: Entry) -> Response | None:
+        answer: asyncio.Future[Response | None] = asyncio.get_running_loop().create_future()
+
+        def done(response: Response | None) -> None:
+            if not answer.done():
+                answer.set_result(response)
+
+        request = Request(kind, self._driver.core.id, server, 0, 0, 0, 0, entries)
+        link.send(request, done, seconds=ANSWER_SECONDS)
+        return await answer
+
+    def _note(self, what: str) -> None:
+        if what != self._said:
+            self._said = what
+            self._log.info("joining", what=what)
