@@ -109,8 +109,8 @@ class Driver:
         self._proposals: list[inputs.Proposal] = []
         self._timer: asyncio.Handle | None = None
         self._timer_at = 0.0  # uvloop's handles do not all know their time
-        self.on_applicable: Callable[[], None] | None = None
-        """Called when there are more entries to apply; must not raise."""
+        self.on_applicable: list[Callable[[], None]] = []
+        """Each is called when there are more entries to apply; must not raise."""
         self._applicable = 0
         self._applied_waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._forwarded: dict[int, list[int]] = {}
@@ -394,9 +394,10 @@ class Driver:
         self._arm()
         if self._applied_waiters:
             self._wake_readers()
-        if self.on_applicable is not None and self.core.applicable > self._applicable:
+        if self.core.applicable > self._applicable:
             self._applicable = self.core.applicable
-            self.on_applicable()
+            for tell in self.on_applicable:
+                tell()
         seen = (self.core.term, self.core.role, self.core.leader)
         if seen != self._seen:
             self._seen = seen

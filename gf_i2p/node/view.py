@@ -28,7 +28,7 @@ class FarmView:
         self._more = asyncio.Event()
         self._more.set()
         self._moved = asyncio.Condition()
-        driver.on_applicable = self._more.set
+        driver.on_applicable.append(self._more.set)
 
     @property
     def choice(self) -> Choice:
