@@ -247,6 +247,7 @@ class History:
             self.directory.mkdir(mode=0o700)
             files.sync_directory(self.directory.parent)
         found = history_files(self.directory)
+        check_owner(self.directory, cluster=self._owner[0], server_id=self._owner[1])
         # A rotation that was interrupted leaves the file that it ended, perhaps with the packed one beside it.
         self._unpacked = [file for file in found[:-1] if file.is_plain]
         for file, after in pairwise(found):
