@@ -119,6 +119,7 @@ def test_an_old_file_is_packed_if_there_is_anything_in_it(directory: Path) -> No
         assert not history.due()
         export(history, 5)
         assert names(directory) == [FIRST + ".gz", "entries-00000000000000000006.jsonl"], "due with its first entry"
+        export(history, 6)
         clock.now += DAY - 1
         assert not history.due()
     with closing(open_history(directory, rotation=Rotation(ms=DAY), clock=clock)) as history:
