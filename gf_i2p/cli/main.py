@@ -159,6 +159,15 @@ def _parser() -> argparse.ArgumentParser:
         _bridge_serve,
     )
     serve.add_argument("directory", type=Path, metavar="DIR")
+
+    history = commands.add_parser("history", help="the exported entries of a node")
+    verify = _command(
+        history.add_subparsers(required=True, metavar="COMMAND"),
+        "verify",
+        "read a history to its end, check it, and say what is in it",
+        _history_verify,
+    )
+    verify.add_argument("directory", type=Path, metavar="DIR", help="a node's directory, or a copy of its history/")
     return parser
 
 
@@ -250,6 +259,12 @@ def _bridge_serve(options: argparse.Namespace) -> Exit:
     from gf_i2p.cli.bridge import serve
 
     return serve(options.directory, as_json=options.json)
+
+
+def _history_verify(options: argparse.Namespace) -> Exit:
+    from gf_i2p.cli.history import verify
+
+    return verify(options.directory, as_json=options.json)
 
 
 def _ask(directory: Path, method: str, path: str, *, seconds: float = 10.0, body: object = None) -> Any:

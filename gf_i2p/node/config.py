@@ -13,6 +13,7 @@ from gf_i2p.node.router_tables import BridgeTable, PublishTable, RouterTable, is
 from gf_i2p.node.table import Table, load_table
 from gf_i2p.node.timing import INSIDE, OUTSIDE, Plan, Range
 from gf_i2p.raft import settings
+from gf_i2p.storage.history import Rotation
 from gf_i2p.transport.certificates import parse_fingerprint
 from gf_i2p.transport.errors import TransportError
 from gf_i2p.wire.digest import Secret
@@ -112,6 +113,25 @@ class LoggingTable(Table):
     format: Literal["text", "json"] = "text"
 
 
+class HistoryTable(Table):
+    """The export of committed Application entries to files."""
+
+    enabled: bool = True
+    rotate_mib: Annotated[int, Field(ge=1, le=65_536)] = 64
+    rotate_hours: Annotated[int, Field(ge=1, le=8_760)] = 24
+    keep_days: Annotated[int, Field(ge=0, le=36_500)] = 0
+    """0: for ever."""
+
+    @property
+    def rotation(self) -> Rotation:
+        """The same in bytes and ms."""
+        return Rotation(
+            bytes=self.rotate_mib << 20,
+            ms=self.rotate_hours * 3_600_000,
+            keep_ms=self.keep_days * 24 * 3_600_000,
+        )
+
+
 class ServerTable(Table):
     """One server of the farm."""
 
@@ -129,6 +149,7 @@ class Config(Table):
     timing: TimingTable = TimingTable()
     tls: TlsTable = TlsTable()
     logging: LoggingTable = LoggingTable()
+    history: HistoryTable = HistoryTable()
     router: RouterTable | None = None
     publish: PublishTable = PublishTable()
     bridge: BridgeTable = BridgeTable()

@@ -107,10 +107,10 @@ class Driver:
         self._proposals: list[inputs.Proposal] = []
         self._timer: asyncio.Handle | None = None
         self._timer_at = 0.0  # uvloop's handles do not all know their time
-        self.on_applicable: Callable[[], None] | None = None
-        """Called when there are more entries to apply; must not raise."""
-        self.on_restore: Callable[[Snapshot], None] | None = None
-        """Called with a snapshot from which the state machine goes on, if it has not come so far; must not raise."""
+        self.on_applicable: list[Callable[[], None]] = []
+        """Each is called when there are more entries to apply; must not raise."""
+        self.on_restore: list[Callable[[Snapshot], None]] = []
+        """Each is called with a snapshot to go on from, if it has not come so far; must not raise."""
         self.on_snapshot_wanted: Callable[[], None] | None = None
         """Called when another server needs a snapshot that is newer than ours; must not raise."""
         self.on_contacts: Callable[[Mapping[int, str]], None] | None = None
@@ -436,11 +436,13 @@ class Driver:
         self._arm()
         if self._applied_waiters:
             self._wake_readers()
-        if self.on_applicable is not None and self.core.applicable > self._applicable:
+        if self.core.applicable > self._applicable:
             self._applicable = self.core.applicable
-            self.on_applicable()
-        if effects.restore is not None and self.on_restore is not None:
-            self.on_restore(effects.restore)
+            for tell in self.on_applicable:
+                tell()
+        if effects.restore is not None:
+            for restore in self.on_restore:
+                restore(effects.restore)
         if effects.snapshot_wanted and self.on_snapshot_wanted is not None:
             self.on_snapshot_wanted()
         if self.core.contacts_mark != self._contacts_mark:

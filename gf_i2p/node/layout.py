@@ -12,6 +12,7 @@ MASTER_FILE: Final = "master.dat"
 BRIDGE_CERTIFICATE_FILE: Final = "bridge-certificate.pem"
 BRIDGE_KEY_FILE: Final = "bridge-key.pem"
 SOCKET_FILE: Final = "node.sock"
+HISTORY_DIRECTORY: Final = "history"
 
 SOCKET_PATH_BYTES: Final = 107
 """Linux takes no longer path for a Unix socket (unix(7))."""

@@ -1,4 +1,4 @@
-"""A node's part in its farm's life: it follows the log, posts its own status, and publishes when it is chosen."""
+"""A node's part in its farm's life: it follows the log and exports it, posts its own status, publishes when chosen."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -7,6 +7,7 @@ from typing import Final
 import structlog
 
 from bridges.protocol import RouterBridge
+from gf_i2p.node.exporter import Exporter
 from gf_i2p.node.publishing import Publisher
 from gf_i2p.node.reporter import Reporter
 from gf_i2p.node.view import FarmView
@@ -19,12 +20,18 @@ _AGAIN_SECONDS: Final = 5.0
 
 
 class Member:
-    """The parts, and their life. `publisher`: None when this server never publishes."""
+    """The parts, and their life. `publisher`: None when this server never publishes; `exporter`: without history."""
 
     def __init__(
-        self, view: FarmView, reporter: Reporter | None, publisher: Publisher | None, bridge: RouterBridge | None
+        self,
+        view: FarmView,
+        reporter: Reporter | None,
+        publisher: Publisher | None,
+        bridge: RouterBridge | None,
+        exporter: Exporter | None = None,
     ) -> None:
         self.view = view
+        self.exporter = exporter
         self.reporter = reporter
         self.publisher = publisher
         self._bridge = bridge
@@ -32,7 +39,7 @@ class Member:
 
     def start(self) -> None:
         """Begin."""
-        parts = [part.run for part in (self.view, self.reporter, self.publisher) if part is not None]
+        parts = [part.run for part in (self.view, self.exporter, self.reporter, self.publisher) if part is not None]
         self._tasks = [asyncio.get_running_loop().create_task(_for_ever(part)) for part in parts]
 
     async def stop(self) -> None:
@@ -41,6 +48,8 @@ class Member:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
+        if self.exporter is not None:
+            await self.exporter.close()
         if self._bridge is None:
             return
         try:

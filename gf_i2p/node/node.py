@@ -15,8 +15,9 @@ from gf_i2p.farm.record import speaker
 from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.node.config import Config, Secrets, check_private
 from gf_i2p.node.driver import Driver
+from gf_i2p.node.exporter import Exporter
 from gf_i2p.node.joining import Joiner
-from gf_i2p.node.layout import DATABASE_FILE
+from gf_i2p.node.layout import DATABASE_FILE, HISTORY_DIRECTORY
 from gf_i2p.node.member import Member
 from gf_i2p.node.publishing import Publisher
 from gf_i2p.node.reporter import Reporter
@@ -25,6 +26,7 @@ from gf_i2p.node.timing import Tempo
 from gf_i2p.node.view import FarmView
 from gf_i2p.raft.settings import I2P, Timing
 from gf_i2p.storage.database import Storage
+from gf_i2p.storage.history import check_owner
 from gf_i2p.transport.backoff import FLOOR_SECONDS
 from gf_i2p.transport.base import Transport
 from gf_i2p.transport.certificates import fingerprint_of_file
@@ -81,6 +83,9 @@ class Node:
         tempo = Tempo(config.plan, servers=len(config.servers))
         storage = Storage.open(directory / DATABASE_FILE, cluster=config.node.cluster, server_id=config.node.id)
         try:
+            if config.history.enabled:
+                history = directory / HISTORY_DIRECTORY
+                check_owner(history, cluster=config.node.cluster, server_id=config.node.id)
             self.driver = Driver(
                 config.node.id,
                 storage,
@@ -123,8 +128,14 @@ class Node:
         """Our part in what the farm decides, as far as this node has a router to speak of."""
         cluster, server_id, publish = self._config.node.cluster, self._config.node.id, self._config.publish
         view = FarmView(cluster, self.driver)
+        history = self._config.history
+        exporter = None
+        if history.enabled:
+            exporter = Exporter(
+                self._directory / HISTORY_DIRECTORY, cluster, server_id, self.driver, rotation=history.rotation
+            )
         if bridge is None:
-            return Member(view, None, None, None)
+            return Member(view, None, None, None, exporter)
         may_publish = keys is not None and publish.mode == "meta"
         reporter = Reporter(
             server_id,
@@ -136,7 +147,7 @@ class Node:
             interval=publish.status_seconds,
         )
         publisher = Publisher(server_id, view, reporter, bridge, keys) if keys is not None and may_publish else None
-        return Member(view, reporter, publisher, bridge)
+        return Member(view, reporter, publisher, bridge, exporter)
 
     @property
     def cluster(self) -> str:
@@ -239,7 +250,7 @@ class Node:
         was, is_now = ({(s.id, s.endpoint) for s in each.servers if s.founder} for each in (old, config))
         if was != is_now:
             pending.append("servers (id, endpoint)")
-        pending += [name for name in ("router", "publish") if getattr(old, name) != getattr(config, name)]
+        pending += [name for name in ("history", "router", "publish") if getattr(old, name) != getattr(config, name)]
         if self._password != secrets.password:
             pending.append("password")
         return pending

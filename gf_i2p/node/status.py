@@ -18,8 +18,8 @@ def status(node: Node, started: float) -> dict[str, Any]:
 
     Times are in seconds. `lag` is the number of entries that a follower is behind, null where only the leader knows.
     `round_trip` has p50 and p99 of so many samples, null where nothing was measured; `silence` tells how long the
-    leader's silences are in general and at most. `healthy` means: there is a leader, and from here a majority can be
-    reached.
+    leader's silences are in general and at most. `history` has the index up to which entries are exported. `healthy`
+    means: there is a leader, and from here a majority can be reached.
     """
     core, tempo, counters = node.driver.core, node.driver.tempo, node.server.counters
     endpoints = {server.id: server.endpoint for server in core.configuration.servers}
@@ -72,6 +72,7 @@ def status(node: Node, started: float) -> dict[str, Any]:
         "servers": servers,
         "i2p": _i2p(node),
         "farm": _farm(node),
+        "history": None if node.member.exporter is None else {"exported": node.member.exporter.durable_index},
         "connections": {**asdict(counters), "refused": {str(why): count for why, count in counters.refused.items()}},
     }
 
@@ -116,7 +117,7 @@ def _farm(node: Node) -> dict[str, Any]:
         },
         "trouble": [
             trouble
-            for part in (member.reporter, publisher)
+            for part in (member.reporter, publisher, member.exporter)
             if part is not None and (trouble := part.trouble) is not None
         ],
     }

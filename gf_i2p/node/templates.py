@@ -23,6 +23,13 @@ profile = "{profile}"
 level = "info"                # debug, info, warning, error
 format = "text"               # text or json
 
+# Every committed entry with its time, as JSON Lines in history/, for analysis; see `gf-i2p history verify`.
+[history]
+enabled = true
+rotate_mib = 64               # a file is packed when it has so many MiB,
+rotate_hours = 24             # or when it was begun so long ago
+keep_days = 0                 # packed files are removed after so many days; 0: never
+
 {router}# The servers with which a new farm begins, this one included. Once it has elected its first leader the log says
 # who belongs to it; endpoint and fingerprint here still say how to reach them. Fingerprints are reloaded.
 """

@@ -47,8 +47,8 @@ class FarmView:
         self._received = driver.core.snapshot
         self._wanted = False
         self._bytes = 0  # of entries since the last snapshot
-        driver.on_applicable = self._more.set
-        driver.on_restore = self._restore
+        driver.on_applicable.append(self._more.set)
+        driver.on_restore.append(self._restore)
         driver.on_snapshot_wanted = self._want_snapshot
         self._take_received()
 

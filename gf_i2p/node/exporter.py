@@ -1,0 +1,251 @@
+"""Exports the log: every committed Application entry goes to the history, once and in order.
+
+It follows the log like `FarmView`, at its own place, which the history's files remember. Files are written in a thread
+of their own: an fsync takes from tenths of a millisecond to seconds, and packing a file takes a second. Encoding takes
+Python's lock there, but a thread gives it away within the switch interval, and the loop only cuts pages off the log.
+
+What trickles in is gathered for a moment, so that the history takes a few fsyncs a second off the log's disk, and not
+one for each commit. "received" in the files is that much later than the commit, at most.
+
+The history is never worth the farm: when the disk is full, or the files are damaged, the node goes on without it, says
+so once, and tries again.
+"""
+
+import asyncio
+import errno
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final, ParamSpec, TypeVar
+
+import structlog
+
+from gf_i2p.node.driver import Driver
+from gf_i2p.storage.errors import StorageError
+from gf_i2p.storage.history import History, Rotation
+from gf_i2p.storage.history_reading import HistoryError
+from gf_i2p.transport.backoff import Backoff
+
+logger = structlog.get_logger()
+
+HELD_ENTRIES: Final = 1 << 18
+"""Of the log, which a history that cannot be written holds back: ten days of the status of three servers."""
+_PAGE_ENTRIES: Final = 1024
+_PAGE_BYTES: Final = 1 << 20
+_GATHER_SECONDS: Final = 0.25
+_LOOK_SECONDS: Final = 60.0
+"""How often it is asked whether a file is old enough to be ended, when nothing happens; and between attempts at it."""
+_AGAIN_SECONDS: Final = 1.0
+_MAX_AGAIN_SECONDS: Final = 60.0
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+def now_ms() -> int:
+    """Tell the time, in ms since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+class Exporter:
+    """Feeds the history of one node. `run` keeps it up to date; `close` after that has ended.
+
+    `begins_after`: the index of the last entry that the log has no more, 0 when it is whole. `clock`: see
+    `History.open`.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        cluster: str,
+        server_id: int,
+        driver: Driver,
+        *,
+        rotation: Rotation,
+        begins_after: int = 0,
+        clock: Callable[[], int] = now_ms,
+    ) -> None:
+        self.durable_index = 0
+        """All entries up to this one are in the history, on the disk; 0 until it is open."""
+        self.trouble: str | None = None
+        """Why the history does not go on, and what to do; None: it does."""
+        self._directory = directory
+        self._owner = (cluster, server_id)
+        self._core = driver.core
+        self._rotation = rotation
+        self._clock = clock
+        self._begins_after = begins_after
+        self._log_end = driver.core.log.last_index
+        self._history: History | None = None
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="history")
+        self._more = asyncio.Event()
+        self._moved = asyncio.Condition()
+        self._backoff = Backoff(floor=_AGAIN_SECONDS, ceiling=_MAX_AGAIN_SECONDS)
+        self._rotation_failed = False
+        self._rotate_at = 0.0
+        driver.on_applicable.append(self._more.set)
+
+    # For the log ----------------------------------------------------------------------------------------------------
+
+    @property
+    def releasable(self) -> int:
+        """Index up to which the log may be compacted, as far as the history goes.
+
+        While the history goes on, that is what is durable in it. While it cannot be written, the log is held back for
+        `HELD_ENTRIES` entries at most: what is compacted beyond that is lost for this node's history, which has a gap
+        there once it goes on. The other servers' histories still have those entries, unless their disks are full, too.
+        """
+        if self.trouble is None:
+            return self.durable_index
+        return max(self.durable_index, self._core.applicable - HELD_ENTRIES)
+
+    def log_begins_after(self, index: int) -> None:
+        """Take note that the log has no more what stands up to `index`: it was compacted, or a snapshot installed.
+
+        What of it is not exported becomes a gap. To be called in the same turn of the loop, before `run` looks.
+        """
+        if index > self._begins_after:
+            self._begins_after = index
+            self._more.set()
+
+    async def reaches(self, index: int) -> None:
+        """Return when the entries up to this index are durable in the history, or in one of its gaps."""
+        async with self._moved:
+            await self._moved.wait_for(lambda: self.durable_index >= index)
+
+    # Life -----------------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Follow the log, for ever."""
+        while True:
+            try:
+                await self._step()
+            except (StorageError, OSError) as error:
+                self._fail(error)
+                await self._in_thread(self._close)
+                await asyncio.sleep(self._backoff.next())
+            except Exception:
+                await self._in_thread(self._close)  # whatever state a defect has left it in
+                raise
+
+    async def close(self) -> None:
+        """Finish what is being written; what is not exported comes from the log at the next start."""
+        await asyncio.to_thread(self._thread.shutdown)
+        self._close()
+
+    def _close(self) -> None:
+        if self._history is not None:
+            self._history.close()
+            self._history = None
+
+    async def _step(self) -> None:
+        """Do what is next, or wait until there is something."""
+        history = self._history
+        if history is None:
+            history = await self._open()
+        first = history.durable_index + 1
+        if self._begins_after >= first:
+            last = self._begins_after
+            logger.warning("the history has a gap: the log has these entries no more", first=first, last=last)
+            await self._write(history, history.gap, last)
+        elif first <= self._core.applicable:
+            page = self._core.log.slice(first, self._core.applicable, max_entries=_PAGE_ENTRIES, max_bytes=_PAGE_BYTES)
+            await self._write(history, history.append, page)
+        elif not await self._rotate(history):
+            self._works()
+            self._more.clear()
+            try:
+                async with asyncio.timeout(_LOOK_SECONDS):
+                    await self._more.wait()
+                await asyncio.sleep(_GATHER_SECONDS)
+            except TimeoutError:
+                pass
+
+    async def _open(self) -> History:
+        history = await self._in_thread(self._opened)
+        self._history = history
+        if history.cut_bytes:
+            logger.info("the history's newest file had an end that was never synced", cut_bytes=history.cut_bytes)
+        self._compare(history)
+        await self._moves(history)
+        return history
+
+    def _opened(self) -> History:
+        cluster, server_id = self._owner
+        # Kept here, too, lest one that is opened while we are being stopped stays open.
+        self._history = History.open(
+            self._directory, cluster=cluster, server_id=server_id, rotation=self._rotation, clock=self._clock
+        )
+        return self._history
+
+    def _compare(self, history: History) -> None:
+        """Refuse to go on with what was exported from another log. Raises `HistoryError`."""
+        end, log = max(self._log_end, self._core.applicable), self._core.log
+        what = None
+        if history.durable_index > end:
+            what = f"has the entry {history.durable_index}, and the log ends with {end}"
+        elif history.last_term is not None and history.last_term[0] > self._begins_after:
+            index, term = history.last_term
+            if log.term(index) != term:
+                what = f"has the entry {index} in term {term}, and the log has it in term {log.term(index)}"
+        if what is not None:
+            raise HistoryError(
+                f"{history.directory} {what}: it was exported from another log. If this server's log was replaced by "
+                "an older copy, stop the node at once: it has forgotten votes and acknowledged entries. If the farm "
+                "was made anew, move the directory away, and a new history begins."
+            )
+
+    async def _rotate(self, history: History) -> bool:
+        """Rotate if need be, but not again and again where it has failed; return whether it was done."""
+        if not history.due() or (self._rotation_failed and time.monotonic() < self._rotate_at):
+            return False
+        self._rotation_failed = True
+        self._rotate_at = time.monotonic() + _LOOK_SECONDS
+        await self._in_thread(history.rotate)
+        self._rotation_failed = False
+        return True
+
+    async def _write(self, history: History, function: Callable[_P, None], *args: _P.args, **kwargs: _P.kwargs) -> None:
+        try:
+            await self._in_thread(function, *args, **kwargs)
+        finally:
+            await self._moves(history)
+        self._works()
+
+    async def _moves(self, history: History) -> None:
+        async with self._moved:
+            self.durable_index = history.durable_index
+            self._moved.notify_all()
+
+    async def _in_thread(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: function(*args, **kwargs))
+
+    # Trouble --------------------------------------------------------------------------------------------------------
+
+    def _fail(self, error: StorageError | OSError) -> None:
+        """Tell the operator, once for each reason."""
+        text = _advice(self._directory, error)
+        if text != self.trouble:
+            self.trouble = text
+            logger.error("the history is paused, the node goes on", reason=text)
+
+    def _works(self) -> None:
+        self._backoff.reset()
+        if self.trouble is not None and not self._rotation_failed:
+            self.trouble = None
+            logger.info("the history goes on", index=self.durable_index)
+
+
+def _advice(directory: Path, error: StorageError | OSError) -> str:
+    if isinstance(error, StorageError):
+        return str(error)
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return (
+            f"the disk under {directory} is full: free some space, or set history.keep_days. Nothing is lost while the "
+            "log can wait; the history goes on by itself"
+        )
+    return (
+        f"{error.filename or directory}: {error.strerror}. The history must be on a disk that works, and belong to the "
+        "user that runs this node; it goes on by itself then"
+    )

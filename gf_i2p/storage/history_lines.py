@@ -1,0 +1,311 @@
+"""The lines of the history's files: one JSON object each, in UTF-8, compact, keys sorted, no raw line break inside.
+
+    {"cluster":"farm","first":1,"format":1,"opened":1790000000000,"server":2}  the first line of a file
+    {"index":1,"received":1790000000123,"record":{"id":1,...},"term":1}        an Application entry, its value as JSON
+    {"base64":"/w==","index":2,"received":1790000000123,"term":1}              one whose value is not JSON: its bytes
+    {"other":[3,5]}                                                            Configuration entries: not exported
+    {"gap":[6,900]}                                                            entries that this server has not seen
+    {"last":900}                                                               the last line of a rotated file
+
+Every index from "first" on is in exactly one line, in order, and the next file goes on after "last": so what is missing
+shows, and is not taken for an entry of another kind. "opened" and "received" are ms since the epoch, by the clock of
+the server that exports: when the file was begun, and when that server applied the entry.
+
+A line that begins with a space begins what was written and synced at once, and whatever stands before it was on the
+disk by then. JSON allows the space; only who looks for the torn end of a file need know of it.
+
+The numbers of a record are those of JSON (RFC 8259, 6): whole ones of up to `MAX_DIGITS` are kept as they are, all
+others as the nearest double.
+"""
+
+import json
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn
+
+from gf_i2p.wire.limits import MAX_ID, MAX_INTEGER, MAX_NAME_BYTES, MAX_VALUE_BYTES
+
+FORMAT: Final = 1
+MAX_LINE_BYTES: Final = 2 << 20
+"""A value of 1 MiB takes 1.4 MiB in base64. Numbers can make JSON longer than it was (1e15): then it is base64, too."""
+MAX_DEPTH: Final = 100
+"""Of lists and objects inside each other. How deep parsers go differs, and some end the process."""
+MAX_DIGITS: Final = 32
+"""Of a whole number. How many more Python reads depends on its environment, and others fall back to a double."""
+MAX_TIME_MS: Final = 2**53 - 1
+"""What JSON's numbers hold exactly everywhere."""
+
+# JSON needs no escape for them, but many a program takes them for the end of a line.
+_LINE_BREAKS: Final = {"\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+
+
+class LineError(ValueError):
+    """The bytes are no line of a history, or not the next one; `str()` says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The first line of a file."""
+
+    cluster: str
+    server: int
+    first: int
+    """Index with which the file begins."""
+    opened_ms: int
+
+
+@dataclass(slots=True)  # not frozen, which would take most of the time to read a line
+class Record:
+    """An Application entry."""
+
+    index: int
+    term: int
+    received_ms: int
+    """When the exporting server applied it."""
+    value: Any
+    """What the JSON says; None, too, when `raw` has the value."""
+    raw: bytes | None = None
+    """The value, where it is not JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Entries that this server's log never had, because a snapshot stood for them; the other servers' histories may."""
+
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """Entries that are no Application entries."""
+
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Trailer:
+    """The last line of a file that is rotated."""
+
+    last: int
+
+
+Line = Header | Record | Gap | Other | Trailer
+
+
+# Writing --------------------------------------------------------------------------------------------------------------
+
+
+def header_line(header: Header) -> bytes:
+    """Encode the first line of a file."""
+    return _dump(
+        {
+            "cluster": header.cluster,
+            "first": header.first,
+            "format": FORMAT,
+            "opened": header.opened_ms,
+            "server": header.server,
+        }
+    )
+
+
+def record_line(index: int, term: int, received_ms: int, value: bytes) -> bytes:
+    """Encode an Application entry, whatever its value is; of up to `MAX_VALUE_BYTES`, as in every log."""
+    assert len(value) <= MAX_VALUE_BYTES
+    record = _normal(value)
+    if record is not None:
+        line = b'{"index":%d,"received":%d,"record":%b,"term":%d}\n' % (index, received_ms, record, term)
+        if len(line) <= MAX_LINE_BYTES:
+            return line
+    return b'{"base64":"%b","index":%d,"received":%d,"term":%d}\n' % (b64encode(value), index, received_ms, term)
+
+
+def gap_line(first: int, last: int) -> bytes:
+    """Encode that the entries from `first` to `last` were not seen."""
+    return b'{"gap":[%d,%d]}\n' % (first, last)
+
+
+def other_line(first: int, last: int) -> bytes:
+    """Encode that the entries from `first` to `last` are no Application entries."""
+    return b'{"other":[%d,%d]}\n' % (first, last)
+
+
+def trailer_line(last: int) -> bytes:
+    """Encode the last line of a rotated file, whose last entry is `last`."""
+    return b'{"last":%d}\n' % last
+
+
+def _whole(text: str) -> int:
+    if len(text) > MAX_DIGITS:
+        raise ValueError("too many digits")
+    return int(text)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name twice")
+    return found
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number in JSON")
+
+
+_DECODE: Final = json.JSONDecoder(parse_int=_whole, object_pairs_hook=_object, parse_constant=_no_number).decode
+# No NaN: so a number beyond the doubles, which Python reads as infinity, is refused here.
+_ENCODE: Final = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"), check_circular=False
+).encode
+
+
+def _normal(value: bytes) -> bytes | None:
+    """Return JSON as it stands in a line; None when the value is no JSON, or none that everybody reads alike."""
+    try:
+        found = _DECODE(value.decode("utf-8"))
+        if value.count(b"[") + value.count(b"{") > MAX_DEPTH and _depth(found) > MAX_DEPTH:
+            return None
+        text = _ENCODE(found)
+        if not text.isascii():
+            for character, escape in _LINE_BREAKS.items():
+                text = text.replace(character, escape)
+        return text.encode("utf-8")
+    except (ValueError, RecursionError):  # half a surrogate pair, which JSON can write and UTF-8 cannot, is one of them
+        return None
+
+
+def _depth(value: Any) -> int:
+    depth, level = 0, [value]
+    while level := [each for each in level if isinstance(each, list | dict)]:
+        depth += 1
+        level = [child for each in level for child in (each.values() if isinstance(each, dict) else each)]
+    return depth
+
+
+def _dump(value: Mapping[str, Any]) -> bytes:
+    return _ENCODE(value).encode("utf-8") + b"\n"
+
+
+# Reading --------------------------------------------------------------------------------------------------------------
+
+_READ: Final = json.JSONDecoder(parse_constant=_no_number).decode
+_RECORD: Final = {"index", "received", "record", "term"}
+_RAW: Final = {"base64", "index", "received", "term"}
+_HEADER: Final = {"cluster", "first", "format", "opened", "server"}
+
+
+def parse_line(data: bytes) -> Line:
+    """Read a line, with or without its end. Raises `LineError`."""
+    try:
+        found = _READ(data.decode("utf-8"))
+    except (ValueError, RecursionError):
+        raise LineError("it is not JSON in UTF-8") from None
+    if not isinstance(found, dict):
+        raise LineError("it is no object")
+    names = found.keys()
+    if names == _RECORD:
+        return Record(*_place(found), found["record"])
+    if names == _RAW:
+        return Record(*_place(found), None, _bytes(found["base64"]))
+    if len(names) == 1:
+        (name, value), *_ = found.items()
+        if name == "last":
+            return Trailer(_number(value, 0, MAX_INTEGER, name))
+        if name in {"gap", "other"} and isinstance(value, list) and len(value) == 2:
+            first = _number(value[0], 1, MAX_INTEGER, name)
+            last = _number(value[1], first, MAX_INTEGER, name)
+            return Gap(first, last) if name == "gap" else Other(first, last)
+    if "format" in names and found["format"] != FORMAT:
+        raise LineError("its format is another version's: use the newest gf-i2p")
+    if names == _HEADER:
+        cluster = found["cluster"]
+        if not isinstance(cluster, str) or len(cluster) > MAX_NAME_BYTES:
+            raise LineError("cluster is a name")
+        return Header(
+            cluster,
+            _number(found["server"], 0, MAX_ID, "server"),
+            _number(found["first"], 1, MAX_INTEGER, "first"),
+            _number(found["opened"], 0, MAX_TIME_MS, "opened"),
+        )
+    raise LineError("it is of no kind that there is")
+
+
+_GLANCE: Final = re.compile(
+    rb' ?\{"index":([0-9]{1,19}),"received":([0-9]{1,16}),"record":.+,"term":([0-9]{1,19})\}\n'
+).fullmatch
+
+
+def glance_line(data: bytes) -> Line:
+    """Read a line as `parse_line` does, but not a record's value: much faster. Zeros in it are noticed."""
+    if (match := _GLANCE(data)) and b"\0" not in data:
+        index, received_ms, term = map(int, match.groups())
+        return Record(index, term, received_ms, None)
+    return parse_line(data)
+
+
+def _place(found: Mapping[str, Any]) -> tuple[int, int, int]:
+    return (
+        _number(found["index"], 1, MAX_INTEGER, "index"),
+        _number(found["term"], 0, MAX_INTEGER, "term"),
+        _number(found["received"], 0, MAX_TIME_MS, "received"),
+    )
+
+
+def _number(value: object, low: int, high: int, name: str) -> int:
+    if type(value) is not int or not low <= value <= high:
+        raise LineError(f"{name} is a whole number from {low} to {high}")
+    return value
+
+
+def _bytes(text: object) -> bytes:
+    try:
+        if isinstance(text, str):
+            return b64decode(text, validate=True)
+    except ValueError:
+        pass
+    raise LineError("base64 is none")
+
+
+class Sequence:
+    """Checks that lines follow each other in one file, from its first on."""
+
+    def __init__(self, first: int) -> None:
+        """`first`: the index with which the file should begin."""
+        self.last_index = first - 1
+        """The last index that the lines so far account for."""
+        self.header: Header | None = None
+        self.closed = False
+        """Whether the file has its last line."""
+        self.last_term: tuple[int, int] | None = None
+        """Index and term of the last entry of which there is a term."""
+
+    def take(self, line: Line) -> None:
+        """Check the next line. Raises `LineError`."""
+        if self.closed:
+            raise LineError("it stands behind the file's last line")
+        if self.header is None:
+            if not isinstance(line, Header):
+                raise LineError("it should be the file's first line")
+            if line.first != self.last_index + 1:
+                raise LineError(f"the file says that it begins with {line.first}, and its name says otherwise")
+            self.header = line
+            return
+        match line:
+            case Record(index, term):
+                first = last = index
+                self.last_term = index, term
+            case Gap(first, last) | Other(first, last):
+                pass
+            case Trailer(last):
+                if last != self.last_index:
+                    raise LineError(f"it ends with {last}, after {self.last_index}")
+                self.closed = True
+                return
+            case Header():
+                raise LineError("it is a first line in the middle of a file")
+        if first != self.last_index + 1:
+            raise LineError(f"after {self.last_index} comes {first}")
+        self.last_index = last

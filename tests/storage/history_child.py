@@ -1,0 +1,29 @@
+"""A process that exports until it is killed.
+
+`python -m tests.storage.history_child DIRECTORY SEED`: goes on where the history of the directory ends, with files of a
+few KiB, and says how far it is after each batch that is durable, a line each.
+"""
+
+import os
+import random
+import sys
+from pathlib import Path
+
+from gf_i2p.storage.history import Rotation
+from tests.storage.exported import entries, open_history
+
+
+def main(directory: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    history = open_history(directory, rotation=Rotation(bytes=3000))
+    os.write(1, b"%d\n" % history.durable_index)
+    while True:
+        first = history.durable_index + 1
+        history.append(entries(first, first + rng.choice((0, 3, 30))))
+        os.write(1, b"%d\n" % history.durable_index)
+        if history.due():
+            history.rotate()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))

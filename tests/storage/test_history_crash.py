@@ -1,0 +1,188 @@
+"""The history is cut off at every moment, and holds every entry once nevertheless."""
+
+import errno
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gf_i2p.storage.history import Rotation
+from tests.storage.disk import ROOT
+from tests.storage.exported import expected, export, found, open_history
+from tests.storage.operations import CrashError, Operations
+
+LAST = 50
+SMALL = Rotation(bytes=2500)
+KILLS = 12
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No power fails here but in `Operations`, which sees every sync nevertheless."""
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+
+
+def run(directory: Path, last: int = LAST) -> int:
+    """Export up to `last` and close; return the index up to which it was durable, whatever happens."""
+    durable = 0
+    history = None
+    try:
+        history = open_history(directory, rotation=SMALL)
+        durable = history.durable_index
+        for until in range(durable + 1, last + 1, 9):
+            export(history, min(until + 8, last))
+            durable = history.durable_index
+    except (CrashError, OSError):
+        if history is not None:
+            durable = history.durable_index
+    finally:
+        if history is not None:
+            history.close()
+    return durable
+
+
+def count_of_operations(directory: Path) -> int:
+    with pytest.MonkeyPatch.context() as patch:
+        operations = Operations(directory, patch)
+        assert run(directory) == LAST
+        assert found(directory) == expected(LAST)
+        return operations.count
+
+
+def test_a_process_that_ends_before_any_operation_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
+    rng = random.Random(1)
+    count = count_of_operations(tmp_path / "whole")
+    assert count > 50
+    for number in range(1, count + 1):
+        directory = tmp_path / str(number)
+        directory.mkdir(mode=0o700)
+        durable = 0
+        # Then once more, mostly while it is being opened or a rotation is taken up again.
+        for crash_at in (number, rng.randrange(1, 12)):
+            with pytest.MonkeyPatch.context() as patch:
+                operations = Operations(directory, patch)
+                operations.partly = rng
+                operations.crash_at(crash_at)
+                before, durable = durable, run(directory)
+                assert durable >= before or operations.count == crash_at
+            durable = max(before, durable)
+            if any(directory.glob("entries-*.jsonl")):
+                seen = found(directory)
+                assert seen == expected(LAST)[: len(seen)], "a reader needs nobody to tidy first"
+                assert len(seen) >= len(expected(durable))
+        history = open_history(directory, rotation=SMALL)
+        assert history.durable_index >= durable, f"operation {number}: what was durable is there no more"
+        history.close()
+        assert run(directory) == LAST
+        assert found(directory) == expected(LAST), f"operation {number}"
+        assert not [path for path in directory.iterdir() if path.suffix == ".new"]
+
+
+def test_a_power_cut_before_any_operation_takes_nothing_that_was_durable(tmp_path: Path) -> None:
+    rng = random.Random(2)
+    count = count_of_operations(tmp_path / "whole")
+    directory, after = tmp_path / "running", tmp_path / "after"
+    torn = 0
+    for number in range(1, count + 1):
+        with pytest.MonkeyPatch.context() as patch:
+            directory.mkdir(mode=0o700)
+            operations = Operations(directory, patch)
+            operations.partly = rng
+            operations.crash_at(number)
+            durable = run(directory)
+        for _ in range(3):
+            operations.cut(after, rng)
+            if any(after.glob("entries-*.jsonl")):
+                seen = found(after)
+                assert seen == expected(LAST)[: len(seen)]
+            history = open_history(after, rotation=SMALL)
+            assert history.durable_index >= durable, f"operation {number}"
+            torn += history.cut_bytes > 0
+            history.close()
+            assert run(after) == LAST
+            assert found(after) == expected(LAST), f"operation {number}"
+        _remove(directory)
+    assert torn > 10, "cuts that leave nothing torn show nothing"
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
+def test_a_disk_that_fails_once_at_any_operation_costs_nothing(tmp_path: Path, code: int) -> None:
+    rng = random.Random(3)
+    count = count_of_operations(tmp_path / "whole")
+    directory, after = tmp_path / "running", tmp_path / "after"
+    for number in range(1, count + 1):
+        with pytest.MonkeyPatch.context() as patch:
+            directory.mkdir(mode=0o700)
+            operations = Operations(directory, patch)
+
+            def fail(count: int, _: str, number: int = number) -> None:
+                if count == number:
+                    raise OSError(code, os.strerror(code))
+
+            operations.before = fail
+            durable = run(directory)
+            again = run(directory)
+            assert again == LAST >= durable
+            operations.cut(after, rng)
+        assert found(directory) == expected(LAST), f"operation {number}"
+        assert run(after) == LAST
+        assert found(after) == expected(LAST), f"operation {number}, and then the power"
+        _remove(directory)
+
+
+def test_a_disk_that_stays_full_keeps_what_it_has_and_is_not_the_fuller_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = tmp_path / "history"
+    run(directory, 30)
+    before = {path.name: path.read_bytes() for path in directory.iterdir()}
+    operations = Operations(directory, monkeypatch)
+
+    def fail(_: int, name: str) -> None:
+        if name in {"pwrite", "open"}:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    history = open_history(directory, rotation=SMALL)
+    operations.before = fail
+    for _ in range(3):
+        with pytest.raises(OSError, match="No space left"):
+            export(history, 40)
+        assert history.durable_index == 30
+        assert {path.name: path.read_bytes() for path in directory.iterdir()} == before
+    operations.before = lambda *_: None
+    export(history, LAST)
+    history.close()
+    assert found(directory) == expected(LAST)
+
+
+def test_kill_9_again_and_again(tmp_path: Path) -> None:
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    directory = tmp_path / "history"
+    durable = 0
+    for _ in range(KILLS):
+        command = [sys.executable, "-S", "-m", "tests.storage.history_child", str(directory), str(rng.randrange(99))]
+        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as child:
+            assert child.stdout is not None
+            lines = [child.stdout.readline() for _ in range(rng.choice((0, 1, 2, 20, 60)))]
+            child.kill()
+            lines += child.stdout.readlines()
+        said = [int(line) for line in lines if line.endswith("\n")]
+        assert not said or said[0] >= durable, "at its start it knows at least what was durable"
+        durable = max([durable, *said])
+        if durable:
+            seen = found(directory)
+            assert seen == expected(seen[-1][0])
+            assert len(seen) >= len(expected(durable))
+    print(f"{durable} entries, {len(list(directory.iterdir()))} files")
+    assert durable > KILLS
+
+
+def _remove(directory: Path) -> None:
+    for path in directory.iterdir():
+        path.unlink()
+    directory.rmdir()
