@@ -127,13 +127,8 @@ class Node:
     def _member(self, bridge: RouterBridge | None, keys: DestinationKeys | None) -> Member:
         """Our part in what the farm decides, as far as this node has a router to speak of."""
         cluster, server_id, publish = self._config.node.cluster, self._config.node.id, self._config.publish
-        view = FarmView(cluster, self.driver)
-        history = self._config.history
-        exporter = None
-        if history.enabled:
-            exporter = Exporter(
-                self._directory / HISTORY_DIRECTORY, cluster, server_id, self.driver, rotation=history.rotation
-            )
+        exporter = self._exporter()
+        view = FarmView(cluster, self.driver, droppable=None if exporter is None else lambda: exporter.releasable)
         if bridge is None:
             return Member(view, None, None, None, exporter)
         may_publish = keys is not None and publish.mode == "meta"
@@ -148,6 +143,21 @@ class Node:
         )
         publisher = Publisher(server_id, view, reporter, bridge, keys) if keys is not None and may_publish else None
         return Member(view, reporter, publisher, bridge, exporter)
+
+    def _exporter(self) -> Exporter | None:
+        history, log = self._config.history, self.driver.core.log
+        if not history.enabled:
+            return None
+        exporter = Exporter(
+            self._directory / HISTORY_DIRECTORY,
+            self.cluster,
+            self._config.node.id,
+            self.driver,
+            rotation=history.rotation,
+            begins_after=log.base,
+        )
+        self.driver.on_restore.append(lambda _: exporter.log_begins_after(log.base))
+        return exporter
 
     @property
     def cluster(self) -> str:
