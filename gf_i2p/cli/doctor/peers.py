@@ -21,7 +21,8 @@ from gf_i2p.transport.tls import TlsTransport
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.errors import RemoteProtocolError
-from gf_i2p.wire.upgrade import ClientHandshake, Retry, Upgraded
+from gf_i2p.wire.http_get import Retry
+from gf_i2p.wire.upgrade import ClientHandshake, Upgraded
 
 I2P_SECONDS: Final = 60.0
 """For one server inside I2P: the router may have to build tunnels first."""
