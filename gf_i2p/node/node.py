@@ -28,6 +28,7 @@ from gf_i2p.transport.backoff import FLOOR_SECONDS
 from gf_i2p.transport.base import Transport
 from gf_i2p.transport.certificates import fingerprint_of_file
 from gf_i2p.transport.gate import Gate
+from gf_i2p.transport.i2p import I2P_HANDSHAKE_SECONDS, I2P_REQUEST_SECONDS
 from gf_i2p.transport.link import Link
 from gf_i2p.transport.mixed import MixedTransport
 from gf_i2p.transport.server import Reply, Server, Session
@@ -42,10 +43,6 @@ logger = structlog.get_logger()
 
 STOP_SECONDS: Final = 5.0
 """How long a stopping node goes on answering what it has accepted."""
-I2P_HANDSHAKE_SECONDS: Final = 120.0
-"""Streams through tunnels take their time, and the first one may have to build them."""
-I2P_REQUEST_SECONDS: Final = 20.0
-"""The least for an answer through tunnels: when they stall, a new stream would stall as well."""
 MAX_REDIAL_SECONDS: Final = 15.0
 """The longest pause between two attempts to dial a peer."""
 

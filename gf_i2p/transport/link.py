@@ -211,10 +211,8 @@ class Link:
         return "check that the port is a farm node's"
 
     def _handshake(self) -> ClientHandshake:
-        host = str(self.endpoint).removeprefix("tcp://")
         return ClientHandshake(
-            # i2pd takes only .i2p in small letters for inside I2P.
-            host=host.lower() if self.endpoint.is_i2p else host,
+            host=self.endpoint.authority,
             cluster=self._cluster,
             credentials=self._credentials,
             now=asyncio.get_running_loop().time(),

@@ -11,12 +11,12 @@ from gf_i2p.node import node as node_module
 from gf_i2p.node.config import Config, Secrets
 from gf_i2p.node.driver import PostError
 from gf_i2p.node.layout import CONFIG_FILE, SECRETS_FILE
-from gf_i2p.node.node import I2P_HANDSHAKE_SECONDS
 from gf_i2p.node.status import status
 from gf_i2p.raft.settings import I2P
 from gf_i2p.storage.writer import Writer
 from gf_i2p.transport.certificates import fingerprint, make_certificate
 from gf_i2p.transport.errors import NotCommittedError, TransportError
+from gf_i2p.transport.i2p import I2P_HANDSHAKE_SECONDS
 from gf_i2p.transport.link import Link
 from gf_i2p.transport.tls import TlsSettings, TlsTransport
 from gf_i2p.wire.digest import Credentials, Secret

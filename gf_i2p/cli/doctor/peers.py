@@ -131,7 +131,7 @@ async def visit(
     for _ in range(2):
         caller = _Caller(
             ClientHandshake(
-                host=str(endpoint).removeprefix("tcp://"),
+                host=endpoint.authority,
                 cluster=cluster,
                 credentials=credentials,
                 now=loop.time(),
