@@ -102,6 +102,7 @@ class Node:
             {config.node.cluster: self._authenticator},
             self._incoming,
             on_session=self._session,
+            configurations={config.node.cluster: self._configuration},
             gate=self.gate,
         )
         self.links = {
@@ -232,22 +233,31 @@ class Node:
 
     def _session(self, session: Session) -> None:
         """Whoever has just dialled us can be dialled."""
-        user = self._user(session)
+        user = self._user(session.user)
         link = None if user is None or user.server_id is None else self.links.get(user.server_id)
         if link is not None:
             link.nudge()
 
-    def _user(self, session: Session) -> User | None:
-        user = self._users.get(session.user)
+    def _configuration(self, name: str) -> bytes | None:
+        """Tell whoever has a role who belongs to the farm, as of the newest entry of our log, committed or not.
+
+        Nothing when we have stopped for a defect: what is in memory may then be wrong.
+        """
+        if self.driver.halted or self._user(name) is None:
+            return None
+        return self.driver.core.configuration.encode()
+
+    def _user(self, name: str) -> User | None:
+        user = self._users.get(name)
         if user is None:
             try:
-                user = self._users[session.user] = User(session.user)
+                user = self._users[name] = User(name)
             except ValueError as error:
                 self._log.warning("refused", reason=str(error))
         return user
 
     def _incoming(self, session: Session, request: Request, reply: Reply) -> None:
-        user = self._user(session)
+        user = self._user(session.user)
         if user is None:
             reply(None)
             return

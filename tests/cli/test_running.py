@@ -51,6 +51,13 @@ async def test_a_farm_from_the_command_line(tmp_path: Path) -> None:
         code, page = await gf_json("entries", farm.node(leader), "--first", str(answer["index"]))
         assert code == 0
         assert [entry["value"] for entry in page["entries"]] == ['{"hello": "farm"}', "one", "two"]
+        code, found = await gf_json("find", farm.client_file)
+        assert (code, found["leader"], found["trouble"]) == (0, leader, None)
+        assert [server["id"] for server in found["servers"] if server["in_file"] and server["in_farm"]] == [1, 2, 3]
+        code, text, _ = await gf("find", farm.client_file)
+        assert code == 0
+        assert f"leader   server {leader}\n" in text
+
         code, failure = await gf_json("entries", farm.node(follower))
         assert (code, failure["ok"]) == (1, False)
         assert f"that is server {leader}" in failure["error"]
