@@ -105,13 +105,13 @@ class _Ways:
             if self._inside:
                 return None
             return (
-                f"Server {server} is inside I2P, at {endpoint}, and the client's file names no router: add a table "
-                '[i2p] with proxy = "127.0.0.1:4444" to it, as `gf-i2p init` writes it for a farm inside I2P.'
+                f"The client's file names no I2P router, and {endpoint} is inside: add a table [i2p] with "
+                'proxy = "127.0.0.1:4444", or wherever the router has its HTTP proxy.'
             )
         if endpoint in pins or self._ca is not None:
             return None
         return (
-            f"Server {server} is at {endpoint}, and nothing in the client's file says which certificate it has: add "
-            f"its [[servers]] table, with the fingerprint, as it stands in the gf-i2p.toml of a server, or ca = a file "
-            "with the certificate that vouches for it."
+            f"Nothing in the client's file says which certificate {endpoint} has: add the [[servers]] table of "
+            f"server {server} with its fingerprint, as in any server's gf-i2p.toml, or ca = the file of a CA that "
+            "vouches for it."
         )

@@ -116,9 +116,8 @@ def test_a_server_that_has_moved_is_known_by_the_fingerprint_of_its_id_and_by_no
     refused = ways.prepare([moved, new, known])
     assert list(refused) == [new]
     assert refused[new] == (
-        "Server 7 is at tcp://192.0.2.7:9001, and nothing in the client's file says which certificate it has: add its "
-        "[[servers]] table, with the fingerprint, as it stands in the gf-i2p.toml of a server, or ca = a file with the "
-        "certificate that vouches for it."
+        "Nothing in the client's file says which certificate tcp://192.0.2.7:9001 has: add the [[servers]] table of "
+        "server 7 with its fingerprint, as in any server's gf-i2p.toml, or ca = the file of a CA that vouches for it."
     )
     # An endpoint that the file lists keeps the fingerprint that it has there.
     assert ways._tls._pins[ELSEWHERE] == {PIN}
@@ -154,7 +153,7 @@ async def test_inside_i2p_the_address_is_enough_and_outside_nothing_is_dialled(
 def test_a_file_without_a_router_says_what_to_add_for_a_server_inside(tmp_path: Path) -> None:
     ways = _Ways(load(tmp_path, HEAD + BY_TLS))
     place = Place(3, INSIDE)
-    assert "names no router: add a table [i2p] with proxy" in ways.prepare([place])[place]
+    assert "names no I2P router, and tcp://ukeu3" in ways.prepare([place])[place]
 
 
 @pytest.fixture
