@@ -151,6 +151,17 @@ def _parser() -> argparse.ArgumentParser:
         "--stale", action="store_true", help="ask a server that does not lead; newer entries may be missing"
     )
 
+    find = _command(
+        commands, "find", "find a farm's servers and its leader with a client's file, from any machine", _find
+    )
+    find.add_argument("file", type=Path, metavar="FILE", help="client-NAME.toml, as init --client NAME wrote it")
+    find.add_argument(
+        "--timeout",
+        type=_seconds,
+        metavar="SECONDS",
+        help="look for the leader so long (default: 30, or 120 for a farm inside I2P)",
+    )
+
     bridge = commands.add_parser("bridge", help="the router beside a node, for other programs")
     serve = _command(
         bridge.add_subparsers(required=True, metavar="COMMAND"),
@@ -287,6 +298,12 @@ def _doctor(options: argparse.Namespace) -> Exit:
     from gf_i2p.cli.doctor.command import doctor
 
     return doctor(options.directory, as_object=options.json)
+
+
+def _find(options: argparse.Namespace) -> Exit:
+    from gf_i2p.cli.find import find
+
+    return find(options.file, seconds=options.timeout, as_object=options.json)
 
 
 def _post(options: argparse.Namespace) -> Exit:

@@ -16,7 +16,7 @@ from gf_i2p.node.config import Config, Secrets, check_private
 from gf_i2p.node.errors import ConfigError
 from gf_i2p.node.router_tables import RouterTable, place
 from gf_i2p.transport.base import Transport
-from gf_i2p.transport.i2p import I2pTransport, ProxySettings, Way
+from gf_i2p.transport.i2p import I2pTransport
 from gf_i2p.transport.i2p_listener import Inbound, ServerTunnel
 from gf_i2p.transport.i2p_streams import TwoWayTransport
 from gf_i2p.wire.endpoint import Endpoint
@@ -39,13 +39,8 @@ def i2p_transport(directory: Path, config: Config) -> Transport | None:
         else:
             inbound = ServerTunnel()
     listen = Endpoint.parse(config.node.listen)
-    transport = I2pTransport(proxy_settings(router), inbound=inbound, host=listen.host, port=listen.port)
+    transport = I2pTransport(router.settings, inbound=inbound, host=listen.host, port=listen.port)
     return transport if session is None else TwoWayTransport(transport, session, config.node.cluster)
-
-
-def proxy_settings(router: RouterTable) -> ProxySettings:
-    """Say where the router's proxy is, and how it is asked."""
-    return ProxySettings(*place(router.proxy), Way(router.way))
 
 
 def master_keys(directory: Path, config: Config) -> DestinationKeys | None:

@@ -1,34 +1,117 @@
-"""The file of a farm's client, `client-NAME.toml`: credentials, and the servers with their certificates."""
+"""The file of a farm's client, `client-NAME.toml`: credentials, and how to reach the servers and to know them."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, Field, SecretStr
+from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from gf_i2p.node.config import ServerTable, check_name_of_cluster, check_name_of_user, check_private
+from gf_i2p.node.router_tables import ProxyTable
 from gf_i2p.node.table import Table, load_table
+from gf_i2p.transport.base import Transport
 from gf_i2p.transport.client import FarmClient
+from gf_i2p.transport.directory import Place
+from gf_i2p.transport.errors import TransportError
+from gf_i2p.transport.i2p import I2pTransport
+from gf_i2p.transport.mixed import MixedTransport
 from gf_i2p.transport.tls import TlsSettings, TlsTransport
 from gf_i2p.wire.endpoint import Endpoint
 
 
 class ClientFile(Table):
-    """Everything that a program needs to post to a farm."""
+    """Everything that a program needs to post to a farm. One server that lives is enough to find the others."""
 
     cluster: Annotated[str, AfterValidator(check_name_of_cluster)]
     user: Annotated[str, AfterValidator(check_name_of_user)]
     password: SecretStr
+    ca: str | None = None
+    """A file, relative to this one, with the certificates that vouch for servers without fingerprint."""
+    i2p: ProxyTable | None = None
+    """The way to servers inside I2P."""
     servers: Annotated[tuple[ServerTable, ...], Field(strict=False, min_length=1)]
+
+    @model_validator(mode="after")
+    def _servers_fit(self) -> Self:
+        ids = [server.id for server in self.servers]
+        if len(set(ids)) != len(ids):
+            raise ValueError("servers: two of them have the same id")
+        for number, server in enumerate(self.servers, 1):
+            if not Endpoint.parse(server.endpoint).is_i2p:
+                continue
+            if server.fingerprint is not None:
+                raise ValueError(f"servers[{number}].fingerprint: inside I2P the address says who it is; leave it out")
+            if self.i2p is None:
+                raise ValueError(f"i2p: is missing, and {server.endpoint} can be reached through an I2P router only")
+        return self
 
     @classmethod
     def load(cls, path: Path) -> Self:
         """Read and check the file; raises `ConfigError`, also when others could read it."""
         check_private(path)
-        return load_table(cls, path)
+        file = load_table(cls, path)
+        return file if file.ca is None else file.model_copy(update={"ca": str(path.parent / file.ca)})
 
     def open(self) -> FarmClient:
-        """Make a client; it dials when it is first used."""
+        """Make a client; it dials when it is first used. Raises `TransportError` when the CA file cannot be used."""
+        ways = _Ways(self)
         endpoints = {server.id: Endpoint.parse(server.endpoint) for server in self.servers}
-        pins = {endpoints[server.id]: [server.fingerprint] for server in self.servers if server.fingerprint is not None}
-        transport = TlsTransport(TlsSettings(fingerprints=pins))
-        return FarmClient(transport, endpoints, self.cluster, self.user, self.password.get_secret_value())
+        return FarmClient(
+            ways.transport, endpoints, self.cluster, self.user, self.password.get_secret_value(), prepare=ways.prepare
+        )
+
+
+class _Ways:
+    """How a client reaches servers, and which of those that the farm tells of it can know for what they are.
+
+    Inside I2P the address is enough. Outside, a server that has moved is known by the fingerprint that the file gives
+    for its id, and any by the file's CA; nothing that a server says of another's certificate counts.
+    """
+
+    def __init__(self, file: ClientFile) -> None:
+        self._inside = file.i2p is not None
+        self._ca = None if file.ca is None else Path(file.ca)
+        self._fingerprints = {
+            server.id: server.fingerprint for server in file.servers if server.fingerprint is not None
+        }
+        self._pins = {
+            Endpoint.parse(server.endpoint): [server.fingerprint]
+            for server in file.servers
+            if server.fingerprint is not None
+        }
+        self._tls = TlsTransport(TlsSettings(fingerprints=self._pins, ca_file=self._ca))
+        self.transport: Transport = self._tls
+        if file.i2p is not None:
+            inside = I2pTransport(file.i2p.settings)
+            self.transport = MixedTransport(tls=self._tls, i2p=inside, listening=self._tls)
+
+    def prepare(self, places: Sequence[Place]) -> Mapping[Place, str]:
+        """See `Prepare`."""
+        pins = dict(self._pins)
+        for place in places:
+            fingerprint = self._fingerprints.get(place.server)
+            if fingerprint is not None and not place.endpoint.is_i2p:
+                pins.setdefault(place.endpoint, [fingerprint])
+        try:
+            self._tls.reload(TlsSettings(fingerprints=pins, ca_file=self._ca))
+        except TransportError as error:  # the CA file is there no more: what was known goes on
+            return {place: str(error) for place in places if not place.endpoint.is_i2p}
+        objections = {place: self._objection(place, pins) for place in places}
+        return {place: objection for place, objection in objections.items() if objection is not None}
+
+    def _objection(self, place: Place, pins: Mapping[Endpoint, object]) -> str | None:
+        server, endpoint = place
+        if endpoint.is_i2p:
+            if self._inside:
+                return None
+            return (
+                f"The client's file names no I2P router, and {endpoint} is inside: add a table [i2p] with "
+                'proxy = "127.0.0.1:4444", or wherever the router has its HTTP proxy.'
+            )
+        if endpoint in pins or self._ca is not None:
+            return None
+        return (
+            f"Nothing in the client's file says which certificate {endpoint} has: add the [[servers]] table of "
+            f"server {server} with its fingerprint, as in any server's gf-i2p.toml, or ca = the file of a CA that "
+            "vouches for it."
+        )

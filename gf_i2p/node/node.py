@@ -31,6 +31,7 @@ from gf_i2p.transport.backoff import FLOOR_SECONDS
 from gf_i2p.transport.base import Transport
 from gf_i2p.transport.certificates import fingerprint_of_file
 from gf_i2p.transport.gate import Gate
+from gf_i2p.transport.i2p import I2P_HANDSHAKE_SECONDS, I2P_REQUEST_SECONDS
 from gf_i2p.transport.link import Link
 from gf_i2p.transport.mixed import MixedTransport
 from gf_i2p.transport.server import Reply, Server, Session
@@ -45,10 +46,6 @@ logger = structlog.get_logger()
 
 STOP_SECONDS: Final = 5.0
 """How long a stopping node goes on answering what it has accepted."""
-I2P_HANDSHAKE_SECONDS: Final = 120.0
-"""Streams through tunnels take their time, and the first one may have to build them."""
-I2P_REQUEST_SECONDS: Final = 20.0
-"""The least for an answer through tunnels: when they stall, a new stream would stall as well."""
 MAX_REDIAL_SECONDS: Final = 15.0
 """The longest pause between two attempts to dial a peer."""
 
@@ -113,6 +110,7 @@ class Node:
             {config.node.cluster: self._authenticator},
             self._incoming,
             on_session=self._session,
+            configurations={config.node.cluster: self._configuration},
             gate=self.gate,
         )
         self._transport = transport
@@ -289,22 +287,31 @@ class Node:
 
     def _session(self, session: Session) -> None:
         """Whoever has just dialled us can be dialled."""
-        user = self._user(session)
+        user = self._user(session.user)
         link = None if user is None or user.server_id is None else self.links.get(user.server_id)
         if link is not None:
             link.nudge()
 
-    def _user(self, session: Session) -> User | None:
-        user = self._users.get(session.user)
+    def _configuration(self, name: str) -> bytes | None:
+        """Tell whoever has a role who belongs to the farm, as of the newest entry of our log, committed or not.
+
+        Nothing when we have stopped for a defect: what is in memory may then be wrong.
+        """
+        if self.driver.halted or self._user(name) is None:
+            return None
+        return self.driver.core.configuration.encode()
+
+    def _user(self, name: str) -> User | None:
+        user = self._users.get(name)
         if user is None:
             try:
-                user = self._users[session.user] = User(session.user)
+                user = self._users[name] = User(name)
             except ValueError as error:
                 self._log.warning("refused", reason=str(error))
         return user
 
     def _incoming(self, session: Session, request: Request, reply: Reply) -> None:
-        user = self._user(session)
+        user = self._user(session.user)
         if user is None:
             reply(None)
             return

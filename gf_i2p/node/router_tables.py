@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from ipaddress import ip_address
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -13,6 +13,7 @@ from gf_i2p.node.layout import BRIDGE_CERTIFICATE_FILE, BRIDGE_KEY_FILE, DESTINA
 from gf_i2p.node.table import Table
 from gf_i2p.transport.certificates import parse_fingerprint
 from gf_i2p.transport.errors import TransportError
+from gf_i2p.transport.i2p import ProxySettings, Way
 
 _OPTION: Final = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+")
 """I2CP's options all have a dot in their names; SAM's own words have none."""
@@ -67,11 +68,36 @@ def _options(options: Mapping[str, str]) -> Mapping[str, str]:
 Place = Annotated[str, AfterValidator(_place)]
 
 
-class RouterTable(Table):
-    """The I2P router beside this node. Its interfaces are plain TCP, and so on this machine only, unless told."""
+class ProxyTable(Table):
+    """The proxy of the I2P router beside us, which is all that a client needs of it."""
 
     proxy: Place = "127.0.0.1:4444"
     way: Literal["get", "connect", "socks5"] = "get"
+    beyond_loopback: bool = False
+    """Whether it may be on another machine: whoever sees that network then reads along."""
+
+    _interfaces: ClassVar[tuple[str, ...]] = ("proxy",)
+
+    @model_validator(mode="after")
+    def _stays_here(self) -> Self:
+        for name in self._interfaces:
+            host, _ = place(getattr(self, name))
+            if not self.beyond_loopback and not ip_address(host).is_loopback:
+                raise ValueError(
+                    f"{name}: {host} is another machine, and what goes there is not encrypted: have the router on this "
+                    "one, or set beyond_loopback = true if nobody else can see that network"
+                )
+        return self
+
+    @property
+    def settings(self) -> ProxySettings:
+        """Where the proxy is, and how it is asked."""
+        return ProxySettings(*place(self.proxy), Way(self.way))
+
+
+class RouterTable(ProxyTable):
+    """The I2P router beside this node. Its interfaces are plain TCP, and so on this machine only, unless told."""
+
     inbound: Literal["sam", "tunnel"] = "sam"
     """"tunnel": the operator has configured a server tunnel in the router, to `node.listen`."""
     sam: Place = "127.0.0.1:7656"
@@ -88,19 +114,8 @@ class RouterTable(Table):
     """Whether any certificate will do there."""
     i2pcontrol_few_tunnels: bool = False
     """Whether this i2pd has so few tunnels that asking for them does not kill it: see `bridges.i2pcontrol`."""
-    beyond_loopback: bool = False
-    """Whether these interfaces may be on another machine: whoever sees that network then reads along."""
 
-    @model_validator(mode="after")
-    def _stays_here(self) -> Self:
-        for name in ("proxy", "sam", "i2cp"):
-            host, _ = place(getattr(self, name))
-            if not self.beyond_loopback and not ip_address(host).is_loopback:
-                raise ValueError(
-                    f"{name}: {host} is another machine, and what goes there is not encrypted: have the router on this "
-                    "one, or set beyond_loopback = true if nobody else can see that network"
-                )
-        return self
+    _interfaces: ClassVar[tuple[str, ...]] = ("proxy", "sam", "i2cp")
 
 
 class PublishTable(Table):

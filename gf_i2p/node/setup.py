@@ -82,8 +82,7 @@ def make_farm(
         for user in users:
             target = directory / f"{user}.toml"
             written.append(target)
-            text = templates.CLIENT.format(cluster=cluster, user=user, password=passwords[user])
-            write_private(target, text + _servers_text(new))
+            write_private(target, _client_text(cluster, user, passwords[user], new))
     except BaseException:
         for target in written:
             if target.is_dir():
@@ -118,6 +117,16 @@ def _servers_text(servers: Sequence[NewServer]) -> str:
         if server.certificate is not None:
             text += templates.FINGERPRINT.format(fingerprint=fingerprint(server.certificate))
     return text
+
+
+def _client_text(cluster: str, user: str, password: str, servers: Sequence[NewServer]) -> str:
+    by_tls = any(server.certificate is not None for server in servers)
+    text = templates.CLIENT.format(
+        cluster=cluster, user=user, password=password, ca=templates.CLIENT_CA if by_tls else ""
+    )
+    if any(server.endpoint.is_i2p for server in servers):
+        text += templates.CLIENT_I2P
+    return text + _servers_text(servers)
 
 
 def write_server(

@@ -126,8 +126,21 @@ sha256 = "{sha256}"
 
 CLIENT: Final = """\
 # A client of the farm "{cluster}", for programs that post entries. Whoever reads this file can post. Mode 0600.
+# One server that lives is enough: it tells where the others are. Try it with: gf-i2p find {user}.toml
 
 cluster = "{cluster}"
 user = "{user}"
 password = "{password}"
+{ca}"""
+
+CLIENT_CA: Final = """\
+# ca = "ca.pem"               # vouches for servers that have no fingerprint below, also for those that join later
+"""
+
+CLIENT_I2P: Final = """\
+
+# The I2P router on the machine where this client runs. What goes there is not encrypted.
+[i2p]
+proxy = "127.0.0.1:4444"      # its HTTP proxy, by which the servers are reached
+way = "get"                   # "get": as proposal 150 says; "connect"; "socks5" (then proxy = the SOCKS proxy)
 """

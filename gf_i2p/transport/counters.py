@@ -49,6 +49,8 @@ class Counters:
     """Answered with 401 because they brought no credentials, or stale ones: the ordinary first request."""
     authenticated: int = 0
     """Answered with 101."""
+    told: int = 0
+    """Answered with the Configuration."""
     refused: Counter[Refusal] = field(default_factory=Counter)
     unauthenticated: int = 0
     """Open now, not authenticated yet."""

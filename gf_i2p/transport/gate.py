@@ -128,6 +128,11 @@ class Admission:
         self._verdict = True
         self._gate.counters.authenticated += 1
 
+    def answered(self) -> None:
+        """It has authenticated and got all that it came for: its slot is free, and the deadline is for its end."""
+        self._leave_strangers()
+        self._verdict = True
+
     def refuse(self, reason: Refusal, detail: str) -> None:
         """Say why it is not served; the first reason counts. The caller closes the connection."""
         if not self._verdict:
@@ -155,6 +160,9 @@ class Admission:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
+        self._leave_strangers()
+
+    def _leave_strangers(self) -> None:
         if self._stranger:
             self._stranger = False
             self._gate.forget(self)

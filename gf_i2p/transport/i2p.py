@@ -33,6 +33,10 @@ class Way(StrEnum):
     """By SOCKS (RFC 1928), the name given to the proxy."""
 
 
+I2P_HANDSHAKE_SECONDS: Final = 120.0
+"""Streams through tunnels take their time, and the first one may have to build them."""
+I2P_REQUEST_SECONDS: Final = 20.0
+"""The least for an answer through tunnels: when they stall, a new stream would stall as well."""
 SOCKS_GREETING_SECONDS: Final = 5.0
 """For the answer to a SOCKS greeting, which the proxy gives by itself, before it knows of any peer."""
 _SOCKS_GREETING: Final = b"\x05\x01\x00"

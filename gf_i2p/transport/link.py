@@ -15,10 +15,11 @@ from gf_i2p.transport.errors import DialError, TransportError, UnreachableError
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.errors import ProtocolError, RemoteProtocolError
+from gf_i2p.wire.http_get import PeerNotReached, Retry
 from gf_i2p.wire.limits import HANDSHAKE_SECONDS, MAX_BUFFERED_BYTES, MAX_REQUESTS_IN_FLIGHT
 from gf_i2p.wire.messages import RESPONSE_TYPE, MessageType, Request, Response, encode_request
 from gf_i2p.wire.stream import ResponseDecoder
-from gf_i2p.wire.upgrade import ClientHandshake, PeerNotReached, Retry
+from gf_i2p.wire.upgrade import ClientHandshake
 
 # A connection that lasted this long was a good one: after its end, dialling starts with the shortest delay.
 _STABLE_SECONDS: Final = 5.0
@@ -210,10 +211,8 @@ class Link:
         return "check that the port is a farm node's"
 
     def _handshake(self) -> ClientHandshake:
-        host = str(self.endpoint).removeprefix("tcp://")
         return ClientHandshake(
-            # i2pd takes only .i2p in small letters for inside I2P.
-            host=host.lower() if self.endpoint.is_i2p else host,
+            host=self.endpoint.authority,
             cluster=self._cluster,
             credentials=self._credentials,
             now=asyncio.get_running_loop().time(),

@@ -30,7 +30,7 @@ from gf_i2p.wire.limits import (
 )
 from gf_i2p.wire.messages import RESPONSE_TYPE, Request, Response, encode_response
 from gf_i2p.wire.stream import RequestDecoder
-from gf_i2p.wire.upgrade import Answer, ServerHandshake
+from gf_i2p.wire.upgrade import Answer, ServerHandshake, ToldConfiguration
 
 # Responses (26 bytes each) that the peer has not taken, before we stop reading its requests.
 _OUTPUT_BYTES: Final = 64 * 1024
@@ -91,6 +91,7 @@ class Server:
         on_request: OnRequest,
         *,
         on_session: Callable[[Session], None] | None = None,
+        configurations: Mapping[str, ToldConfiguration] | None = None,
         gate: Gate | None = None,
         max_in_flight: int = MAX_REQUESTS_IN_FLIGHT,
         max_bytes_in_flight: int = MAX_BYTES_IN_FLIGHT,
@@ -106,6 +107,8 @@ class Server:
             on_request: called for every request of an authenticated connection, straight from the event loop: it
                 must not block. It calls the reply now or later.
             on_session: called when a connection has authenticated.
+            configurations: by cluster, what gives the Configuration to whoever has authenticated and asks for it by
+                HTTP. It must not block. Where there is none, that path does not exist for anybody.
             gate: deadline and caps for connections that have not authenticated.
             max_in_flight: unanswered requests of one connection.
             max_bytes_in_flight: bytes of their entries, beyond which no further request is read.
@@ -116,6 +119,7 @@ class Server:
         self.authenticators = dict(authenticators)
         self.on_request = on_request
         self.on_session = on_session
+        self.configurations = dict(configurations or {})
         self.max_in_flight = max_in_flight
         self.max_bytes_in_flight = max_bytes_in_flight
         self.entropy = entropy
@@ -240,7 +244,9 @@ class _Connection(asyncio.Protocol):
         self._admission = admission
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
-        self._handshake = ServerHandshake(server.authenticators, entropy=server.entropy)
+        self._handshake = ServerHandshake(
+            server.authenticators, entropy=server.entropy, configurations=server.configurations
+        )
         self._head = bytearray()
         self._decoder = RequestDecoder()
         self._replies: deque[Reply] = deque()  # one per request being handled, in order
@@ -300,21 +306,34 @@ class _Connection(asyncio.Protocol):
         if answer is None:
             return
         head, self._head = self._head, bytearray()
-        if answer.session is None:
+        user = answer.session or answer.reader
+        if user is None:
             self._turn_away(answer, head)
             return
-        session = Session(answer.session.cluster, answer.session.user, admission.remote)
+        session = Session(user.cluster, user.user, admission.remote)
         if not self._server.admit(session):
             admission.refuse(Refusal.USER, f"{session.user} of {session.cluster} has too many connections already")
             transport.abort()
             return
         self.session = session
+        if answer.session is None:
+            self._tell(answer)
+            return
         admission.authenticated()
         transport.write(answer.data)
         if self._server.on_session is not None:
             self._server.on_session(session)
         if answer.rest:
             self._take(answer.rest)
+
+    def _tell(self, answer: Answer) -> None:
+        """Answer who asked for the Configuration; nothing more is read."""
+        transport = self._transport
+        assert transport is not None
+        self._admission.answered()
+        self._server.counters.told += 1
+        transport.write(answer.data)
+        transport.close()
 
     def _turn_away(self, answer: Answer, head: bytearray) -> None:
         transport, admission = self._transport, self._admission

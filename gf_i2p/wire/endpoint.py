@@ -53,6 +53,15 @@ class Endpoint:
         return f"{_SCHEME}[{self.host}]:{self.port}" if ":" in self.host else f"{_SCHEME}{self.host}:{self.port}"
 
     @property
+    def authority(self) -> str:
+        """Host and port as an HTTP request names them (RFC 9110, 7.2).
+
+        A name in .i2p in small letters: i2pd's proxy takes no other for one inside I2P.
+        """
+        text = str(self).removeprefix(_SCHEME)
+        return text.lower() if self.is_i2p else text
+
+    @property
     def is_i2p(self) -> bool:
         """Whether it lies inside I2P: such a host is neither resolved nor dialled in any other way."""
         return self.host.lower().endswith(".i2p")

@@ -42,6 +42,10 @@ MAX_HOST_BYTES: Final = 253
 # Endpoint text: "tcp://", a host name, ":65535".
 MAX_ENDPOINT_BYTES: Final = 6 + MAX_HOST_BYTES + 6
 
+# A Configuration: two log indexes, and of each server the id and the endpoint with its length. As a value of the log,
+# and as the answer to who asks for it by HTTP.
+MAX_CONFIGURATION_BYTES: Final = 8 + 8 + MAX_SERVERS * (4 + 4 + MAX_ENDPOINT_BYTES)
+
 # A LogPack after gunzip. As much as a request: what is synchronised in one piece could be appended in one.
 MAX_LOG_PACK_BYTES: Final = 16 * _MIB
 

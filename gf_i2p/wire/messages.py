@@ -25,11 +25,11 @@ from typing import Final
 from gf_i2p.wire.entries import ENTRY_HEADER_BYTES, Entry, ValueType, decode_entries, encode_entries
 from gf_i2p.wire.errors import LocalProtocolError, RemoteProtocolError
 from gf_i2p.wire.limits import (
+    MAX_CONFIGURATION_BYTES,
     MAX_ENDPOINT_BYTES,
     MAX_ENTRIES_BYTES,
     MAX_ID,
     MAX_INTEGER,
-    MAX_SERVERS,
     MAX_SNAPSHOT_BLOCK_BYTES,
 )
 
@@ -136,7 +136,6 @@ _SINGLE: Final[dict[int, ValueType]] = {
 # Smallest and largest "log entries size" by request type, so that a header alone tells what cannot be legal.
 _SERVER: Final = 4 + 4 + MAX_ENDPOINT_BYTES
 _NO_SERVERS: Final = 8 + 8
-_CONFIGURATION: Final = _NO_SERVERS + MAX_SERVERS * _SERVER
 _SNAPSHOT_SYNC: Final = 8 + 8 + 4 + 8 + 4 + 1
 _BODY_BYTES: Final[dict[int, tuple[int, int]]] = {
     MessageType.REQUEST_VOTE_REQUEST: (0, 0),
@@ -145,11 +144,11 @@ _BODY_BYTES: Final[dict[int, tuple[int, int]]] = {
     MessageType.ADD_SERVER_REQUEST: (ENTRY_HEADER_BYTES + 8, ENTRY_HEADER_BYTES + _SERVER),
     MessageType.REMOVE_SERVER_REQUEST: (ENTRY_HEADER_BYTES + 4, ENTRY_HEADER_BYTES + 4),
     MessageType.SYNC_LOG_REQUEST: (ENTRY_HEADER_BYTES, MAX_ENTRIES_BYTES),
-    MessageType.JOIN_CLUSTER_REQUEST: (ENTRY_HEADER_BYTES + _NO_SERVERS, ENTRY_HEADER_BYTES + _CONFIGURATION),
+    MessageType.JOIN_CLUSTER_REQUEST: (ENTRY_HEADER_BYTES + _NO_SERVERS, ENTRY_HEADER_BYTES + MAX_CONFIGURATION_BYTES),
     MessageType.LEAVE_CLUSTER_REQUEST: (0, 0),
     MessageType.INSTALL_SNAPSHOT_REQUEST: (
         ENTRY_HEADER_BYTES + _SNAPSHOT_SYNC + _NO_SERVERS,
-        ENTRY_HEADER_BYTES + _SNAPSHOT_SYNC + _CONFIGURATION + MAX_SNAPSHOT_BLOCK_BYTES,
+        ENTRY_HEADER_BYTES + _SNAPSHOT_SYNC + MAX_CONFIGURATION_BYTES + MAX_SNAPSHOT_BLOCK_BYTES,
     ),
 }
 

@@ -12,6 +12,7 @@ import pytest_asyncio
 
 from gf_i2p.cli import client
 from gf_i2p.cli.errors import CommandError
+from gf_i2p.node.clientfile import ClientFile
 from integration.i2pfarm import I2pFarm
 from integration.localfarm import until
 from integration.testnet.client import Network
@@ -90,6 +91,33 @@ async def test_what_is_acknowledged_survives_a_router_that_is_away(network: Netw
     logs = [await posted(farm, server) for server in farm.ids]
     assert logs[0] == logs[1] == logs[2]
     assert set(acknowledged) == set(everything) == set(logs[0])
+
+
+async def test_a_client_that_knows_one_server_finds_the_leader(network: Network, farm: I2pFarm) -> None:
+    """Through a router of its own, that has never heard of the farm."""
+    leader = await farm.leader(HEAL_SECONDS)
+    follower = next(server for server in farm.ids if server != leader)
+    router = next(router for router in network.routers if router not in farm.routers.values() and not router.floodfill)
+    head, *tables = farm.client_file.read_text().split("[[servers]]")
+    table = next(table for table in tables if f"id = {follower}\n" in table)
+    path = farm.directory / "client-one.toml"
+    path.touch(mode=0o600)
+    path.write_text(f"{head.replace('127.0.0.1', router.address)}[[servers]]{table}")
+    value = f"by way of server {follower}:{PADDING}"
+    began = time.monotonic()
+    async with ClientFile.load(path).open() as one:
+        index = await one.post([value.encode()], timeout=HEAL_SECONDS)
+        print(f"posted {time.monotonic() - began:.1f} s after the client's start")
+        began = time.monotonic()
+        found = await one.find(timeout=HEAL_SECONDS)
+        print(f"found server {found.leader} leading, entry {found.log_index}, in {time.monotonic() - began:.2f} s more")
+    assert index > 0
+    assert found.trouble is None
+    assert [(place.server, place.given, place.current) for place in found.places] == [
+        (server, server == follower, True) for server in farm.ids
+    ]
+    await farm.converged(HEAL_SECONDS)
+    assert [await posted(farm, server) for server in farm.ids] == [[value]] * 3
 
 
 async def _true(condition: bool) -> bool:

@@ -13,6 +13,7 @@ import pytest
 from gf_i2p.cli.main import main
 from gf_i2p.node.layout import CONFIG_FILE
 from gf_i2p.storage.database import Storage
+from integration.processes import free_ports
 
 SERVERS = ["--server", "1=tcp://127.0.0.1:9001", "--server", "2=tcp://127.0.0.1:9002"]
 
@@ -74,6 +75,22 @@ def test_a_directory_that_is_no_nodes(tmp_path: Path, capsys: pytest.CaptureFixt
     assert main([name, str(tmp_path), *rest, "--json"]) == 1
     answer = json.loads(capsys.readouterr().out)
     assert (answer["ok"], answer["outcome"]) == (False, "no")
+
+
+def test_find_without_a_file_and_with_nobody_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["find", str(tmp_path / "client-web.toml")]) == 1
+    assert "client-web.toml cannot be read" in capsys.readouterr().err
+    ports = free_ports(2)
+    servers = [
+        word for number, port in enumerate(ports, 1) for word in ("--server", f"{number}=tcp://127.0.0.1:{port}")
+    ]
+    assert main(["init", str(tmp_path), *servers, "--client", "web"]) == 0
+    capsys.readouterr()
+    path = tmp_path / "client-web.toml"
+    assert main(["find", str(path), "--json", "--timeout", "0.3"]) == 1
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["ok"], answer["outcome"]) == (False, "no")
+    assert f"{path}: no server was reached (tcp://127.0.0.1:{ports[0]}" in answer["error"]
 
 
 @pytest.mark.parametrize("command", [["status"], ["post", "x"], ["entries"]])

@@ -51,6 +51,25 @@ async def test_a_farm_from_the_command_line(tmp_path: Path) -> None:
         code, page = await gf_json("entries", farm.node(leader), "--first", str(answer["index"]))
         assert code == 0
         assert [entry["value"] for entry in page["entries"]] == ['{"hello": "farm"}', "one", "two"]
+        code, found = await gf_json("find", farm.client_file)
+        assert (code, found["leader"], found["trouble"]) == (0, leader, None)
+        assert [server["id"] for server in found["servers"] if server["in_file"] and server["in_farm"]] == [1, 2, 3]
+        code, text, _ = await gf("find", farm.client_file)
+        assert code == 0
+        assert f"leader   server {leader}\n" in text
+        # A file that lists a follower only: who leads is known, and what is missing to reach it is said.
+        head, *tables = farm.client_file.read_text().split("[[servers]]")
+        table = next(table for table in tables if f"id = {follower}\n" in table)
+        alone = tmp_path / "client-alone.toml"
+        alone.touch(mode=0o600)
+        alone.write_text(f"{head}[[servers]]{table}")
+        code, found = await gf_json("find", alone)
+        assert (code, found["leader"]) == (3, leader)
+        assert [server["id"] for server in found["servers"] if server["connected"]] == [follower]
+        code, text, _ = await gf("find", alone)
+        assert code == 3
+        assert f"add the [[servers]] table of server {leader} with its fingerprint" in text
+
         code, failure = await gf_json("entries", farm.node(follower))
         assert (code, failure["ok"]) == (1, False)
         assert f"that is server {leader}" in failure["error"]

@@ -8,19 +8,23 @@ from pathlib import Path
 import pytest
 
 from gf_i2p.node import node as node_module
+from gf_i2p.node.clientfile import ClientFile
 from gf_i2p.node.config import Config, Secrets
 from gf_i2p.node.driver import PostError
 from gf_i2p.node.layout import CONFIG_FILE, SECRETS_FILE
-from gf_i2p.node.node import I2P_HANDSHAKE_SECONDS
 from gf_i2p.node.status import status
 from gf_i2p.raft.settings import I2P
 from gf_i2p.storage.writer import Writer
 from gf_i2p.transport.certificates import fingerprint, make_certificate
 from gf_i2p.transport.errors import NotCommittedError, TransportError
+from gf_i2p.transport.i2p import I2P_HANDSHAKE_SECONDS
+from gf_i2p.transport.inquiry import fetch_configuration
 from gf_i2p.transport.link import Link
 from gf_i2p.transport.tls import TlsSettings, TlsTransport
 from gf_i2p.wire.digest import Credentials, Secret
 from gf_i2p.wire.messages import MessageType, Request, Response
+from gf_i2p.wire.values import Configuration
+from integration.processes import free_ports
 from tests.node.farm import NodeFarm, becomes
 
 
@@ -104,6 +108,48 @@ async def ask(farm: NodeFarm, server: int, user: str, password: str, request: Re
             return await answer
     finally:
         await link.stop()
+
+
+async def told(farm: NodeFarm, server: int, user: str, password: str) -> Configuration | None:
+    """Ask one server for the Configuration."""
+    pins = {farm.endpoints[s.id]: [s.fingerprint] for s in Config.load(farm.path(1)).servers if s.fingerprint}
+    transport = TlsTransport(TlsSettings(fingerprints=pins))
+    return await fetch_configuration(transport, farm.endpoints[server], "farm", Credentials(user, password))
+
+
+async def test_every_role_is_told_who_belongs_to_the_farm_and_who_has_none_is_not(tmp_path: Path) -> None:
+    async with NodeFarm(tmp_path) as farm:
+        core = (await farm.calm()).driver.core
+        secret = Secrets.load(farm.path(2)).password.get_secret_value()
+        users = {"server-2": secret, "admin-a": "of an admin", "root": "of nobody", "server-2x": "of nobody"}
+        client = ClientFile.load(farm.directory / "client-test.toml")
+        verifiers = {user: Secret.derive(user, "farm", password) for user, password in users.items()}
+        farm.nodes[1]._authenticator.replace(verifiers | {client.user: farm.nodes[1]._verifiers[client.user]})
+        users[client.user] = client.password.get_secret_value()
+        answers = {user: await told(farm, 1, user, password) for user, password in users.items()}
+        assert answers == {user: None if "of nobody" in users[user] else core.configuration for user in users}
+        assert core.configuration.log_index > 0
+        assert {server.endpoint for server in core.configuration.servers} == set(map(str, farm.endpoints.values()))
+        farm.nodes[1].driver._end("a defect")
+        assert farm.nodes[1]._configuration("admin-a") is None
+
+
+async def test_a_client_that_knows_one_follower_posts_to_the_leader(tmp_path: Path) -> None:
+    async with NodeFarm(tmp_path) as farm:
+        follower = (await farm.follower()).driver.core.id
+        path = tmp_path / "client-test.toml"
+        # The others have moved: where the file says that they are nobody listens.
+        text = path.read_text()
+        for server, port in zip(set(farm.endpoints) - {follower}, free_ports(2), strict=True):
+            text = text.replace(str(farm.endpoints[server]), f"tcp://127.0.0.1:{port}")
+        path.write_text(text)
+        async with farm.client() as client:
+            index = await client.post([b"one"])
+            found = await client.find()
+        assert (await farm.leader()).driver.core.commit >= index
+        assert (found.leader, found.trouble) == ((await farm.leader()).driver.core.id, None)
+        # All three are known now, the two others also where they really are.
+        assert [place.current for place in found.places].count(True) == 3
 
 
 async def test_users_may_send_only_what_their_role_allows(tmp_path: Path) -> None:

@@ -10,10 +10,11 @@ from gf_i2p.cli.show import show_status
 from gf_i2p.node import node as node_module
 from gf_i2p.node.config import Config, Secrets
 from gf_i2p.node.layout import CONFIG_FILE
-from gf_i2p.node.node import I2P_HANDSHAKE_SECONDS, I2P_REQUEST_SECONDS, MAX_REDIAL_SECONDS, Node
+from gf_i2p.node.node import MAX_REDIAL_SECONDS, Node
 from gf_i2p.node.status import status
 from gf_i2p.node.timing import ENOUGH_SILENCES, INSIDE, OUTSIDE
 from gf_i2p.raft.settings import I2P, LAN
+from gf_i2p.transport.i2p import I2P_HANDSHAKE_SECONDS, I2P_REQUEST_SECONDS
 from gf_i2p.wire.limits import HANDSHAKE_SECONDS
 from tests.node.farm import NodeFarm, becomes
 

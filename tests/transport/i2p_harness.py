@@ -6,7 +6,7 @@ import re
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -265,12 +265,14 @@ async def serving_inside(
     *,
     inbound: Inbound | None = None,
     gate: Gate | None = None,
+    **options: Any,
 ) -> AsyncIterator[Farm]:
     """A server at `PLACE`, to which this router brings streams."""
     inbound = inbound or Inbound(names_peers=router.names_peers)
     transport = I2pTransport(ProxySettings(), inbound=inbound)
     asked: list[tuple[Session, Request, Reply]] = []
-    server = Server(transport, {CLUSTER: authenticator()}, on_request or (lambda *each: asked.append(each)), gate=gate)
+    handle = on_request or (lambda *each: asked.append(each))
+    server = Server(transport, {CLUSTER: authenticator()}, handle, gate=gate, **options)
     listener = await server.start()
     try:
         assert isinstance(listener, I2pListener)

@@ -51,6 +51,20 @@ async def test_who_does_not_authenticate_in_time_is_shown_out() -> None:
     assert gate.counters.unauthenticated == 0
 
 
+async def test_who_has_got_all_that_it_came_for_has_its_slot_free_and_its_deadline_for_the_end() -> None:
+    gate = Gate(handshake_seconds=0.005)
+    visitors = Visitors(gate)
+    visitors.come("192.0.2.1", "lingers").answered()
+    leaves = visitors.come("192.0.2.1", "leaves")
+    leaves.answered()
+    assert gate.counters.unauthenticated == 0
+    leaves.closed()
+    await until(lambda: visitors.ended)
+    assert visitors.ended == ["lingers"]
+    assert gate.counters.refused == {}
+    assert (gate.counters.authenticated, gate.counters.unauthenticated) == (0, 0)
+
+
 async def test_another_deadline_holds_for_who_comes_from_then_on() -> None:
     gate = Gate(handshake_seconds=1000.0)
     visitors = Visitors(gate)

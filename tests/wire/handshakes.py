@@ -5,12 +5,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gf_i2p.wire.digest import Authenticator, Credentials, Secret
-from gf_i2p.wire.upgrade import Answer, ClientHandshake, Retry, ServerHandshake, Session, Upgraded
+from gf_i2p.wire.http_get import Retry
+from gf_i2p.wire.upgrade import Answer, ClientHandshake, ServerHandshake, Session, Upgraded
 
 HOUR = 3600.0
 USER = "server-1"
 PASSWORD = "correct horse – Batterie"
 PATH = "/GarlicFarm/farm/1/websocket"
+CONFIG_PATH = "/GarlicFarm/farm/1/config"
 KEY = bytes(range(32))
 
 

@@ -120,3 +120,15 @@ def test_any_text_is_an_endpoint_or_refused(text: str) -> None:
         return
     assert str(endpoint) == text
     assert Endpoint.parse(str(endpoint)) == endpoint
+
+
+@pytest.mark.parametrize(
+    ("text", "authority"),
+    [
+        ("tcp://A.example:9001", "A.example:9001"),
+        ("tcp://[2001:db8::1]:9001", "[2001:db8::1]:9001"),
+        ("tcp://Farm.I2P:80", "farm.i2p:80"),
+    ],
+)
+def test_how_an_http_request_names_it(text: str, authority: str) -> None:
+    assert Endpoint.parse(text).authority == authority

@@ -18,7 +18,8 @@ import requests
 import requests.auth
 
 from gf_i2p.wire.digest import Authenticator, Credentials, Secret
-from gf_i2p.wire.upgrade import ClientHandshake, HandshakeRefused, Retry, ServerHandshake, Session, Upgraded
+from gf_i2p.wire.http_get import HandshakeRefused, Retry
+from gf_i2p.wire.upgrade import ClientHandshake, ServerHandshake, Session, Upgraded
 from integration.processes import free_ports
 from tests.wire.handshakes import PASSWORD, PATH, USER
 from tests.wire.web_servers import (

@@ -5,17 +5,11 @@ import pytest
 
 from gf_i2p.wire.digest import Authenticator, Credentials, Secret
 from gf_i2p.wire.errors import LocalProtocolError, RemoteProtocolError
+from gf_i2p.wire.http_get import HandshakeRefused, Retry
 from gf_i2p.wire.limits import MAX_HTTP_HEAD_BYTES, MAX_HTTP_HEADERS
-from gf_i2p.wire.upgrade import (
-    Answer,
-    ClientHandshake,
-    HandshakeRefused,
-    Retry,
-    ServerHandshake,
-    Session,
-    Upgraded,
-)
+from gf_i2p.wire.upgrade import Answer, ClientHandshake, ServerHandshake, Session, Upgraded
 from tests.wire.handshakes import (
+    CONFIG_PATH,
     HOUR,
     NOT_FOUND,
     PASSWORD,
@@ -217,7 +211,8 @@ def test_an_unknown_user_and_a_wrong_password_get_the_same_bytes() -> None:
 
 
 BAD_HEADS = {
-    "wrong path": "GET /GarlicFarm/farm/1/config HTTP/1.1\r\nHost: x\r\n\r\n",
+    "wrong path": "GET /GarlicFarm/farm/1/configuration HTTP/1.1\r\nHost: x\r\n\r\n",
+    "config of a farm that has none to tell": f"GET {CONFIG_PATH} HTTP/1.1\r\nHost: x\r\n\r\n",
     "longer path": f"GET {PATH}/ HTTP/1.1\r\nHost: x\r\n\r\n",
     "query": f"GET {PATH}?x HTTP/1.1\r\nHost: x\r\n\r\n",
     "path case": f"GET {PATH.lower()} HTTP/1.1\r\nHost: x\r\n\r\n",

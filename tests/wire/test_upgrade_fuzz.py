@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gf_i2p.wire.errors import RemoteProtocolError
+from gf_i2p.wire.http_get import HandshakeRefused, Retry
 from gf_i2p.wire.limits import MAX_HTTP_HEAD_BYTES
-from gf_i2p.wire.upgrade import Answer, HandshakeRefused, Retry, ServerHandshake, Session, Upgraded
+from gf_i2p.wire.upgrade import Answer, ServerHandshake, Session, Upgraded
 from tests.wire.handshakes import (
     NOT_FOUND,
     REQUEST_1,

@@ -9,7 +9,6 @@ from typing import Final, cast
 from gf_i2p.cli.doctor.files import SECRETS, split
 from gf_i2p.cli.doctor.framework import Check, Remedy, Verdict, fail, ok, skip, warn
 from gf_i2p.cli.doctor.router import PROXY
-from gf_i2p.cli.router import proxy_settings
 from gf_i2p.node.config import Config, Secrets, ServerTable
 from gf_i2p.node.errors import ConfigError
 from gf_i2p.node.node import tls_settings
@@ -21,7 +20,8 @@ from gf_i2p.transport.tls import TlsTransport
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.errors import RemoteProtocolError
-from gf_i2p.wire.upgrade import ClientHandshake, Retry, Upgraded
+from gf_i2p.wire.http_get import Retry
+from gf_i2p.wire.upgrade import ClientHandshake, Upgraded
 
 I2P_SECONDS: Final = 60.0
 """For one server inside I2P: the router may have to build tunnels first."""
@@ -85,7 +85,7 @@ class PeerChecks:
         router = self._config.router
         if endpoint.is_i2p:
             assert router is not None
-            return I2pTransport(proxy_settings(router))
+            return I2pTransport(router.settings)
         # Our own certificate is for those who come to us, and has a check of its own.
         return TlsTransport(replace(tls_settings(self._directory, self._config), certificate=None, key=None))
 
@@ -130,7 +130,7 @@ async def visit(
     for _ in range(2):
         caller = _Caller(
             ClientHandshake(
-                host=str(endpoint).removeprefix("tcp://"),
+                host=endpoint.authority,
                 cluster=cluster,
                 credentials=credentials,
                 now=loop.time(),

@@ -1,0 +1,256 @@
+"""One GET to a farm node by whoever dials it: the request, Digest, and the head of the answer.
+
+What is asked for, and what follows the head, is the business of those who build on it: `upgrade` asks for the Raft
+stream, `configuration_get` for the Configuration.
+
+    client                                              server
+    GET /GarlicFarm/CLUSTER/1/WHAT           ------->
+                                             <-------   401 with challenges; both close
+    GET the same with Authorization          ------->
+                                             <-------   what was asked for
+
+A client that remembers a challenge begins with the second request. One request is made per connection; the limits
+are those of `http_head` and `http_auth`, and time is the caller's to limit.
+
+Proxies are tolerated as i2p-facts 6 describes them: they change between the path and the absolute form, rewrite
+Host and User-Agent, add headers of their own and a CR. h11 parses what `http_head` has cleaned.
+"""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, Generic, TypeVar
+
+import h11
+
+from gf_i2p.wire.digest import Credentials
+from gf_i2p.wire.errors import LocalProtocolError, RemoteProtocolError
+from gf_i2p.wire.http_head import HeadReader
+from gf_i2p.wire.limits import MAX_INTERIM_RESPONSES
+from gf_i2p.wire.names import check_name
+
+VERSION: Final = 1
+"""Of the protocol, as it stands in the path."""
+
+AnyResponse = h11.InformationalResponse | h11.Response
+
+_HOST = re.compile(r"[A-Za-z0-9._:\[\]-]+", re.ASCII)
+
+
+class Resource(StrEnum):
+    """What a farm node has at its paths, as the last word of the path says it."""
+
+    WEBSOCKET = "websocket"
+    """The Raft stream: proposal 150, "Implementation"."""
+    CONFIG = "config"
+    """The Configuration, our answer to the proposal's "Issues": whom to ask, when all that is known is one server."""
+
+
+class HandshakeRefused(RemoteProtocolError):  # noqa: N818 -- reads as what happened, like its siblings Retry, Upgraded
+    """The peer, or a proxy on the way, did not give what was asked for; the text says what to check."""
+
+
+class NotFound(HandshakeRefused):
+    """The peer answers 404: it has no such farm, or not this resource of it."""
+
+
+class PeerNotReached(HandshakeRefused):
+    """The answer is a proxy's, which could not reach the peer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """The challenge is stored: close, dial again and make a new request with the same credentials."""
+
+
+OutcomeT = TypeVar("OutcomeT")
+
+
+class ClientGet(ABC, Generic[OutcomeT]):
+    """The client's side of one connection, as far as all resources have it in common.
+
+    Args:
+        host: the peer as in the Host header, "host:port" or "host".
+        cluster: the farm's name.
+        credentials: ours for this peer, shared by all connections to it.
+        now: monotonic seconds, for the age of the remembered challenge.
+        entropy: returns that many random bytes.
+        proxied: through an HTTP proxy: the request target is the absolute form (RFC 7230, 5.3.2).
+
+    Raises:
+        ValueError: `host` or `cluster` has characters that cannot stand there.
+    """
+
+    resource: Resource
+    success: int
+    """The status of the answer that is hoped for."""
+
+    def __init__(
+        self,
+        *,
+        host: str,
+        cluster: str,
+        credentials: Credentials,
+        now: float,
+        entropy: Callable[[int], bytes],
+        proxied: bool = False,
+    ) -> None:
+        if _HOST.fullmatch(host) is None:
+            raise ValueError(f"{host!r} cannot stand in an HTTP Host header: check the endpoint")
+        self._host = host
+        self._path = f"/GarlicFarm/{check_name('cluster name', cluster)}/{VERSION}/{self.resource}"
+        self._cluster = cluster
+        self._credentials = credentials
+        self._now = now
+        self._entropy = entropy
+        self._proxied = proxied
+        self._connection = h11.Connection(h11.CLIENT)
+        self._reader = HeadReader()
+        self._interim = 0
+        self._request: bytes | None = None
+        self._welcome = False  # the head of the answer that is hoped for has come
+        self._over = False
+        self._first_try = False
+
+    # --- What differs -------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _headers(self) -> list[tuple[str, str]]:
+        """Return what stands between Cache-Control and Authorization in a request with credentials."""
+
+    @abstractmethod
+    def _begin(self, response: AnyResponse) -> None:
+        """Look at the head of the answer that was hoped for. Raises `HandshakeRefused`."""
+
+    @abstractmethod
+    def _take(self, data: bytes) -> OutcomeT | None:
+        """Take what follows that head, or nothing; None while more has to come. Raises `HandshakeRefused`."""
+
+    # --- What does not ------------------------------------------------------------------------------------
+
+    def request(self) -> bytes:
+        """Return the bytes to send: with credentials if a challenge is remembered."""
+        if self._request is not None:
+            return self._request
+        untried = self._credentials.untried
+        authorization = self._credentials.authorize("GET", self._path, self._now, self._entropy)
+        self._first_try = untried and authorization is not None
+        # i2pd's proxy knows these names only as they are written here, and only with a space after the colon.
+        headers = [("Host", self._host), ("Cache-Control", "no-cache")]
+        if authorization is None:
+            headers.append(("Connection", "close"))
+        else:
+            headers += [*self._headers(), ("Authorization", authorization)]
+        target = f"http://{self._host}{self._path}" if self._proxied else self._path
+        request = h11.Request(
+            method="GET",
+            target=target,
+            headers=[(name.encode(), value.encode("latin-1")) for name, value in headers],
+        )
+        head = self._connection.send(request)
+        self._connection.send(h11.EndOfMessage())
+        assert head is not None
+        self._request = head
+        return head
+
+    def receive(self, data: bytes, now: float) -> Retry | OutcomeT | None:
+        """Take the next bytes of the answer; None while it is incomplete.
+
+        Raises:
+            HandshakeRefused: we do not get what we asked for; the text says what to check.
+            NotFound: the same, because the peer answers 404.
+            PeerNotReached: the same, because a proxy could not reach the peer.
+            LocalProtocolError: nothing was sent yet, or the outcome has been given already.
+        """
+        if self._request is None or self._over:
+            raise LocalProtocolError("an answer is taken between the request and its outcome only")
+        self._over = True  # unless more has to come
+        if not self._welcome:
+            try:
+                found = self._final(data)
+            except (h11.RemoteProtocolError, RemoteProtocolError) as error:
+                raise HandshakeRefused(
+                    f"the peer's answer is not the HTTP/1.1 of a farm node ({str(error)[:100]}): check that the "
+                    "endpoint's port is a farm node's"
+                ) from error
+            if found is None:
+                self._over = False
+                return None
+            response, data = found
+            if response.status_code == 401:
+                return self._challenged(response, now)
+            if response.status_code != self.success:
+                raise self._refusal(response)
+            self._begin(response)
+            self._welcome = True
+        outcome = self._take(data)
+        self._over = outcome is not None
+        return outcome
+
+    def _final(self, data: bytes) -> tuple[AnyResponse, bytes] | None:
+        """Return the first response that is not interim, and what came after it."""
+        while (head := self._reader.feed(data)) is not None:
+            self._connection.receive_data(head.text)
+            response = self._connection.next_event()
+            assert isinstance(response, AnyResponse)
+            if response.status_code >= 200 or response.status_code == 101:
+                return response, head.rest
+            self._interim += 1
+            if self._interim > MAX_INTERIM_RESPONSES:
+                raise RemoteProtocolError("one 1xx answer after another")
+            self._reader = HeadReader()
+            data = head.rest
+        return None
+
+    def _challenged(self, response: AnyResponse, now: float) -> Retry:
+        try:
+            stale = self._credentials.challenged(values_of(response, b"www-authenticate"), now)
+        except RemoteProtocolError as error:
+            raise HandshakeRefused(f"the peer asks for credentials in a way that we refuse: {error}") from error
+        if self._first_try and stale:
+            raise HandshakeRefused(
+                "the peer calls the nonce stale that it has just given: it restarted, or another machine answers; "
+                "if this goes on, check that the endpoint is one farm node's and no load balancer's"
+            )
+        if self._first_try:
+            raise HandshakeRefused(
+                f"the peer refuses user {self._credentials.user} or its password: check both here and in the "
+                f"peer's secrets, for cluster {self._cluster}"
+            )
+        return Retry()
+
+    def _refusal(self, response: AnyResponse) -> HandshakeRefused:
+        status = response.status_code
+        reason = "".join(c for c in response.reason.decode("latin-1") if c.isprintable())[:60]
+        said = f"the answer is {status} {reason}".rstrip()
+        if status == 404:
+            return NotFound(
+                f"{said}: the peer has no farm named {self._cluster} that speaks version {VERSION}: check the "
+                "cluster name here and there, and that the endpoint is a farm node's"
+            )
+        if status == 426:
+            return HandshakeRefused(
+                f"{said}: the peer let us in, but the header 'Connection: Upgrade' did not reach it: a server "
+                "tunnel must be of the plain type (i2pd: server, Java: standard), not http"
+            )
+        if status == 407:
+            return HandshakeRefused(
+                f"{said}: the HTTP proxy wants a user and a password of its own: allow this node to use it"
+            )
+        if not self._proxied:
+            return HandshakeRefused(
+                f"{said}, which no farm node gives: check that the endpoint is a farm node's and nothing stands between"
+            )
+        # Whatever else a proxy answers it answers for the peer; 503 is for itself, as Java's while it has no tunnels.
+        kind = HandshakeRefused if status == 503 else PeerNotReached
+        return kind(
+            f"{said}: it comes from the HTTP proxy, which could not reach {self._host}: check the address, "
+            "that the peer's router is up and its tunnels are ready, then wait or try again"
+        )
+
+
+def values_of(message: h11.Request | AnyResponse, name: bytes) -> list[str]:
+    """Return the values of all headers of this name, which is given in small letters, each as Latin-1."""
+    return [value.decode("latin-1") for key, value in message.headers if key == name]
