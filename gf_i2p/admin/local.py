@@ -24,6 +24,7 @@ from aiohttp import web
 from gf_i2p.admin.limits import DEFAULT_TIMEOUT, MAX_PAGE, MAX_PAGE_BYTES, MAX_TIMEOUT
 from gf_i2p.node.driver import Driver, NotLeaderError, PostError, PostOutcomeUnknownError
 from gf_i2p.node.layout import socket_path_fault
+from gf_i2p.node.roles import concerned
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.errors import LocalProtocolError
@@ -120,6 +121,8 @@ class LocalInterface:
     async def _post_servers(self, request: web.Request) -> web.Response:
         core = self._driver.core
         asked = _change(await _json(request), core.id)
+        if not core.is_leader and concerned(asked) != core.id:
+            return _error(409, f"only the leader takes this, and {self._leads()}: run it there", outcome="no")
         if core.is_leader and core.change_obstacle is not None:
             return _error(409, f"no change can begin now: {core.change_obstacle}", outcome="no")
         response = await self._driver.change_servers(asked, seconds=CHANGE_SECONDS)
@@ -141,11 +144,14 @@ class LocalInterface:
             "such server, or it is the last one; see `gf-i2p members list`"
         )
 
+    def _leads(self) -> str:
+        leader = self._driver.core.leader
+        return "no server leads that we know of" if leader == NOBODY else f"server {leader} leads"
+
     async def _post_stepdown(self, _request: web.Request) -> web.Response:
         core = self._driver.core
         if not core.is_leader:
-            where = "no server leads that we know of" if core.leader == NOBODY else f"server {core.leader} leads"
-            return _error(409, f"this server does not lead: {where}", outcome="no")
+            return _error(409, f"this server does not lead: {self._leads()}", outcome="no")
         self._driver.step_down()
         end = asyncio.get_running_loop().time() + CHANGE_SECONDS
         while core.leader == NOBODY and asyncio.get_running_loop().time() < end:  # noqa: ASYNC110 -- no event says so

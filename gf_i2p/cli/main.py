@@ -162,6 +162,8 @@ def _parser() -> argparse.ArgumentParser:
         help="look for the leader so long (default: 30, or 120 for a farm inside I2P)",
     )
 
+    _members(commands)
+
     bridge = commands.add_parser("bridge", help="the router beside a node, for other programs")
     serve = _command(
         bridge.add_subparsers(required=True, metavar="COMMAND"),
@@ -180,6 +182,49 @@ def _parser() -> argparse.ArgumentParser:
     )
     verify.add_argument("directory", type=Path, metavar="DIR", help="a node's directory, or a copy of its history/")
     return parser
+
+
+def _members(commands: "argparse._SubParsersAction[_Parser]") -> None:
+    members = commands.add_parser("members", help="who belongs to a farm, and how that changes while it runs")
+    actions = members.add_subparsers(required=True, metavar="COMMAND")
+    for name, text in [
+        ("list", "show the servers of a farm, as a running node knows them"),
+        ("invite", "make the directory of a new server, and the file by which the others know it"),
+        ("accept", "let the server of a directory know an invited one"),
+        ("add", "have the leader take a server in that does not ask by itself"),
+        ("remove", "remove a server from the farm; on the leader's machine, or its own"),
+        ("stepdown", "have the leader hand over to another server"),
+    ]:
+        command = _command(actions, name, text, _member)
+        command.set_defaults(action=name)
+        command.add_argument("directory", type=Path, metavar="DIR")
+        if name in {"invite", "add"}:
+            command.add_argument("server", type=_server, metavar="ID=ENDPOINT")
+        if name == "invite":
+            command.add_argument("--into", type=Path, required=True, metavar="DIR", help="where both are written")
+        if name == "accept":
+            command.add_argument("file", type=Path, metavar="FILE", help="what `members invite` wrote")
+        if name == "remove":
+            command.add_argument("id", type=_whole(MAX_ID - 1), metavar="ID")
+            command.add_argument("--force", action="store_true", help="also one that is dead, or whose loss may hurt")
+
+
+def _member(options: argparse.Namespace) -> Exit:
+    from gf_i2p.cli import members
+
+    match options.action:
+        case "invite":
+            return members.invite(options, _print_json)
+        case "accept":
+            return members.accept(options, _print_json)
+        case _:
+            act = {
+                "list": members.show,
+                "add": members.add,
+                "remove": members.remove,
+                "stepdown": members.step_down,
+            }[options.action]
+            return act(options, _ask, _print_json)
 
 
 def _command(

@@ -115,6 +115,8 @@ class Driver:
         """Called when another server needs a snapshot that is newer than ours; must not raise."""
         self.on_contacts: Callable[[Mapping[int, str]], None] | None = None
         """Called with the endpoints of the servers that we have to reach when they have changed; must not raise."""
+        self.notice: str | None = None
+        """What became of the last change of the servers that failed here; None while one is under way, or none has."""
         self._applicable = 0
         self._applied_waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._forwarded: dict[int, list[int]] = {}
@@ -345,6 +347,7 @@ class Driver:
         """
         answer: asyncio.Future[Response | None] = self._caller()
         leader = self.core.leader
+        self.notice = None
         if leader == self.core.id:
             self.incoming(request, partial(_resolve, answer))
         elif leader in self._peers:
@@ -474,6 +477,7 @@ class Driver:
         for token in effects.reads_refused:
             _resolve(cast(asyncio.Future[int | None], token), None)
         if effects.notice is not None:
+            self.notice = effects.notice
             self._log.warning("servers", what=effects.notice)
         if effects.violation is not None:
             self._log.error("a server broke the protocol", what=effects.violation)

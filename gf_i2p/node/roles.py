@@ -6,8 +6,10 @@ A server speaks only for itself. A client posts and nothing else. An administrat
 from enum import StrEnum
 from typing import Final
 
+from gf_i2p.wire.errors import RemoteProtocolError
 from gf_i2p.wire.limits import MAX_ID
 from gf_i2p.wire.messages import MessageType, Request
+from gf_i2p.wire.values import ClusterServer, decode_server_id
 
 
 class Role(StrEnum):
@@ -63,4 +65,21 @@ class User:
             return f"{self.name} sent {request.type.name}, which only other roles may"
         if self.server_id is not None and request.source != self.server_id:
             return f"{self.name} sent {request.type.name} in the name of server {request.source}"
+        other = concerned(request)
+        if self.server_id is not None and other not in {None, self.server_id}:
+            return f"{self.name} sent {request.type.name} about server {other}, which only an administrator may"
+        return None
+
+
+def concerned(request: Request) -> int | None:
+    """Return the server that a request adds or removes; None when it does neither, or cannot be read."""
+    try:
+        match request.type:
+            case MessageType.ADD_SERVER_REQUEST:
+                return ClusterServer.decode(request.entries[0].value).id
+            case MessageType.REMOVE_SERVER_REQUEST:
+                return decode_server_id(request.entries[0].value)
+            case _:
+                return None
+    except RemoteProtocolError:
         return None

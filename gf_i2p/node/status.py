@@ -55,6 +55,8 @@ def status(node: Node, started: float) -> dict[str, Any]:
         "leader_endpoint": endpoints.get(core.leader),
         "quorum": {"reachable": reachable, "needed": needed, "servers": len(servers)},
         "membership": membership(core),
+        "configuration_committed": core.configuration.log_index <= core.commit,
+        "change_refused": node.driver.notice,
         "change": core.change_obstacle if core.is_leader else None,
         "snapshot": None if core.snapshot is None else {"index": core.snapshot.index, "bytes": len(core.snapshot.data)},
         "log": {

@@ -1,0 +1,158 @@
+"""`gf-i2p members`: who belongs to a farm, and how that changes while it runs."""
+
+import argparse
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from gf_i2p.cli.errors import CommandError, Exit
+from gf_i2p.node.layout import DATABASE_FILE
+from gf_i2p.storage.files import holder
+from gf_i2p.wire.endpoint import Endpoint
+
+CHANGE_SECONDS: Final = 600.0
+"""How long a change is watched: a server that joins gets the whole log."""
+_POLL_SECONDS: Final = 0.2
+
+Ask = Callable[..., Any]
+"""Asks the node of a directory: directory, method, path, and `seconds` and `body` by name."""
+Print = Callable[[Any], None]
+
+
+def show(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
+    """`members list`."""
+    answer = ask(options.directory, "GET", "/v1/status")
+    members = [
+        {key: server[key] for key in ("id", "endpoint", "self", "leader", "connected", "lag")}
+        for server in answer["servers"]
+    ]
+    if options.json:
+        print_json({"ok": True, "membership": answer["membership"], "servers": members, "change": answer["change"]})
+        return Exit.OK
+    for server in members:
+        words = [word for word in ("self", "leader") if server[word]]
+        words += [] if server["connected"] else ["not connected"]
+        print(f"{server['id']:>5}  {server['endpoint']}  {', '.join(words)}".rstrip())
+    if answer["membership"] != "member":
+        print(_OUTSIDE[answer["membership"]])
+    if answer["change"] is not None:
+        print(f"no change can begin now: {answer['change']}")
+    return Exit.OK
+
+
+_OUTSIDE: Final = {
+    "joining": "This server is not a member yet: it asks the leader to be taken in.",
+    "leaving": "This server is to leave; that is not committed as far as it knows.",
+    "removed": "This server was removed from the farm, and nobody sends to it any more. It can be stopped for good; to "
+    "come back it needs a new id (`gf-i2p members invite`).",
+}
+
+
+def invite(options: argparse.Namespace, print_json: Print) -> Exit:
+    """`members invite`."""
+    from gf_i2p.node.invitation import invite as write
+
+    server_id, endpoint = options.server
+    _check_endpoint(endpoint)
+    written = write(options.directory, options.into, server_id, endpoint)
+    if options.json:
+        print_json({"ok": True, "server": str(written.server), "accept": str(written.accept)})
+        return Exit.OK
+    print(
+        f"wrote {written.server}\nwrote {written.accept}\n\n"
+        f"1. On each server of the farm, {options.directory.name} included:\n"
+        f"     gf-i2p members accept DIR {written.accept.name}\n"
+        f"2. Bring {written.server.name} to its machine, set it up as the others (router, leaf, keys), and run it there:\n"
+        f"     gf-i2p run {written.server}\n"
+        "   It asks to be taken in by itself, and is a member when it has the log."
+    )
+    return Exit.OK
+
+
+def _check_endpoint(endpoint: Endpoint | None) -> None:
+    if endpoint is not None and endpoint.is_i2p:
+        raise CommandError(f"{endpoint}: write i2p instead of the endpoint for a new address", code=Exit.USAGE)
+
+
+def accept(options: argparse.Namespace, print_json: Print) -> Exit:
+    """`members accept`."""
+    from gf_i2p.node.invitation import accept as take
+
+    changed = take(options.directory, options.file)
+    pid = holder(options.directory / DATABASE_FILE)
+    told = changed and pid is not None and pid.isdigit()
+    if told:
+        os.kill(int(pid or 0), signal.SIGHUP)
+    if options.json:
+        print_json({"ok": True, "changed": changed, "reloaded": told})
+    elif not changed:
+        print("it was known already")
+    else:
+        print("accepted" + (f"; the running node (process {pid}) has been told" if told else "; no node runs here now"))
+    return Exit.OK
+
+
+def add(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
+    """`members add`: for a server that waits to be taken in, and does not ask by itself."""
+    server_id, endpoint = options.server
+    if endpoint is None:
+        raise CommandError("give the endpoint that it has, tcp://HOST:PORT", code=Exit.USAGE)
+    body = {"add": {"id": server_id, "endpoint": str(endpoint)}}
+    ask(options.directory, "POST", "/v1/servers", seconds=40, body=body)
+    return _watch(options, ask, print_json, server_id, present=True)
+
+
+def remove(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
+    """`members remove`."""
+    answer = ask(options.directory, "GET", "/v1/status")
+    servers = {server["id"]: server for server in answer["servers"]}
+    server = servers.get(options.id)
+    if server is None:
+        raise CommandError(f"the farm has no server {options.id}: see `gf-i2p members list`")
+    left = len(servers) - 1
+    alive = sum(each["connected"] for each in servers.values() if each["id"] != options.id)
+    if not options.force and not server["connected"]:
+        raise CommandError(
+            f"server {options.id} cannot be reached. If it is dead for good, add --force: it is removed without being "
+            "told, and when it comes back it can do no harm, but needs a new id"
+        )
+    if not options.force and alive <= left // 2:
+        raise CommandError(
+            f"only {alive} of the {left} other servers can be reached: without server {options.id} nothing could be "
+            "committed. Start the others first; add --force if you know better"
+        )
+    ask(options.directory, "POST", "/v1/servers", seconds=40, body={"remove": options.id})
+    return _watch(options, ask, print_json, options.id, present=False)
+
+
+def step_down(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
+    """`members stepdown`."""
+    answer = ask(options.directory, "POST", "/v1/stepdown", seconds=40, body={})
+    if options.json:
+        print_json({"ok": True, **answer})
+    else:
+        print("no server leads yet" if answer["leader"] is None else f"server {answer['leader']} leads")
+    return Exit.OK if answer["leader"] is not None else Exit.DEGRADED
+
+
+def _watch(options: argparse.Namespace, ask: Ask, print_json: Print, server_id: int, *, present: bool) -> Exit:
+    """Wait until the change is committed, as far as the node of this directory knows."""
+    end = time.monotonic() + CHANGE_SECONDS
+    while time.monotonic() < end:
+        answer = ask(options.directory, "GET", "/v1/status")
+        ids = [server["id"] for server in answer["servers"]]
+        if (server_id in ids) == present and answer["configuration_committed"]:
+            if options.json:
+                print_json({"ok": True, "servers": ids})
+            else:
+                print(f"server {server_id} {'belongs to the farm' if present else 'is out of the farm'} now: {ids}")
+            return Exit.OK
+        if present and answer["change_refused"] is not None:
+            raise CommandError(answer["change_refused"])
+        time.sleep(_POLL_SECONDS)
+    raise CommandError(
+        f"not done within {CHANGE_SECONDS:.0f} s; it may still be. See `gf-i2p members list`", outcome="unknown"
+    )
