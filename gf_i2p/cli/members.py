@@ -5,10 +5,10 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Final
 
 from gf_i2p.cli.errors import CommandError, Exit
+from gf_i2p.node import invitation
 from gf_i2p.node.layout import DATABASE_FILE
 from gf_i2p.storage.files import holder
 from gf_i2p.wire.endpoint import Endpoint
@@ -53,11 +53,9 @@ _OUTSIDE: Final = {
 
 def invite(options: argparse.Namespace, print_json: Print) -> Exit:
     """`members invite`."""
-    from gf_i2p.node.invitation import invite as write
-
     server_id, endpoint = options.server
     _check_endpoint(endpoint)
-    written = write(options.directory, options.into, server_id, endpoint)
+    written = invitation.invite(options.directory, options.into, server_id, endpoint)
     if options.json:
         print_json({"ok": True, "server": str(written.server), "accept": str(written.accept)})
         return Exit.OK
@@ -65,7 +63,7 @@ def invite(options: argparse.Namespace, print_json: Print) -> Exit:
         f"wrote {written.server}\nwrote {written.accept}\n\n"
         f"1. On each server of the farm, {options.directory.name} included:\n"
         f"     gf-i2p members accept DIR {written.accept.name}\n"
-        f"2. Bring {written.server.name} to its machine, set it up as the others (router, leaf, keys), and run it there:\n"
+        f"2. Bring {written.server.name} to its machine, set it up as the others are (router, leaf, keys), and there:\n"
         f"     gf-i2p run {written.server}\n"
         "   It asks to be taken in by itself, and is a member when it has the log."
     )
@@ -79,9 +77,7 @@ def _check_endpoint(endpoint: Endpoint | None) -> None:
 
 def accept(options: argparse.Namespace, print_json: Print) -> Exit:
     """`members accept`."""
-    from gf_i2p.node.invitation import accept as take
-
-    changed = take(options.directory, options.file)
+    changed = invitation.accept(options.directory, options.file)
     pid = holder(options.directory / DATABASE_FILE)
     told = changed and pid is not None and pid.isdigit()
     if told:
