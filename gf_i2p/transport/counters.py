@@ -50,7 +50,7 @@ class Counters:
     authenticated: int = 0
     """Answered with 101."""
     told: int = 0
-    """Answered with the Configuration."""
+    """Authenticated, asked for the Configuration and answered, with 404 where there is none for them."""
     refused: Counter[Refusal] = field(default_factory=Counter)
     unauthenticated: int = 0
     """Open now, not authenticated yet."""
