@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from gf_i2p.cli.errors import CommandError, Exit
+from gf_i2p.cli.show import OUTSIDE
 from gf_i2p.node import invitation
 from gf_i2p.node.layout import DATABASE_FILE
 from gf_i2p.storage.files import holder
@@ -37,18 +38,10 @@ def show(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
         words += [] if server["connected"] else ["not connected"]
         print(f"{server['id']:>5}  {server['endpoint']}  {', '.join(words)}".rstrip())
     if answer["membership"] != "member":
-        print(_OUTSIDE[answer["membership"]])
+        print(OUTSIDE[answer["membership"]])
     if answer["change"] is not None:
         print(f"no change can begin now: {answer['change']}")
     return Exit.OK
-
-
-_OUTSIDE: Final = {
-    "joining": "This server is not a member yet: it asks the leader to be taken in.",
-    "leaving": "This server is to leave; that is not committed as far as it knows.",
-    "removed": "This server was removed from the farm, and nobody sends to it any more. It can be stopped for good; to "
-    "come back it needs a new id (`gf-i2p members invite`).",
-}
 
 
 def invite(options: argparse.Namespace, print_json: Print) -> Exit:

@@ -2,16 +2,27 @@
 
 from base64 import b64decode
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
+
+
+OUTSIDE: Final = {
+    "joining": "This server is not a member yet: it asks the leader to be taken in, and what came of it is in its log.",
+    "leaving": "This server is to leave; that is not committed as far as it knows.",
+    "removed": "This server was removed from the farm, and nobody sends to it any more. It can be stopped for good; to "
+    "come back it needs a new id (`gf-i2p members invite`).",
+}
+"""What a server is that is no member, by its status' "membership"."""
 
 
 def show_status(answer: dict[str, Any]) -> str:
     """Describe a node's status in a few lines, the trouble first."""
     quorum, log = answer["quorum"], answer["log"]
     lines: list[str] = []
-    if answer["leader"] is None:
+    if answer["membership"] != "member":
+        lines.append(OUTSIDE[answer["membership"]])
+    elif answer["leader"] is None:
         lines.append("No leader is known: nothing can be committed until a majority of the servers has elected one.")
-    if quorum["reachable"] < quorum["needed"]:
+    if quorum["reachable"] < quorum["needed"] and answer["membership"] == "member":
         lines.append(
             f"Only {quorum['reachable']} of {quorum['servers']} servers can be reached from here, and a majority is "
             f"{quorum['needed']}: start the others, or mend what is shown below."
@@ -23,12 +34,12 @@ def show_status(answer: dict[str, Any]) -> str:
     lines += [
         f"farm     {answer['cluster']}, server {answer['id']}, {answer['role']} in term {answer['term']}, up {uptime}",
         f"leader   {leader}",
-        f"log      {log['last_index']} entries, {log['commit']} committed, {log['stored']} durable here",
+        f"log      {log['first_index']} to {log['last_index']}, {log['commit']} committed, {log['stored']} durable here",
         f"timing   {_timing(answer['timing'])}",
         *_farm(answer),
         "servers",
     ]
-    width = max(len(server["endpoint"]) for server in answer["servers"])
+    width = max((len(server["endpoint"]) for server in answer["servers"]), default=0)
     lines += [f"  {server['id']:>3}  {server['endpoint']:<{width}}  {_server(server)}" for server in answer["servers"]]
     return "\n".join(lines)
 

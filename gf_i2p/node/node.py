@@ -114,7 +114,8 @@ class Node:
             gate=self.gate,
         )
         self._transport = transport
-        self._credentials = Credentials(f"server-{config.node.id}", secrets.password.get_secret_value())
+        self._credentials: dict[int, Credentials] = {}
+        """By server: nonces are each one's own, and kept they spare a request."""
         self.links: dict[int, Link] = {}
         """To every server that we have to reach: those of the Configuration, and who is joining or leaving."""
         self._ending: set[asyncio.Task[None]] = set()
@@ -181,7 +182,9 @@ class Node:
                     self._transport,
                     endpoint,
                     self.cluster,
-                    self._credentials,
+                    self._credentials.setdefault(
+                        server, Credentials(f"server-{self._config.node.id}", self._password.get_secret_value())
+                    ),
                     on_up=partial(self._up, server),
                     on_down=partial(self._down, server),
                     request_seconds=I2P_REQUEST_SECONDS,
