@@ -4,7 +4,6 @@ from base64 import b64decode
 from datetime import timedelta
 from typing import Any, Final
 
-
 OUTSIDE: Final = {
     "joining": "This server is not a member yet: it asks the leader to be taken in, and what came of it is in its log.",
     "leaving": "This server is to leave; that is not committed as far as it knows.",
@@ -34,7 +33,7 @@ def show_status(answer: dict[str, Any]) -> str:
     lines += [
         f"farm     {answer['cluster']}, server {answer['id']}, {answer['role']} in term {answer['term']}, up {uptime}",
         f"leader   {leader}",
-        f"log      {log['first_index']} to {log['last_index']}, {log['commit']} committed, {log['stored']} durable here",
+        f"log      {_log(log)}",
         f"timing   {_timing(answer['timing'])}",
         *_farm(answer),
         "servers",
@@ -42,6 +41,12 @@ def show_status(answer: dict[str, Any]) -> str:
     width = max((len(server["endpoint"]) for server in answer["servers"]), default=0)
     lines += [f"  {server['id']:>3}  {server['endpoint']:<{width}}  {_server(server)}" for server in answer["servers"]]
     return "\n".join(lines)
+
+
+def _log(log: dict[str, int]) -> str:
+    text = f"{log['last_index']} entries, {log['commit']} committed, {log['stored']} durable here"
+    dropped = log["first_index"] - 1
+    return text if dropped == 0 else f"{text}; the first {dropped} are in the snapshot only"
 
 
 def _farm(answer: dict[str, Any]) -> list[str]:

@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from gf_i2p.cli.show import show_entries, show_status
+import pytest
+
+from gf_i2p.cli.show import OUTSIDE, show_entries, show_status
 
 
 def entry(index: int, **value: str) -> dict[str, Any]:
@@ -66,7 +68,7 @@ def status(**changes: Any) -> dict[str, Any]:
     return {
         "cluster": "farm", "id": 1, "uptime": 3725.5, "healthy": True, "role": "leader", "term": 7, "leader": 1,
         "leader_endpoint": "tcp://a:1", "quorum": {"reachable": 2, "needed": 2, "servers": 3},
-        "log": {"last_index": 12, "stored": 11, "commit": 10, "applied": 10}, "servers": servers,
+        "membership": "member", "log": {"first_index": 1, "last_index": 12, "stored": 11, "commit": 10, "applied": 10}, "servers": servers,
         "timing": {"profile": "auto", "heartbeat": 0.5, "election_min": 3, "election_max": 6.25}, "i2p": None,
         "farm": {"publisher": None, "why_not": {}, "leaves": [], "publishing": None, "trouble": []}, **changes,
     }  # fmt: skip
@@ -104,3 +106,17 @@ def test_status_of_a_publisher() -> None:
         "         2 leaves of m.b32.i2p given to the router 3 times, good for 30 minutes",
         "trouble  the router hung up",
     ]
+
+
+def test_status_of_a_log_whose_beginning_is_dropped() -> None:
+    log = {"first_index": 8, "last_index": 12, "stored": 11, "commit": 10, "applied": 10}
+    line = "log      12 entries, 10 committed, 11 durable here; the first 7 are in the snapshot only"
+    assert line in show_status(status(log=log)).splitlines()
+
+
+@pytest.mark.parametrize("membership", ["joining", "leaving", "removed"])
+def test_status_of_one_that_is_no_member(membership: str) -> None:
+    quorum = {"reachable": 0, "needed": 1, "servers": 0}
+    lines = show_status(status(membership=membership, servers=[], quorum=quorum, leader=None)).splitlines()
+    assert lines[0] == OUTSIDE[membership]
+    assert lines[1] == ""
