@@ -73,6 +73,8 @@ class User:
 
 def concerned(request: Request) -> int | None:
     """Return the server that a request adds or removes; None when it does neither, or cannot be read."""
+    if not request.entries:
+        return None
     try:
         match request.type:
             case MessageType.ADD_SERVER_REQUEST:

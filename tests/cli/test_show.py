@@ -68,7 +68,8 @@ def status(**changes: Any) -> dict[str, Any]:
     return {
         "cluster": "farm", "id": 1, "uptime": 3725.5, "healthy": True, "role": "leader", "term": 7, "leader": 1,
         "leader_endpoint": "tcp://a:1", "quorum": {"reachable": 2, "needed": 2, "servers": 3},
-        "membership": "member", "log": {"first_index": 1, "last_index": 12, "stored": 11, "commit": 10, "applied": 10}, "servers": servers,
+        "membership": "member", "servers": servers,
+        "log": {"first_index": 1, "last_index": 12, "stored": 11, "commit": 10, "applied": 10},
         "timing": {"profile": "auto", "heartbeat": 0.5, "election_min": 3, "election_max": 6.25}, "i2p": None,
         "farm": {"publisher": None, "why_not": {}, "leaves": [], "publishing": None, "trouble": []}, **changes,
     }  # fmt: skip

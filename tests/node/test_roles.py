@@ -2,8 +2,10 @@
 
 import pytest
 
-from gf_i2p.node.roles import User
+from gf_i2p.node.roles import User, concerned
+from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.messages import RESPONSE_TYPE, MessageType, Request
+from gf_i2p.wire.values import ClusterServer, encode_server_id
 
 
 def request(kind: MessageType, source: int = 0) -> Request:
@@ -41,3 +43,26 @@ def test_clients_and_administrators_are_bounded(name: str, allowed: set[MessageT
 def test_other_names_have_no_rights(name: str) -> None:
     with pytest.raises(ValueError, match="user"):
         User(name)
+
+
+def about(kind: MessageType, server: int, source: int = 7) -> Request:
+    adds = kind is MessageType.ADD_SERVER_REQUEST
+    value = ClusterServer(server, "tcp://localhost:1").encode() if adds else encode_server_id(server)
+    return Request(kind, source, 0, 0, 0, 0, 0, (Entry(0, ValueType.CLUSTER_SERVER, value),))
+
+
+@pytest.mark.parametrize("kind", [MessageType.ADD_SERVER_REQUEST, MessageType.REMOVE_SERVER_REQUEST])
+def test_a_server_joins_and_leaves_by_itself_and_moves_nobody_else(kind: MessageType) -> None:
+    assert User("server-7").objection(about(kind, 7)) is None
+    objection = User("server-7").objection(about(kind, 8))
+    assert objection is not None
+    assert "about server 8" in objection
+    assert User("admin-alice").objection(about(kind, 8, source=0)) is None
+    assert User("client-web").objection(about(kind, 8, source=0)) is not None
+
+
+def test_what_cannot_be_read_concerns_nobody() -> None:
+    bad = Request(MessageType.ADD_SERVER_REQUEST, 7, 0, 0, 0, 0, 0, (Entry(0, ValueType.CLUSTER_SERVER, b"?"),))
+    assert concerned(bad) is None
+    assert concerned(request(MessageType.ADD_SERVER_REQUEST)) is None
+    assert concerned(request(MessageType.CLIENT_REQUEST)) is None

@@ -1,0 +1,112 @@
+"""Servers join and leave a farm of real nodes, on loopback by TLS."""
+
+from pathlib import Path
+
+from gf_i2p.node.config import Config, Secrets
+from gf_i2p.node.invitation import accept, invite
+from gf_i2p.node.node import Node
+from gf_i2p.node.status import membership
+from gf_i2p.wire.endpoint import Endpoint
+from gf_i2p.wire.entries import Entry, ValueType
+from gf_i2p.wire.messages import NOBODY, MessageType, Request
+from gf_i2p.wire.values import encode_server_id
+from integration.localfarm import until
+from integration.processes import free_ports
+from tests.node.farm import NodeFarm
+
+
+def ids(node: Node) -> list[int]:
+    return [server.id for server in node.driver.core.configuration.servers]
+
+
+async def sees(node: Node, *members: int) -> None:
+    """Wait until this node knows that these, and no others, are committed members."""
+
+    async def committed() -> bool:
+        core = node.driver.core
+        return sorted(ids(node)) == sorted(members) and core.configuration.log_index <= core.commit
+
+    await until(f"members {members}", 30, committed)
+
+
+async def joins(farm: NodeFarm, server: int) -> Node:
+    """Invite a server, let all others know it, and start it."""
+    existing = next(iter(farm.nodes))
+    written = invite(farm.path(existing), farm.directory, server, Endpoint("127.0.0.1", free_ports(1)[0]))
+    for number, node in farm.nodes.items():
+        accept(farm.path(number), written.accept)
+        assert node.reload(Config.load(farm.path(number)), Secrets.load(farm.path(number))) == []
+    return await farm.start(server)
+
+
+async def removes(leader: Node, server: int) -> bool:
+    request = Request(
+        MessageType.REMOVE_SERVER_REQUEST,
+        NOBODY,
+        NOBODY,
+        0,
+        0,
+        0,
+        0,
+        (Entry(0, ValueType.CLUSTER_SERVER, encode_server_id(server)),),
+    )
+    response = await leader.driver.change_servers(request, seconds=10)
+    return response is not None and response.accepted
+
+
+async def test_a_farm_grows_and_shrinks_while_it_is_written_to(tmp_path: Path) -> None:
+    async with NodeFarm(tmp_path, servers=1) as farm:
+        first = await farm.leader()
+        for number in range(20):
+            await first.driver.post([b"%d" % number], seconds=10)
+        for server in (2, 3):
+            node = await joins(farm, server)
+            await sees(node, *range(1, server + 1))
+            assert membership(node.driver.core) == "member"
+            await node.driver.post([b"of %d" % server], seconds=10)
+        leader = await farm.leader()
+        assert await removes(leader, leader.driver.core.id)
+        others = [node for node in farm.nodes.values() if node is not leader]
+        for node in others:
+            await sees(node, *(other.driver.core.id for other in others))
+        await until("the one that left knows it", 20, lambda: _is(membership(leader.driver.core) == "removed"))
+        await others[0].driver.post([b"without it"], seconds=20)
+        await until("nobody dials it any more", 20, lambda: _is(all(len(node.links) == 1 for node in others)))
+        values = [
+            e.value
+            for e in others[0].driver.core.log.slice(
+                1, others[0].driver.core.log.last_index, max_entries=1000, max_bytes=1 << 20
+            )
+        ]
+        assert [value for value in values if value.isdigit()] == [b"%d" % number for number in range(20)]
+        assert {b"of 2", b"of 3", b"without it"} <= set(values)
+
+
+async def test_a_server_that_is_away_when_it_is_removed_comes_back_learns_it(tmp_path: Path) -> None:
+    async with NodeFarm(tmp_path) as farm:
+        leader = await farm.leader()
+        gone = next(server for server in farm.nodes if server != leader.driver.core.id)
+        await farm.stop(gone)
+        assert await removes(leader, gone)
+        await sees(leader, *(server for server in (1, 2, 3) if server != gone))
+        term = leader.driver.core.term
+        back = await farm.start(gone)
+        await until("it knows that it is out", 20, lambda: _is(membership(back.driver.core) == "removed"))
+        for number in range(5):
+            await leader.driver.post([b"%d" % number], seconds=10)
+        assert leader.driver.core.is_leader
+        assert leader.driver.core.term == term
+
+
+async def test_one_that_was_never_accepted_does_not_get_in(tmp_path: Path) -> None:
+    async with NodeFarm(tmp_path, servers=1) as farm:
+        first = await farm.leader()
+        invite(farm.path(1), farm.directory, 2, Endpoint("127.0.0.1", free_ports(1)[0]))
+        stranger = await farm.start(2)
+        await until("it was refused", 20, lambda: _is(stranger.links[1].last_error is not None))
+        assert ids(first) == [1]
+        assert membership(stranger.driver.core) == "joining"
+
+
+async def _is(condition: bool) -> bool:
+    return condition
