@@ -1,0 +1,290 @@
+"""What a leader does about servers that join, leave or lag, message by message: JRaft may be at the far end."""
+
+from dataclasses import replace
+
+import pytest
+
+from gf_i2p.raft import inputs
+from gf_i2p.raft.changes import JOIN_PATIENCE, MAX_ROUNDS
+from gf_i2p.raft.settings import LAN, Flow
+from gf_i2p.wire.entries import ValueType
+from gf_i2p.wire.messages import RESPONSE_TYPE, MessageType, Request, Response
+from gf_i2p.wire.values import LogPack, SnapshotSyncRequest, record_bytes
+from tests.raft.lab import Lab, Message
+
+NEW = 9
+
+
+def led(servers: int = 1, entries: int = 20, **flow: int) -> Lab:
+    """A farm led by server 1, with entries, to which server 9 is invited; what is for it is in the network."""
+    lab = Lab(servers, flow=Flow(**flow))
+    lab.elect(1)
+    if entries:
+        lab.propose(1, "before", *(f"entry {number}" for number in range(entries)))
+        lab.settle()
+    lab.newcomer(NEW)
+    lab.change(1, "add", add=NEW)
+    assert lab.replies["add"].accepted
+    return lab
+
+
+def sent(lab: Lab, kind: MessageType) -> Request:
+    """Take the one message for the newcomer out of the network."""
+    (message,) = [m for m in lab.network if m.receiver == NEW]
+    lab.network.remove(message)
+    assert isinstance(message.payload, Request)
+    assert message.payload.type is kind
+    lab.last = message  # type: ignore[attr-defined]
+    return message.payload
+
+
+def reply(lab: Lab, next_index: int, *, accepted: bool = True) -> None:
+    """Answer the message that was taken out last, as server 9."""
+    message: Message = lab.last  # type: ignore[attr-defined]
+    assert isinstance(message.payload, Request)
+    response = Response(RESPONSE_TYPE[message.payload.type], NEW, 1, lab.core(1).term, next_index, accepted)
+    lab.step(1, inputs.Answered(NEW, message.tag, response))
+
+
+def pack(request: Request) -> LogPack:
+    (entry,) = request.entries
+    assert entry.value_type is ValueType.LOG_PACK
+    return LogPack.decode(entry.value)
+
+
+def members(lab: Lab) -> list[int]:
+    return [server.id for server in lab.core(1).configuration.servers]
+
+
+def test_the_invitation_has_the_present_servers_and_the_fields_that_jraft_sends() -> None:
+    lab = led(servers=1)
+    invitation = sent(lab, MessageType.JOIN_CLUSTER_REQUEST)
+    assert (invitation.last_log_index, invitation.last_log_term, invitation.commit_index) == (21, 0, 21)
+    (entry,) = invitation.entries
+    assert entry.value == lab.core(1).configuration.encode()
+
+
+def test_packs_go_on_where_the_newcomer_says_with_the_offsets_of_its_own_log() -> None:
+    """A JRaft server takes over the offsets, and may take less than it was sent (jraft-facts 8, "Join")."""
+    lab = led(append_entries=6)
+    sent(lab, MessageType.JOIN_CLUSTER_REQUEST)
+    reply(lab, 1)
+    wanted = list(lab.core(1).log.slice(1, 21, max_entries=100, max_bytes=1 << 20))
+    first = 1
+    for taken in (6, 2, 1, 6):
+        request = sent(lab, MessageType.SYNC_LOG_REQUEST)
+        assert (request.last_log_index, request.last_log_term) == (first - 1, 0)
+        packed = pack(request)
+        assert list(packed.entries) == wanted[first - 1 : first + 5]
+        assert packed.base == record_bytes(wanted[: first - 1])
+        first += taken
+        reply(lab, first)
+    assert pack(sent(lab, MessageType.SYNC_LOG_REQUEST)).base == record_bytes(wanted[: first - 1])
+    assert members(lab) == [1]
+
+
+def test_a_lost_pack_is_sent_again_as_it_was() -> None:
+    lab = led(append_entries=6)
+    sent(lab, MessageType.JOIN_CLUSTER_REQUEST)
+    reply(lab, 1)
+    sent(lab, MessageType.SYNC_LOG_REQUEST)
+    reply(lab, 7)
+    before = pack(sent(lab, MessageType.SYNC_LOG_REQUEST))
+    lab.step(1, inputs.Failed(NEW, lab.last.tag))  # type: ignore[attr-defined]
+    assert not [m for m in lab.network if m.receiver == NEW], "not at once again"
+    lab.now += LAN.heartbeat
+    lab.step(1, inputs.Tick())
+    assert pack(sent(lab, MessageType.SYNC_LOG_REQUEST)) == before
+    lab.step(1, inputs.Reachable(NEW))
+    assert pack(sent(lab, MessageType.SYNC_LOG_REQUEST)) == before
+
+
+def test_only_what_is_committed_is_packed() -> None:
+    lab = led(servers=3, append_entries=100)
+    lab.isolate(1)
+    lab.propose(1, "pending", *"uvwxyz")
+    sent(lab, MessageType.JOIN_CLUSTER_REQUEST)
+    reply(lab, 1)
+    values = [entry.value for entry in pack(sent(lab, MessageType.SYNC_LOG_REQUEST)).entries]
+    assert values[-1] == b"entry 19"
+
+
+@pytest.mark.parametrize("next_index", [0, 8, 1 << 40])
+def test_a_newcomer_that_wants_what_nobody_offered_is_given_up(next_index: int) -> None:
+    lab = led(append_entries=6)
+    sent(lab, MessageType.JOIN_CLUSTER_REQUEST)
+    reply(lab, 1)
+    sent(lab, MessageType.SYNC_LOG_REQUEST)
+    reply(lab, next_index)
+    assert "nobody has offered" in lab.notices[0]
+    assert lab.core(1).change_obstacle is None
+
+
+def test_a_newcomer_that_refuses_is_given_up() -> None:
+    lab = led()
+    sent(lab, MessageType.JOIN_CLUSTER_REQUEST)
+    reply(lab, 1, accepted=False)
+    assert "it refuses" in lab.notices[0]
+    assert members(lab) == [1]
+
+
+def test_a_newcomer_on_a_slow_line_is_given_up_after_some_rounds() -> None:
+    lab = led()
+    sent(lab, MessageType.JOIN_CLUSTER_REQUEST)
+    reply(lab, 1)
+    for number in range(MAX_ROUNDS):
+        assert not lab.notices
+        last = pack_end(sent(lab, MessageType.SYNC_LOG_REQUEST))
+        lab.propose(1, f"meanwhile {number}", *"abcdefgh")
+        lab.now += 2 * LAN.election_max
+        reply(lab, last + 1)
+    assert "too slow" in lab.notices[0]
+
+
+def pack_end(request: Request) -> int:
+    return request.last_log_index + len(pack(request).entries)
+
+
+def test_a_silent_newcomer_is_given_up() -> None:
+    lab = led()
+    sent(lab, MessageType.JOIN_CLUSTER_REQUEST)
+    lab.now += JOIN_PATIENCE * LAN.election_max
+    assert lab.core(1).deadline <= lab.now
+    lab.step(1, inputs.Tick())
+    assert "nothing was heard from it" in lab.notices[0]
+
+
+def test_a_leader_that_loses_its_office_forgets_the_newcomer() -> None:
+    lab = led(servers=3)
+    lab.step(1, inputs.Incoming("x", Request(MessageType.APPEND_ENTRIES_REQUEST, 2, 1, 2, 0, 0, 0)))
+    reply_term = lab.core(1).term
+    assert lab.core(1).role == "follower"
+    assert NEW not in lab.core(1).contacts
+    assert reply_term == 2
+
+
+def test_the_newcomer_is_a_contact_and_so_is_who_leaves() -> None:
+    lab = led(servers=3)
+    assert set(lab.core(1).contacts) == {2, 3, NEW}
+    lab.settle()
+    assert set(lab.core(2).contacts) == {1, 3, NEW}
+    lab.change(1, "remove", remove=3)
+    lab.settle()
+    assert set(lab.core(1).contacts) == {2, 3, NEW}, "it does not know yet that it is committed"
+    lab.advance(LAN.heartbeat)
+    assert set(lab.core(1).contacts) == {2, NEW}
+    assert not lab.core(3).is_member
+
+
+@pytest.mark.parametrize(("add", "accepted"), [(1, True), (2, True)])
+def test_who_belongs_to_the_farm_already_is_told_so(add: int, accepted: bool) -> None:
+    lab = Lab(2)
+    lab.elect(1)
+    last = lab.core(1).log.last_index
+    lab.change(1, "again", add=add)
+    assert lab.replies["again"].accepted is accepted
+    assert lab.core(1).log.last_index == last
+
+
+@pytest.mark.parametrize(("servers", "remove"), [(1, 1), (2, 5)])
+def test_the_last_server_and_one_that_is_none_cannot_leave(servers: int, remove: int) -> None:
+    lab = Lab(servers)
+    lab.elect(1)
+    lab.change(1, "remove", remove=remove)
+    assert not lab.replies["remove"].accepted
+
+
+# Snapshots ----------------------------------------------------------------------------------------------------------
+
+
+def behind(**flow: int) -> Lab:
+    """Server 3 lacks what leader 1 has dropped."""
+    lab = Lab(3, flow=Flow(**flow))
+    lab.elect(1)
+    lab.isolate(3)
+    lab.propose(1, "while 3 is away", *"abcdefgh")
+    lab.settle()
+    lab.snapshot(1)
+    lab.heal()
+    lab.network.clear()
+    return lab
+
+
+def block(message: Message) -> SnapshotSyncRequest:
+    assert isinstance(message.payload, Request)
+    return SnapshotSyncRequest.decode(message.payload.entries[0].value)
+
+
+def test_a_follower_that_has_begun_again_says_where_the_snapshot_goes_on() -> None:
+    lab = behind(snapshot_bytes=3)
+    lab.step(1, inputs.Reachable(3))
+    for _ in range(2):
+        lab.deliver(lab.network.popleft())  # a block
+        lab.deliver(lab.network.popleft())  # its answer
+    lab.crash(3)
+    lab.restart(3)
+    lab.network.clear()
+    lab.step(1, inputs.Reachable(3))
+    assert block(lab.network[0]).offset == 6
+    lab.settle()
+    assert lab.core(3).commit == 9
+    assert lab.restored[0][1].data == b"state at 9"
+
+
+def test_heartbeats_go_on_beside_a_snapshot_that_is_on_its_way() -> None:
+    """The core must not ask to be woken at once, again and again, when there is nothing that it may send."""
+    lab = behind()
+    lab.step(1, inputs.Reachable(3))
+    for _ in range(3):
+        lab.now = max(lab.now, lab.core(1).deadline)
+        lab.step(1, inputs.Tick())
+        assert lab.core(1).deadline > lab.now
+
+
+def test_a_server_whose_snapshot_is_damaged_gets_another_and_keeps_its_log_and_vote() -> None:
+    lab = Lab(3)
+    lab.elect(1)
+    lab.propose(1, "first", *"abcd")
+    lab.advance(LAN.heartbeat)
+    lab.snapshot(3, keep=1)
+    disk = lab.servers[3].disk
+    lab.crash(3)
+    disk.snapshot = None  # what stands there is no snapshot any more
+    lab.restart(3)
+    lab.propose(1, "second", "e")
+    lab.network.clear()
+    lab.step(1, inputs.Reachable(3))
+    lab.settle()
+    assert lab.wanted == [1], "the leader has none yet"
+    assert lab.core(3).log.last_index == 5, "its log is as it was"
+    lab.timeout(3)
+    assert lab.core(3).role == "follower", "it cannot lead without a state"
+    lab.snapshot(1)
+    lab.advance(3 * LAN.heartbeat)
+    assert [(server, each.index) for server, each in lab.restored] == [(3, lab.core(1).snapshot.index)]  # type: ignore[union-attr]
+    assert lab.core(3).log.last_index == lab.core(1).log.last_index
+    assert not lab.violations
+
+
+def test_a_snapshot_that_is_not_newer_changes_nothing() -> None:
+    lab = behind()
+    lab.step(1, inputs.Reachable(3))
+    first = lab.network[0]
+    lab.settle()
+    lab.propose(1, "more", "i")
+    lab.settle()
+    before = lab.core(3).log.last_index
+    lab.deliver(replace(first, tag=10_000))
+    assert lab.core(3).log.last_index == before
+    assert len(lab.restored) == 1
+
+
+def test_snapshots_only_rise() -> None:
+    lab = Lab(1)
+    lab.elect(1)
+    lab.propose(1, "x", *"abcdef")
+    lab.snapshot(1, 5)
+    lab.snapshot(1, 3)
+    snapshot = lab.core(1).snapshot
+    assert snapshot is not None
+    assert snapshot.index == 5
