@@ -19,6 +19,7 @@ from gf_i2p.node.exporter import Exporter
 from gf_i2p.node.joining import Joiner
 from gf_i2p.node.layout import DATABASE_FILE, HISTORY_DIRECTORY
 from gf_i2p.node.member import Member
+from gf_i2p.node.outside import Outsider
 from gf_i2p.node.publishing import Publisher
 from gf_i2p.node.reporter import Reporter
 from gf_i2p.node.roles import User
@@ -75,7 +76,7 @@ class Node:
         self._verifiers = secrets.verifiers
         self._users: dict[str, User] = {}
         self._started = False
-        self._joining: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
         self._log = logger.bind(server=config.node.id)
         tempo = Tempo(config.plan, servers=len(config.servers))
         storage = Storage.open(directory / DATABASE_FILE, cluster=config.node.cluster, server_id=config.node.id)
@@ -121,7 +122,12 @@ class Node:
         self._ending: set[asyncio.Task[None]] = set()
         self.driver.on_contacts = self._contacts_changed
         self._contacts_changed(self.driver.core.contacts)
+        self.outsider = Outsider(self.driver, transport, config.node.cluster, self._others)
         self.member = self._member(bridge, keys)
+
+    def _others(self) -> dict[Endpoint, Credentials]:
+        """Where every server is that we have to reach, and our credentials there."""
+        return {link.endpoint: self._credentials[server] for server, link in self.links.items()}
 
     def _member(self, bridge: RouterBridge | None, keys: DestinationKeys | None) -> Member:
         """Our part in what the farm decides, as far as this node has a router to speak of."""
@@ -222,14 +228,15 @@ class Node:
         self.driver.start(self.links)
         if self._config.node.join:
             joiner = Joiner(self.driver, self.links, str(self._config.own_endpoint))
-            self._joining = asyncio.get_running_loop().create_task(joiner.run(), name="joining")
+            self._tasks.append(asyncio.get_running_loop().create_task(joiner.run(), name="joining"))
+        self._tasks.append(asyncio.get_running_loop().create_task(self.outsider.run(), name="looking for the farm"))
         self.member.start()
         self._log.info("started", cluster=self._config.node.cluster, listen=list(listener.addresses))
 
     async def stop(self) -> None:
         """Answer what was accepted, write what was promised, close everything."""
-        if self._joining is not None:
-            self._joining.cancel()
+        for task in self._tasks:
+            task.cancel()
         await self.member.stop()
         await self.server.close(0.0 if self.driver.halted else STOP_SECONDS)
         await self.driver.stop(STOP_SECONDS)

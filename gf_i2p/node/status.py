@@ -54,7 +54,7 @@ def status(node: Node, started: float) -> dict[str, Any]:
         "leader": leader,
         "leader_endpoint": endpoints.get(core.leader),
         "quorum": {"reachable": reachable, "needed": needed, "servers": len(servers)},
-        "membership": membership(core),
+        "membership": "removed" if node.outsider.told is not None else membership(core),
         "configuration_committed": core.configuration.log_index <= core.commit,
         "change_refused": node.driver.notice,
         "change": core.change_obstacle if core.is_leader else None,

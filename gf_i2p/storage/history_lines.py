@@ -37,6 +37,7 @@ MAX_DIGITS: Final = 32
 MAX_TIME_MS: Final = 2**53 - 1
 """What JSON's numbers hold exactly everywhere."""
 
+_SPACE: Final = " \t\n\r"
 # JSON needs no escape for them, but many a program takes them for the end of a line.
 _LINE_BREAKS: Final = {"\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
@@ -155,7 +156,7 @@ def _no_number(name: str) -> NoReturn:
     raise ValueError(f"{name} is no number in JSON")
 
 
-_DECODE: Final = json.JSONDecoder(parse_int=_whole, object_pairs_hook=_object, parse_constant=_no_number).decode
+_DECODE: Final = json.JSONDecoder(parse_int=_whole, object_pairs_hook=_object, parse_constant=_no_number).raw_decode
 # No NaN: so a number beyond the doubles, which Python reads as infinity, is refused here.
 _ENCODE: Final = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"), check_circular=False
@@ -165,7 +166,10 @@ _ENCODE: Final = json.JSONEncoder(
 def _normal(value: bytes) -> bytes | None:
     """Return JSON as it stands in a line; None when the value is no JSON, or none that everybody reads alike."""
     try:
-        found = _DECODE(value.decode("utf-8"))
+        text = value.decode("utf-8").strip(_SPACE)
+        found, end = _DECODE(text)
+        if end < len(text):
+            return None
         if value.count(b"[") + value.count(b"{") > MAX_DEPTH and _depth(found) > MAX_DEPTH:
             return None
         text = _ENCODE(found)

@@ -69,6 +69,18 @@ def test_it_goes_on_where_it_was(directory: Path) -> None:
     assert found(directory) == expected(100)
 
 
+def test_what_was_torn_is_gone_before_anything_follows(directory: Path) -> None:
+    with closing(open_history(directory)) as history:
+        history.append(entries(1, 9))
+    with (directory / FIRST).open("ab") as file:
+        file.write(b' {"index":10,"received":1,"record":"' + b"x" * 5000)
+    with closing(open_history(directory, rotation=Rotation(bytes=1))) as history:
+        assert history.cut_bytes > 5000
+        history.rotate()
+    assert names(directory) == [FIRST + ".gz", "entries-00000000000000000010.jsonl"]
+    assert found(directory) == expected(9)
+
+
 def test_a_page_of_more_than_one_batch_is_whole(directory: Path) -> None:
     values = [json.dumps("x" * 900_000).encode()] * 7
     with closing(open_history(directory)) as history:

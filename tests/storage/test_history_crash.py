@@ -35,6 +35,8 @@ def run(directory: Path, last: int = LAST) -> int:
         for until in range(durable + 1, last + 1, 9):
             export(history, min(until + 8, last))
             durable = history.durable_index
+        if history.due():
+            history.rotate()
     except (CrashError, OSError):
         if history is not None:
             durable = history.durable_index
@@ -78,7 +80,9 @@ def test_a_process_that_ends_before_any_operation_loses_nothing_and_doubles_noth
         history.close()
         assert run(directory) == LAST
         assert found(directory) == expected(LAST), f"operation {number}"
-        assert not [path for path in directory.iterdir() if path.suffix == ".new"]
+        *packed, present = sorted(path.name for path in directory.iterdir())
+        assert {Path(name).suffix for name in packed} == {".gz"}
+        assert present.endswith(".jsonl")
 
 
 def test_a_power_cut_before_any_operation_takes_nothing_that_was_durable(tmp_path: Path) -> None:
@@ -130,6 +134,31 @@ def test_a_disk_that_fails_once_at_any_operation_costs_nothing(tmp_path: Path, c
         assert found(directory) == expected(LAST), f"operation {number}"
         assert run(after) == LAST
         assert found(after) == expected(LAST), f"operation {number}, and then the power"
+        _remove(directory)
+
+
+def test_what_a_failed_sync_has_lost_is_written_again_by_the_next_process(tmp_path: Path) -> None:
+    """Until the power fails it can be read as if it were on the disk."""
+    rng = random.Random(4)
+    count = count_of_operations(tmp_path / "whole")
+    directory, after = tmp_path / "running", tmp_path / "after"
+    for number in range(1, count + 1):
+        with pytest.MonkeyPatch.context() as patch:
+            directory.mkdir(mode=0o700)
+            operations = Operations(directory, patch)
+
+            def fail(count: int, name: str, number: int = number) -> None:
+                if count == number and name == "fsync":
+                    raise OSError(errno.EIO, "Input/output error")
+                if count >= number:
+                    raise CrashError
+
+            operations.before = fail
+            run(directory)
+            operations.before = lambda *_: None
+            assert run(directory) == LAST
+            operations.cut(after, rng)
+        assert found(after) == expected(LAST), f"operation {number}"
         _remove(directory)
 
 
