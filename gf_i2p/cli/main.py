@@ -164,6 +164,10 @@ def _parser() -> argparse.ArgumentParser:
 
     _members(commands)
 
+    recover = _command(commands, "recover", "make a farm of one when the majority is lost for good", _recover)
+    recover.add_argument("directory", type=Path, metavar="DIR", help="of the server that is left; its node is stopped")
+    recover.add_argument("--confirm", metavar="FARM", help="the farm's name, instead of typing it")
+
     bridge = commands.add_parser("bridge", help="the router beside a node, for other programs")
     serve = _command(
         bridge.add_subparsers(required=True, metavar="COMMAND"),
@@ -225,6 +229,12 @@ def _member(options: argparse.Namespace) -> Exit:
                 "stepdown": members.step_down,
             }[options.action]
             return act(options, _ask, _print_json)
+
+
+def _recover(options: argparse.Namespace) -> Exit:
+    from gf_i2p.cli.recover import run
+
+    return run(options, _print_json)
 
 
 def _command(

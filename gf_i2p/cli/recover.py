@@ -1,0 +1,57 @@
+"""`gf-i2p recover`: a farm of one, when the majority is lost for good."""
+
+import argparse
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from gf_i2p.cli.errors import CommandError, Exit
+from gf_i2p.node.layout import DATABASE_FILE
+from gf_i2p.node.recovery import Look, look, recover
+from gf_i2p.storage.files import holder
+
+
+def run(options: argparse.Namespace, print_json: Callable[[Any], None]) -> Exit:
+    """Ask, back up, and do it."""
+    pid = holder(options.directory / DATABASE_FILE)
+    if pid is not None:
+        raise CommandError(f"the node of {options.directory} runs (process {pid}): stop it first")
+    found = look(options.directory)
+    if options.confirm is None:
+        if options.json or not sys.stdin.isatty():
+            raise CommandError(
+                f"this cannot be undone once the farm goes on: add --confirm {found.cluster} when you have read what "
+                "`gf-i2p recover` says on a terminal",
+                code=Exit.USAGE,
+            )
+        print(_consequences(found))
+        answer = input(f"Type the farm's name, {found.cluster}, to go on: ")
+    else:
+        answer = options.confirm
+    if answer != found.cluster:
+        raise CommandError("that is not the farm's name: nothing was changed", code=Exit.USAGE)
+    done = recover(options.directory)
+    if options.json:
+        print_json({"ok": True, "backup": str(done.backup), "index": done.index, "term": done.term})
+        return Exit.OK
+    print(
+        f"The log as it was is in {done.backup}.\n"
+        f"Server {found.server_id} is the farm now (entry {done.index}, term {done.term}). Start it:\n"
+        f"  gf-i2p run {options.directory}\n"
+        f"Then take servers in again, under new ids: gf-i2p members invite {options.directory} ID=ENDPOINT --into DIR"
+    )
+    return Exit.OK
+
+
+def _consequences(found: Look) -> str:
+    others = [str(server.id) for server in found.servers if server.id != found.server_id]
+    return (
+        f"This makes server {found.server_id} the only one of the farm {found.cluster}, whose servers are now "
+        f"{', '.join(str(server.id) for server in found.servers)}.\n\n"
+        "- What only the others had is lost, also if it was acknowledged to somebody.\n"
+        "- What this server had and was never committed becomes part of the farm's log.\n"
+        f"- Servers {', '.join(others) or '(none)'} must never run again with the data they have: two farms would then "
+        "both be the farm. Take them in again under new ids, with empty directories.\n"
+        "- If a majority of the servers can still be started, do that instead: then nothing is lost.\n"
+        "- The log is copied before anything is changed.\n"
+    )

@@ -1,0 +1,68 @@
+"""A farm of one, made out of what a server has left."""
+
+from pathlib import Path
+
+import pytest
+
+from gf_i2p.node.errors import ConfigError
+from gf_i2p.node.layout import DATABASE_FILE
+from gf_i2p.node.recovery import look, recover
+from gf_i2p.storage.errors import StorageError
+from tests.node.farm import NodeFarm
+from tests.node.test_members import joins, sees
+
+
+async def test_the_one_that_is_left_goes_on_with_all_it_had_and_takes_others_in_again(tmp_path: Path) -> None:
+    async with NodeFarm(tmp_path) as farm:
+        leader = await farm.leader()
+        left = leader.driver.core.id
+        index = await leader.driver.post([b"acknowledged"], seconds=10)
+        for server in (1, 2, 3):
+            await farm.stop(server)
+        done = recover(farm.path(left))
+        assert done.servers_before == (1, 2, 3)
+        alone = await farm.start(left)
+        await farm.leader()
+        await sees(alone, left)
+        (entry,) = alone.driver.core.log.slice(index, index, max_entries=1, max_bytes=1 << 20)
+        assert entry.value == b"acknowledged"
+        await alone.driver.post([b"later"], seconds=10)
+        new = await joins(farm, 7)
+        await sees(new, left, 7)
+
+
+async def test_the_log_is_backed_up_as_it_was(tmp_path: Path) -> None:
+    async with NodeFarm(tmp_path) as farm:
+        leader = await farm.leader()
+        await leader.driver.post([b"x"], seconds=10)
+        for server in (1, 2, 3):
+            await farm.stop(server)
+        before = look(farm.path(1))
+        content = (farm.path(1) / DATABASE_FILE).read_bytes()
+        done = recover(farm.path(1))
+        assert (done.backup / DATABASE_FILE).read_bytes() == content
+        assert done.backup.stat().st_mode & 0o077 == 0
+        assert (done.index, done.term) == (before.last_index + 1, before.term + 1)
+        assert [server.id for server in look(farm.path(1)).servers] == [1]
+
+
+async def test_a_running_node_is_not_touched(tmp_path: Path) -> None:
+    async with NodeFarm(tmp_path, servers=1) as farm:
+        await farm.leader()
+        with pytest.raises(StorageError, match="in use"):
+            recover(farm.path(1))
+
+
+async def test_one_that_was_removed_is_no_farm(tmp_path: Path) -> None:
+    async with NodeFarm(tmp_path, servers=1) as farm:
+        await farm.leader()
+        new = await joins(farm, 2)
+        await sees(new, 1, 2)
+        await farm.stop(2)
+        recover(farm.path(2))
+        assert [server.id for server in look(farm.path(2)).servers] == [2]
+        await farm.stop(1)
+        path = farm.path(1) / "gf-i2p.toml"
+        path.write_text(path.read_text().replace("id = 1 ", "id = 9 ", 1))
+        with pytest.raises((ConfigError, StorageError)):
+            recover(farm.path(1))
