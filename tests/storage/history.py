@@ -10,6 +10,7 @@ from typing import Final
 
 from gf_i2p.raft.effects import HardState, Write
 from gf_i2p.storage.database import Storage
+from gf_i2p.storage.tables import Tables
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.messages import NOBODY
 
@@ -118,7 +119,7 @@ def open_log(path: Path) -> Storage:
     return Storage.open(path, cluster=CLUSTER, server_id=SERVER)
 
 
-def state_of(storage: Storage) -> State:
+def state_of(storage: Storage | Tables) -> State:
     """Everything that an open log holds, after a check that it agrees with itself."""
     state = State()
     state.hard_state = storage.loaded.hard_state
@@ -135,7 +136,7 @@ def stored_state(path: Path) -> State:
         return state_of(storage)
 
 
-def store(storage: Storage, *batch: Write) -> None:
+def store(storage: Storage | Tables, *batch: Write) -> None:
     """All writes in one transaction."""
     group = storage.group()
     for write in batch:
