@@ -1,4 +1,4 @@
-"""One farm's durable state in one SQLite file: the log, the term and the vote.
+"""One farm's durable state in one SQLite file: the log, the term, the vote, the snapshot.
 
 What a transaction costs decided the shape. An fsync takes 0.2 ms here, and sqlite3 gives the GIL away and takes it back
 at every step, which can cost as much again beside a busy event loop. So the usual transaction is one statement, which
@@ -8,7 +8,7 @@ CPU per entry, against 4.9 with a row per entry in multi-row INSERTs and 7.0 wit
 The WAL is written in place, over and over: syncing a file that does not grow takes half the time of one that does. So
 it is filled with zeros once, and its content moved into the database (a checkpoint) early and often, after the
 transaction that made it long was reported, preferably while there is nothing to write. It stays below
-`CHECKPOINT_BYTES` plus one group of writes, unless a foreign program reads the file for long.
+`CHECKPOINT_BYTES` plus one group of writes, with its snapshot, unless a foreign program reads the file for long.
 
 Here is what needs files. What is stored, how it is loaded and in which transactions, says `tables`.
 """
@@ -25,6 +25,7 @@ from gf_i2p.storage.group import Group
 from gf_i2p.storage.loading import Loaded, load
 from gf_i2p.storage.schema import check_header, connect, set_wal_mode
 from gf_i2p.storage.tables import Tables
+from gf_i2p.storage.upgrade import upgrade
 from gf_i2p.wire.entries import Entry
 
 WAL_BYTES: Final = 8 << 20
@@ -42,9 +43,12 @@ class Storage:
     `checkpoint_due`, `checkpoint`; that is what `Writer` does). Readers see what is durable and nothing else, because
     SQLite shows a transaction only after its fsync.
 
-    At opening, these are checked: SQLite's header with our marks, cluster and server id, term and vote by their
+    At opening, these are checked: SQLite's header with our marks, cluster and server id, term, vote and base by their
     checksum, every term run and Configuration against the entries, and the first and the last row of entries. The rest
-    of a long log is checked where it is read: a `DamagedError` then.
+    of a long log is checked where it is read: a `DamagedError` then. The snapshot is checked, too; one that is damaged
+    does not keep the log from being opened (`Loaded.snapshot_fault`), since the leader can send another one.
+
+    A file of version 1 becomes one of version 2 when it is opened.
 
     After a kill, a WAL that is missing, shortened or begins like none is noticed (see `wal`). Damage inside it is not:
     what stands behind the damage is lost without a word, because that is also what a power cut leaves behind the last
@@ -75,7 +79,7 @@ class Storage:
 
     @property
     def loaded(self) -> Loaded:
-        """What the file held when it was opened."""
+        """What the file held when it was opened; a snapshot's data only until a newer one is stored."""
         return self._tables.loaded
 
     # Life ----------------------------------------------------------------------------------------------------------
@@ -140,6 +144,7 @@ class Storage:
                 )  # closed last, keeps the WAL (see `wal`)
                 writing = stack.enter_context(closing(connect(path)))
                 set_wal_mode(path, writing)
+                upgrade(writing)
                 storage = cls(path, writing, reading, (cluster, server_id), loaded, least)
                 # A killed process may have written to the WAL what it had no time to sync, or could not. We are about
                 # to build on it, so it must be on the disk first, in the main file: Linux forgets that pages were not
@@ -175,7 +180,7 @@ class Storage:
         """Return consecutive durable entries from index `first`, at most up to `last`.
 
         At least one when `first <= last`; no more than fit into `max_bytes` (13 + value length each) otherwise.
-        Raises `StorageError` when the log does not hold them, `DamagedError` when it should and does not.
+        Raises `StorageError` when the log does not hold them (any more), `DamagedError` when it should and does not.
         """
         with explaining(self.path):
             return self._tables.read(first, last, max_bytes)

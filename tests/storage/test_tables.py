@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gf_i2p.raft.effects import Write
-from gf_i2p.storage import chunks
+from gf_i2p.raft.effects import HardState, Write
+from gf_i2p.storage import chunks, snapshots, tables
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.storage.tables import Tables
-from tests.storage.history import CLUSTER, SERVER, SMALL, State, state_of, store, writes
+from tests.storage.history import CLUSTER, SERVER, SMALL, State, app, snapshot, state_of, store, writes
 
 NOTHING = Write(None, 0, ())
 
 
 def new() -> sqlite3.Connection:
-    connection = sqlite3.connect(":memory:", isolation_level=None)
+    connection = sqlite3.connect(":memory:")
     Tables.create(connection, cluster=CLUSTER, server_id=SERVER)
     return connection
 
@@ -45,14 +45,21 @@ def test_a_database_in_memory_is_a_log() -> None:
 @given(
     st.integers(0, 2**32),
     st.lists(st.integers(1, 4), min_size=1, max_size=40),
+    st.integers(1, 3),
+    st.integers(1, 5000),
 )
-def test_random_writes_and_crashes_leave_what_they_should(seed: int, groups: list[int]) -> None:
+def test_random_writes_and_crashes_leave_what_they_should(
+    seed: int, groups: list[int], sweep_rows: int, sweep_bytes: int
+) -> None:
     """Stored in groups, one of which may end anywhere in the middle; what was stored whole is there, nothing else."""
     rng = random.Random(seed)
     history = writes(seed, max_value=2000)
     state = State()
     with pytest.MonkeyPatch.context() as patch, closing(new()) as connection:
         patch.setattr(chunks, "MAX_CHUNK_BYTES", 4 << 10)
+        patch.setattr(snapshots, "BLOCK_BYTES", 1000)
+        patch.setattr(tables, "SWEEP_ROWS", sweep_rows)
+        patch.setattr(tables, "SWEEP_BYTES", sweep_bytes)
         log = on(connection)
         for size in groups:
             batch = list(islice(history, size))
@@ -73,6 +80,26 @@ def test_random_writes_and_crashes_leave_what_they_should(seed: int, groups: lis
                 store(log, *batch)
             assert_reads(log, state, rng)
         assert state_of(on(connection)) == state
+        # What was dropped takes no space for ever.
+        while log._unswept:
+            store(log)
+        kept = connection.execute("SELECT min(first_index + entry_count) FROM chunk").fetchone()[0]
+        assert kept is None or kept > state.base[0] + 1
+
+
+@pytest.mark.parametrize(("per_write", "size"), [(1, 50), (1, 1000), (7, 1000), (100, 1000), (1, 40_000)])
+def test_a_log_that_is_compacted_does_not_grow(per_write: int, size: int) -> None:
+    with closing(new()) as connection:
+        log = on(connection)
+        index = 1
+        pages = []
+        for number in range(4000):
+            store(log, Write(HardState(1, 1), index, (app(bytes(size)),) * per_write))
+            index += per_write
+            if number % 500 == 499:
+                store(log, Write(None, 0, (), snapshot(index - 1, 1, bytes(50_000)), index - 101))
+                pages.append(connection.execute("PRAGMA page_count").fetchone()[0])
+        assert max(pages) <= 1.1 * max(pages[:3])
 
 
 def crash_after(connection: sqlite3.Connection, steps: int | None) -> None:
@@ -89,10 +116,10 @@ def crash_after(connection: sqlite3.Connection, steps: int | None) -> None:
 
 def assert_reads(log: Tables, state: State, rng: random.Random) -> None:
     """What is in the log can be read from anywhere, and nothing before and behind it."""
-    first = rng.randint(0, len(state.entries) + 2)
-    last = rng.randint(first, len(state.entries) + 2)
-    if first > 0 and last <= len(state.entries):
-        assert log.read(first, last, 1 << 30) == state.entries[first - 1 : last]
+    first = rng.randint(0, state.last_index + 2)
+    last = rng.randint(first, state.last_index + 2)
+    if state.base[0] < first and last <= state.last_index:
+        assert log.read(first, last, 1 << 30) == state.entries[first - state.base[0] - 1 : last - state.base[0]]
     else:
         with pytest.raises(StorageError, match="does not hold"):
             log.read(first, last, 1 << 30)
