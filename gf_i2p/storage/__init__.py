@@ -1,1 +1,1 @@
-"""Durable state: the log, the term and the vote of one farm, in one SQLite file."""
+"""Durable state: the log, the term, the vote and the snapshot of one farm, in one SQLite file."""

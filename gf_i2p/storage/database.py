@@ -1,4 +1,4 @@
-"""One farm's durable state in one SQLite file: the log, the term and the vote.
+"""One farm's durable state in one SQLite file: the log, the term, the vote, the snapshot.
 
 What a transaction costs decided the shape. An fsync takes 0.2 ms here, and sqlite3 gives the GIL away and takes it back
 at every step, which can cost as much again beside a busy event loop. So the usual transaction is one statement, which
@@ -8,7 +8,9 @@ CPU per entry, against 4.9 with a row per entry in multi-row INSERTs and 7.0 wit
 The WAL is written in place, over and over: syncing a file that does not grow takes half the time of one that does. So
 it is filled with zeros once, and its content moved into the database (a checkpoint) early and often, after the
 transaction that made it long was reported, preferably while there is nothing to write. It stays below
-`CHECKPOINT_BYTES` plus one group of writes, unless a foreign program reads the file for long.
+`CHECKPOINT_BYTES` plus one group of writes, with its snapshot, unless a foreign program reads the file for long.
+
+Here is what needs files. What is stored, how it is loaded and in which transactions, says `tables`.
 """
 
 import sqlite3
@@ -18,22 +20,13 @@ from pathlib import Path
 from typing import Final
 
 from gf_i2p.storage import files, wal
-from gf_i2p.storage.chunks import Chunk, Packed, Run, pack, pack_chunk, term_at
-from gf_i2p.storage.errors import REJOIN, StorageError, damaged, explaining, held
+from gf_i2p.storage.errors import REJOIN, StorageError, explaining, held
 from gf_i2p.storage.group import Group
-from gf_i2p.storage.loading import Loaded, load, unpacked
-from gf_i2p.storage.schema import (
-    CHUNK_AT,
-    CHUNKS_FROM,
-    PAGE_BYTES,
-    SCHEMA,
-    ServerRow,
-    check_header,
-    connect,
-    set_wal_mode,
-)
-from gf_i2p.wire.entries import ENTRY_HEADER_BYTES, Entry
-from gf_i2p.wire.messages import NOBODY
+from gf_i2p.storage.loading import Loaded, load
+from gf_i2p.storage.schema import check_header, connect, set_wal_mode
+from gf_i2p.storage.tables import Tables
+from gf_i2p.storage.upgrade import upgrade
+from gf_i2p.wire.entries import Entry
 
 WAL_BYTES: Final = 8 << 20
 """The WAL's size from the start, so that writing to it does not make it grow."""
@@ -50,9 +43,12 @@ class Storage:
     `checkpoint_due`, `checkpoint`; that is what `Writer` does). Readers see what is durable and nothing else, because
     SQLite shows a transaction only after its fsync.
 
-    At opening, these are checked: SQLite's header with our marks, cluster and server id, term and vote by their
+    At opening, these are checked: SQLite's header with our marks, cluster and server id, term, vote and base by their
     checksum, every term run and Configuration against the entries, and the first and the last row of entries. The rest
-    of a long log is checked where it is read: a `DamagedError` then.
+    of a long log is checked where it is read: a `DamagedError` then. The snapshot is checked, too; one that is damaged
+    does not keep the log from being opened (`Loaded.snapshot_fault`), since the leader can send another one.
+
+    A file of version 1 becomes one of version 2 when it is opened.
 
     After a kill, a WAL that is missing, shortened or begins like none is noticed (see `wal`). Damage inside it is not:
     what stands behind the damage is lost without a word, because that is also what a power cut leaves behind the last
@@ -70,22 +66,21 @@ class Storage:
     ) -> None:
         """Use `Storage.open`. `owner`: cluster and server id."""
         self.path = path
-        self._owner = owner
         self._resources = ExitStack()
         self._writing = writing
         self._reading = reading
-        self.loaded = loaded
+        self._tables = Tables(path, writing, reading, owner, loaded)
+        self._tables.openings += 1
+        self._tables.least_wal_bytes = least_wal_bytes
         # What follows belongs to the writing half.
-        self._hard_state = loaded.hard_state
-        self._last_index = loaded.last_index
-        self._runs: list[Run] = [Run(*run) for run in loaded.terms]
-        self._configurations = [index for index, _ in loaded.configurations]
         self._wal_bytes = 0
-        self._least_wal_bytes = least_wal_bytes
-        """See `ServerRow.wal_bytes`."""
-        self._openings = loaded.openings + 1
         self._sound = True
         """Whether the last change of the file succeeded; after one that failed, nothing is written any more."""
+
+    @property
+    def loaded(self) -> Loaded:
+        """What the file held when it was opened; a snapshot's data only until a newer one is stored."""
+        return self._tables.loaded
 
     # Life ----------------------------------------------------------------------------------------------------------
 
@@ -110,9 +105,7 @@ class Storage:
                 unfinished.with_name(unfinished.name + suffix).unlink(missing_ok=True)
             files.create_private(unfinished)
             with closing(connect(unfinished)) as connection:
-                connection.executescript(SCHEMA)
-                row = ServerRow(cluster, server_id, 0, NOBODY, 0, 0, 0)
-                connection.execute("INSERT INTO server VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*row, row.checksum(0, 0)))
+                Tables.create(connection, cluster=cluster, server_id=server_id)
                 set_wal_mode(unfinished, connection)
             files.sync_file(unfinished)
             unfinished.rename(path)  # the lock keeps others from creating `path` meanwhile
@@ -151,6 +144,7 @@ class Storage:
                 )  # closed last, keeps the WAL (see `wal`)
                 writing = stack.enter_context(closing(connect(path)))
                 set_wal_mode(path, writing)
+                upgrade(writing)
                 storage = cls(path, writing, reading, (cluster, server_id), loaded, least)
                 # A killed process may have written to the WAL what it had no time to sync, or could not. We are about
                 # to build on it, so it must be on the disk first, in the main file: Linux forgets that pages were not
@@ -159,7 +153,7 @@ class Storage:
                 complete = storage.checkpoint("FULL")
                 # What stands in the WAL now may be on the disk in part; found there after a power cut, it would hide
                 # what the main file has. Another write begins the WAL anew, and syncs its beginning.
-                storage._openings += 1
+                storage._tables.openings += 1
                 complete = complete and storage.checkpoint("FULL")
                 storage._resources = stack.pop_all()
                 # The same order when the owner drops the storage, or the interpreter ends, without `close`.
@@ -175,7 +169,7 @@ class Storage:
             if self._sound:
                 self.checkpoint()
                 # Only now, with all else in the main file, may it say that it needs no WAL.
-                self._least_wal_bytes = 0
+                self._tables.least_wal_bytes = 0
                 self.checkpoint()
                 self._sound = False
                 self._reading.close()  # makes the writing connection the last one, with which SQLite deletes the WAL
@@ -186,50 +180,23 @@ class Storage:
         """Return consecutive durable entries from index `first`, at most up to `last`.
 
         At least one when `first <= last`; no more than fit into `max_bytes` (13 + value length each) otherwise.
-        Raises `StorageError` when the log does not hold them, `DamagedError` when it should and does not.
+        Raises `StorageError` when the log does not hold them (any more), `DamagedError` when it should and does not.
         """
-        entries: list[Entry] = []
-        size = 0
-        expected = 0
         with explaining(self.path):
-            rows = self._reading.execute(CHUNKS_FROM, (first, last))
-            try:
-                for row in rows:
-                    chunk, found = unpacked(self.path, row)
-                    if expected and chunk.first != expected:
-                        raise damaged(self.path, f"after the entry {expected - 1} comes {chunk.first}")
-                    expected = chunk.end
-                    for entry in found[max(first - chunk.first, 0) : last + 1 - chunk.first]:
-                        size += ENTRY_HEADER_BYTES + len(entry.value)
-                        if size > max_bytes and entries:
-                            return entries
-                        entries.append(entry)
-            finally:
-                rows.close()  # ends the read transaction: the WAL cannot start over beside one
-        if len(entries) < last - first + 1:
-            raise StorageError(f"{self.path} does not hold the entries {first + len(entries)} to {last}")
-        return entries
+            return self._tables.read(first, last, max_bytes)
 
     # The writing half ----------------------------------------------------------------------------------------------
 
     def group(self) -> Group:
         """Return an empty group of writes for the log as it is now."""
-        return Group(self._last_index, self._hard_state)
+        return self._tables.group()
 
     def store(self, group: Group) -> None:
         """Make a group durable, all of it or nothing. Raises `StorageError`; do not write on after that."""
         self._sound = False
-        first = group.first_index
-        packed = pack(first, group.entries, term_at(self._runs, first - 1))
         with explaining(self.path):
-            if first <= self._last_index or group.hard_state_changed or packed.runs or packed.configurations:
-                self._store_all(group, packed)
-            else:
-                self._insert(packed.chunks)
-                self._last_index = group.last_index
+            self._wal_bytes += self._tables.store(group)
         self._sound = True
-        # Whole pages, a page around them, and the pages of tables and tree.
-        self._wal_bytes += sum([len(chunk.data) for chunk in packed.chunks]) + 2 * PAGE_BYTES
 
     def checkpoint_due(self, *, idle: bool) -> bool:
         """Whether the WAL is so long that `checkpoint` should run now, when there is something else to do or not."""
@@ -243,61 +210,11 @@ class Storage:
         """
         self._sound = False
         with explaining(self.path):
-            self._store_server()
+            self._tables.store_server()
             busy, frames, moved = self._writing.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
         self._sound = True
         self._wal_bytes = 0
         return not busy and 0 <= frames == moved
-
-    def _store_all(self, group: Group, packed: Packed) -> None:
-        """Store what is more than entries at the end of the log."""
-        first = group.first_index
-        execute = self._writing.execute
-        execute("BEGIN IMMEDIATE")
-        if first <= self._last_index:
-            self._truncate(first)
-        self._insert(packed.chunks)
-        self._writing.executemany("INSERT INTO term_run VALUES (?, ?)", packed.runs)
-        self._writing.executemany("INSERT INTO configuration VALUES (?, ?)", packed.configurations)
-        self._runs = [run for run in self._runs if run.first < first] + packed.runs
-        self._configurations = [index for index in self._configurations if index < first]
-        self._configurations += [index for index, _ in packed.configurations]
-        self._hard_state = group.hard_state
-        self._last_index = group.last_index
-        self._store_server()
-        execute("COMMIT")
-
-    def _store_server(self) -> None:
-        row = ServerRow(*self._owner, *self._hard_state, self._last_index, self._least_wal_bytes, self._openings)
-        self._writing.execute(
-            "UPDATE server SET term = ?, vote = ?, last_index = ?, wal_bytes = ?, openings = ?, checksum = ?",
-            (*row[2:], row.checksum(len(self._runs), len(self._configurations))),
-        )
-
-    def _insert(self, chunks: list[Chunk]) -> None:
-        if chunks:
-            values: list[int | bytes] = []
-            for chunk in chunks:
-                values += chunk
-            self._writing.execute(
-                "INSERT INTO chunk VALUES (?, ?, ?, ?)" + ", (?, ?, ?, ?)" * (len(chunks) - 1), values
-            )
-
-    def _truncate(self, first: int) -> None:
-        """Remove everything stored at index `first` and above; a row that holds earlier entries, too, keeps those."""
-        execute = self._writing.execute
-        execute("DELETE FROM chunk WHERE first_index >= ?", (first,))
-        execute("DELETE FROM term_run WHERE first_index >= ?", (first,))
-        execute("DELETE FROM configuration WHERE log_index >= ?", (first,))
-        row = execute(CHUNK_AT, (first,)).fetchone()
-        if row is not None:
-            chunk, entries = unpacked(self.path, row)
-            if chunk.end > first:
-                kept = pack_chunk(chunk.first, entries[: first - chunk.first])
-                execute(
-                    "UPDATE chunk SET entry_count = ?, checksum = ?, entries = ? WHERE first_index = ?",
-                    (kept.length, kept.checksum, kept.data, kept.first),
-                )
 
 
 def _missing(path: Path) -> StorageError:

@@ -60,6 +60,11 @@ def held(path: Path, why: str) -> StorageError:
     )
 
 
+def is_damage(error: sqlite3.Error) -> bool:
+    """Whether what was read is not what SQLite, or sqlite3, which decodes text, can have written."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in {0, *_DAMAGED}
+
+
 def explained(path: Path, error: sqlite3.Error) -> StorageError:
     """Say what an error of SQLite means for the log at `path`."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF

@@ -6,11 +6,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gf_i2p.raft.effects import HardState
+from gf_i2p.raft.effects import HardState, Snapshot
 from gf_i2p.storage import wal
-from gf_i2p.storage.chunks import Chunk, Run, unpack_chunk
+from gf_i2p.storage.chunks import Chunk, Run, term_at, unpack_chunk
 from gf_i2p.storage.errors import StorageError, damaged
-from gf_i2p.storage.schema import CHUNK_AT, TABLES, ServerRow
+from gf_i2p.storage.group import Base
+from gf_i2p.storage.schema import CHUNK_AT, DAMAGED_PREFIX, SERVER, TABLES, ServerRow, check_version
+from gf_i2p.storage.snapshots import read_snapshot
+from gf_i2p.storage.upgrade import SERVER_1, TABLES_1, checksum_1, version_of
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.limits import MAX_INTEGER
 
@@ -21,13 +24,19 @@ class Loaded(NamedTuple):
     hard_state: HardState
     """Term 0 and `NOBODY` in a new file."""
     last_index: int
-    """0 when the log is empty."""
+    """The base's index when the log is empty."""
     terms: tuple[tuple[int, int], ...]
-    """(first index, term) runs, both strictly ascending; the first run begins at index 1."""
+    """(first index, term) runs, both strictly ascending; the first one is the base, or begins at 1 without one."""
     configurations: tuple[tuple[int, bytes], ...]
     """(index, value) of every Configuration in the log, ascending."""
     openings: int
     """See `ServerRow.openings`."""
+    base: tuple[int, int]
+    """Index and term of the last entry that was dropped; (0, 0) for a log that begins at 1. It holds those after it."""
+    snapshot: Snapshot | None
+    """None when there is none, or it is damaged. Its index is the base's at least, the last entry's at most."""
+    snapshot_fault: str | None
+    """What is wrong with the snapshot, and what to do: log, term and vote are sound all the same."""
 
 
 def unpacked(path: Path, row: tuple[Any, ...]) -> tuple[Chunk, tuple[Entry, ...]]:
@@ -42,22 +51,27 @@ def unpacked(path: Path, row: tuple[Any, ...]) -> tuple[Chunk, tuple[Entry, ...]
 
 
 def load(path: Path, connection: sqlite3.Connection, cluster: str, server_id: int, wal_bytes: int) -> Loaded:
-    """Read everything but the entries, and those entries that prove it.
+    """Read everything but the entries, and those entries that prove it; of this version or of version 1.
 
-    Takes time by the number of terms, not of entries. Raises `StorageError` when the log belongs to another server, or
-    needs a longer WAL than one of `wal_bytes`; `DamagedError` when its parts contradict each other.
+    Takes time by the number of terms and the size of the snapshot, not by the number of entries. Raises `StorageError`
+    when the log belongs to another server, or needs a longer WAL than one of `wal_bytes`; `DamagedError` when its parts
+    contradict each other. A snapshot that is damaged is only reported.
     """
     execute = connection.execute
-    if [sql for (sql,) in execute("SELECT sql FROM sqlite_master ORDER BY rowid")] != list(TABLES):
+    version = version_of(connection)
+    check_version(path, version)
+    statements = execute("SELECT sql FROM sqlite_master WHERE name NOT GLOB ?", (DAMAGED_PREFIX + "*",)).fetchall()
+    if sorted(str(sql) for (sql,) in statements) != sorted(TABLES if version > 1 else TABLES_1):
         raise damaged(path, "it does not have the tables of a log")
-    rows = execute("SELECT cluster, id, term, vote, last_index, wal_bytes, openings, checksum FROM server").fetchall()
+    rows = execute(SERVER if version > 1 else SERVER_1).fetchall()
     if len(rows) != 1:
         raise damaged(path, f"it names {len(rows)} servers instead of one")
     *values, checksum = rows[0]
     row = ServerRow(*values)
     runs = tuple(Run(*row) for row in execute("SELECT first_index, term FROM term_run ORDER BY first_index"))
     configurations = tuple(execute("SELECT log_index, value FROM configuration ORDER BY log_index").fetchall())
-    if row.checksum(len(runs), len(configurations)) != checksum:
+    counts = len(runs), len(configurations)
+    if checksum != (row.checksum(*counts) if version > 1 else checksum_1(row, *counts)):
         raise damaged(path, "its server, term and vote do not match their checksum")
     if row[:2] != (cluster, server_id):
         raise StorageError(
@@ -66,10 +80,27 @@ def load(path: Path, connection: sqlite3.Connection, cluster: str, server_id: in
         )
     if wal_bytes < row.wal_bytes:
         raise wal.lost(path, row.wal_bytes)
-    last_index = _last_index(path, connection)
+    base = Base(row.base_index, row.base_term)
+    last_index = max(_last_index(path, connection), base.last)
     if last_index < row.last_index:
         raise damaged(path, f"the entries {last_index + 1} to {row.last_index} are missing")
-    if bool(runs) != bool(last_index) or (runs and runs[0].first != 1):
+    _check_terms(path, connection, row, base, last_index, runs, configurations)
+    snapshot, fault = _snapshot(path, connection, base, last_index, runs) if version > 1 else (None, None)
+    hard_state = HardState(row.term, row.vote)
+    return Loaded(hard_state, last_index, runs, configurations, row.openings, base, snapshot, fault)
+
+
+def _check_terms(
+    path: Path,
+    connection: sqlite3.Connection,
+    row: ServerRow,
+    base: Base,
+    last_index: int,
+    runs: tuple[Run, ...],
+    configurations: tuple[tuple[int, bytes], ...],
+) -> None:
+    """Raise `DamagedError` when runs and Configurations are not those of the entries after `base`."""
+    if bool(runs) != bool(last_index) or (runs and runs[0] != (base if base.last else (1, runs[0].term))):
         raise damaged(path, "its terms do not cover the log")
     if any(type(run.term) is not int for run in runs) or any(one.term >= other.term for one, other in pairwise(runs)):
         raise damaged(path, "its terms fall")
@@ -77,15 +108,46 @@ def load(path: Path, connection: sqlite3.Connection, cluster: str, server_id: in
         raise damaged(path, f"it has entries of term {runs[-1].term}, but the server is only in term {row.term}")
 
     ends = [run.first - 1 for run in runs[1:]] + [last_index] * bool(runs)
-    proof = {run.first for run in runs} | {index for index, _ in configurations} | set(ends)
+    # The first run begins with the base, which may be all of it; that entry is gone.
+    spans = [(max(run.first, base.last + 1), end, run.term) for run, end in zip(runs, ends, strict=True)]
+    spans = [span for span in spans if span[0] <= span[1]]
+    proof = {index for index, _ in configurations}
+    proof.update(index for first, end, _ in spans for index in (first, end))
     entries = _entries_at(path, connection, sorted(proof))
-    for run, end in zip(runs, ends, strict=True):
-        if entries[run.first].term != run.term or entries[end].term != run.term:
-            raise damaged(path, f"the entries {run.first} to {end} should have the term {run.term} and do not")
+    for first, end, term in spans:
+        if entries[first].term != term or entries[end].term != term:
+            raise damaged(path, f"the entries {first} to {end} should have the term {term} and do not")
     for index, value in configurations:
-        if entries[index][1:] != (ValueType.CONFIGURATION, value):
+        if index <= base.last or entries[index][1:] != (ValueType.CONFIGURATION, value):
             raise damaged(path, f"the entry {index} should be a Configuration and is another one or none")
-    return Loaded(HardState(row.term, row.vote), last_index, runs, configurations, row.openings)
+
+
+def _snapshot(
+    path: Path, connection: sqlite3.Connection, base: Base, last_index: int, runs: tuple[Run, ...]
+) -> tuple[Snapshot | None, str | None]:
+    """Read the snapshot, or say what is wrong with it."""
+    fault = None
+    snapshot = None
+    try:
+        snapshot = read_snapshot(connection)
+    except ValueError as error:
+        fault = str(error)
+    else:
+        if snapshot is None and base.last:
+            fault = "it is missing"
+        elif snapshot is not None and snapshot.index < base.last:
+            fault = f"it covers the entries up to {snapshot.index} only"
+    if fault is not None:
+        advice = (
+            f"The log begins at {base.last + 1}: the leader has to send another snapshot."
+            if base.last
+            else "The log still has all entries."
+        )
+        return None, f"the snapshot in {path} is damaged: {fault}. {advice} Check the disk."
+    # The log has proved itself, and so has the snapshot: then both are from the same disk, but not from the same time.
+    if snapshot is not None and (snapshot.index > last_index or term_at(runs, snapshot.index) != snapshot.term):
+        raise damaged(path, f"the entry {snapshot.index}, with which its snapshot ends, is not in the log")
+    return snapshot, None
 
 
 def _last_index(path: Path, connection: sqlite3.Connection) -> int:

@@ -11,8 +11,8 @@ from gf_i2p.storage.errors import StorageError, damaged
 
 APPLICATION_ID: Final = 0x47464932
 """Marks the file as ours ("GFI2") where SQLite keeps such marks: offset 68 of its header."""
-SCHEMA_VERSION: Final = 1
-"""Offset 60. Rises with every change that an older program would misunderstand."""
+SCHEMA_VERSION: Final = 2
+"""Offset 60. Rises with every change that an older program would misunderstand. Version 1: see `upgrade`."""
 
 # 16 KiB instead of 4: a third less CPU per entry in batches, and no slower for single entries.
 PAGE_BYTES: Final = 16 << 10
@@ -20,19 +20,29 @@ PAGE_BYTES: Final = 16 << 10
 PATIENCE_SECONDS: Final = 5.0
 """How long to wait for a foreign program that reads the file, where its reading is in the way."""
 
+SNAPSHOT_TABLES: Final = {
+    "snapshot": """CREATE TABLE snapshot (
+    log_index INTEGER NOT NULL, term INTEGER NOT NULL, configuration BLOB NOT NULL, size INTEGER NOT NULL,
+    checksum INTEGER NOT NULL
+)""",
+    "snapshot_block": "CREATE TABLE snapshot_block (position INTEGER PRIMARY KEY, data BLOB NOT NULL)",
+}
+DAMAGED_PREFIX: Final = "damaged_"
+"""A snapshot that was damaged is left behind in tables whose names begin so."""
 TABLES: Final = (
     """CREATE TABLE server (
     cluster TEXT NOT NULL, id INTEGER NOT NULL, term INTEGER NOT NULL, vote INTEGER NOT NULL,
-    last_index INTEGER NOT NULL, wal_bytes INTEGER NOT NULL, openings INTEGER NOT NULL,
-    checksum INTEGER NOT NULL
+    last_index INTEGER NOT NULL, base_index INTEGER NOT NULL, base_term INTEGER NOT NULL,
+    wal_bytes INTEGER NOT NULL, openings INTEGER NOT NULL, checksum INTEGER NOT NULL
 )""",
     """CREATE TABLE chunk (
     first_index INTEGER PRIMARY KEY, entry_count INTEGER NOT NULL, checksum INTEGER NOT NULL, entries BLOB NOT NULL
 )""",
     "CREATE TABLE term_run (first_index INTEGER PRIMARY KEY, term INTEGER NOT NULL)",
     "CREATE TABLE configuration (log_index INTEGER PRIMARY KEY, value BLOB NOT NULL)",
+    *SNAPSHOT_TABLES.values(),
 )
-"""As SQLite keeps them in the file, word for word."""
+"""As SQLite keeps them in the file, word for word, in any order."""
 
 SCHEMA: Final = f"""
 PRAGMA page_size = {PAGE_BYTES};
@@ -47,11 +57,18 @@ COMMIT;
 CHUNK_AT: Final = """
 SELECT first_index, entry_count, checksum, entries FROM chunk WHERE first_index <= ? ORDER BY first_index DESC LIMIT 1
 """
+# By first, last and first index. In one statement, so that rows and base belong together: what lies below the base is
+# not part of the log, though rows of it may still be there.
 CHUNKS_FROM: Final = """
 SELECT first_index, entry_count, checksum, entries FROM chunk
 WHERE first_index >= (SELECT max(first_index) FROM chunk WHERE first_index <= ?) AND first_index <= ?
+AND ? > (SELECT base_index FROM server)
 ORDER BY first_index
 """
+SERVER: Final = """
+SELECT cluster, id, term, vote, last_index, base_index, base_term, wal_bytes, openings, checksum FROM server
+"""
+INSERT_SERVER: Final = "INSERT INTO server VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 _SQLITE_HEADER: Final = struct.Struct(">16s44xI4xI")  # magic; user_version at 60; application_id at 68
 
@@ -65,6 +82,10 @@ class ServerRow(NamedTuple):
     vote: int
     last_index: int
     """The log reached up to here when it was last moved out of the WAL, which has checksums of its own; or further."""
+    base_index: int
+    """Of the last entry that was dropped: the log begins after it. 0: it begins at 1."""
+    base_term: int
+    """That entry's."""
     wal_bytes: int
     """Length that the WAL has at least; 0: the log was closed cleanly, and the main file needs no WAL (see `wal`)."""
     openings: int
@@ -117,6 +138,11 @@ def check_header(path: Path) -> None:
         raise StorageError(
             f"{path} is a database of another program and is left as it is: check which directory this node was given"
         )
+    check_version(path, version)
+
+
+def check_version(path: Path, version: int) -> None:
+    """Refuse what this program cannot read."""
     if version > SCHEMA_VERSION:
         raise StorageError(
             f"{path} was written by a newer gf-i2p (format {version}; this one knows up to {SCHEMA_VERSION}): install "

@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 
 from gf_i2p.raft.effects import Write
-from gf_i2p.storage import database
+from gf_i2p.storage import database, snapshots, tables
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.storage.writer import Writer
 from tests.storage.history import create, open_log, writes
@@ -23,6 +23,10 @@ from tests.storage.history import create, open_log, writes
 database.WAL_BYTES = 128 << 10  # type: ignore[misc]
 database.IDLE_CHECKPOINT_BYTES = 128 << 10  # type: ignore[misc]
 database.CHECKPOINT_BYTES = 256 << 10  # type: ignore[misc]
+# So that a snapshot has several rows, and dropped rows outlast the transaction that drops them.
+snapshots.BLOCK_BYTES = 4 << 10  # type: ignore[misc]
+tables.SWEEP_BYTES = 2 << 10  # type: ignore[misc]
+tables.SWEEP_ROWS = 1  # type: ignore[misc]
 
 
 def say(line: str) -> None:

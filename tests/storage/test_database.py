@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from gf_i2p.raft.effects import HardState, Write
 from gf_i2p.storage import chunks, database, files
 from gf_i2p.storage.errors import StorageError
+from gf_i2p.storage.loading import Loaded
 from gf_i2p.wire.entries import ENTRY_HEADER_BYTES
 from gf_i2p.wire.messages import NOBODY
 from tests.storage.history import (
@@ -38,7 +39,7 @@ from tests.storage.refusals import refusal
 
 def test_a_new_log_is_empty(tmp_path: Path) -> None:
     with closing(open_log(create(tmp_path))) as storage:
-        assert storage.loaded == (HardState(0, NOBODY), 0, (), (), 0)
+        assert storage.loaded == Loaded(HardState(0, NOBODY), 0, (), (), 0, (0, 0), None, None)
         assert storage.read(1, 0, 100) == []
 
 

@@ -7,19 +7,18 @@ from pathlib import Path
 import pytest
 
 from tests.storage.disk import SECTOR, Call, Disk, traced
-from tests.storage.history import create, history_states, stored_state
+from tests.storage.history import create, eventful_seed, history_states, stored_state
 
 pytestmark = pytest.mark.usefixtures("strace")
 
 
 @pytest.mark.parametrize("depth", [1, 8])
 def test_a_power_cut_loses_nothing_acknowledged(tmp_path: Path, depth: int) -> None:
-    seed = random.randrange(2**32)
-    print(f"seed {seed}")
+    count = 120
+    seed = eventful_seed(0, count)
     rng = random.Random(seed)
     path = create(tmp_path)
     disk = Disk(tmp_path)
-    count = 120
     run, said = traced(tmp_path, path, seed, 0, count, depth)
     assert said[-1] == str(count)
     states = history_states(seed, count)

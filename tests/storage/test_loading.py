@@ -1,5 +1,6 @@
 import os
 import random
+import re
 import sqlite3
 from contextlib import closing, suppress
 from itertools import islice
@@ -11,7 +12,19 @@ from gf_i2p.raft.effects import HardState, Write
 from gf_i2p.storage import database, schema
 from gf_i2p.storage.errors import DamagedError, StorageError
 from tests.storage.disk import start_over
-from tests.storage.history import SMALL, app, copied, create, filled, open_log, store, stored_state, writes
+from tests.storage.history import (
+    SMALL,
+    app,
+    copied,
+    create,
+    filled,
+    open_log,
+    snapshot,
+    state_beside_snapshot,
+    store,
+    stored_state,
+    writes,
+)
 from tests.storage.refusals import refusal
 
 
@@ -64,6 +77,66 @@ def test_a_log_that_contradicts_itself_is_refused(tmp_path: Path, statement: str
         open_log(path)
 
 
+COMPACTED = (*SMALL, Write(None, 0, (), snapshot(5, 3), 2), Write(None, 7, (app(b"e", 3),)))
+"""Rows: 1 to 3, 4 and 5, 6, 7; the first one straddles the base."""
+
+
+def forged(raw: sqlite3.Connection, **values: int) -> None:
+    """Change the row of `server`, with the checksum that belongs to it."""
+    *old, _ = raw.execute(schema.SERVER).fetchone()
+    row = schema.ServerRow(*old)._replace(**values)  # type: ignore[arg-type]
+    (runs,) = raw.execute("SELECT count(*) FROM term_run").fetchone()
+    (configurations,) = raw.execute("SELECT count(*) FROM configuration").fetchone()
+    raw.execute("DELETE FROM server")
+    raw.execute(schema.INSERT_SERVER, (*row, row.checksum(runs, configurations)))
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("UPDATE server SET base_index = 0", "checksum"),
+        ("UPDATE server SET base_index = 1", "checksum"),
+        ("UPDATE server SET base_term = 3", "checksum"),
+        ("DELETE FROM chunk WHERE first_index = 1", "entry 3 is missing"),
+        ("DELETE FROM chunk WHERE first_index = 4", "entry 4 is missing"),
+        ("DELETE FROM chunk WHERE first_index = 7", "entries 7 to 7 are missing|entry 7 is missing"),
+        ("DELETE FROM chunk", "entries 3 to 7 are missing"),
+        ("UPDATE term_run SET first_index = 1 WHERE first_index = 2", "do not cover"),
+        ("UPDATE term_run SET first_index = 3 WHERE first_index = 2", "do not cover"),
+        ("UPDATE term_run SET term = 2 WHERE first_index = 2", "do not cover"),
+        ("UPDATE configuration SET log_index = 2 WHERE log_index = 4", "entry 2 should be a Configuration"),
+        ("UPDATE configuration SET log_index = 1, value = x'4331'", "entry 1 should be a Configuration"),
+    ],
+)
+def test_a_log_with_a_base_that_contradicts_itself_is_refused(tmp_path: Path, statement: str, message: str) -> None:
+    path = filled(tmp_path, COMPACTED)
+    assert len(stored_state(path).entries) == 5
+    with closing(sqlite3.connect(path)) as raw:
+        raw.execute(statement)
+        raw.commit()
+    assert re.search(message, refusal(path, DamagedError))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"base_index": 0, "base_term": 0}, "do not cover"),
+        ({"base_index": 3, "base_term": 1}, "do not cover"),
+        ({"base_index": 2, "base_term": 2}, "do not cover"),
+        ({"base_index": 8, "base_term": 3}, "do not cover"),
+        ({"last_index": 8}, "entries 8 to 8 are missing"),
+    ],
+)
+def test_a_base_that_is_another_one_is_noticed_whatever_its_checksum(
+    tmp_path: Path, values: dict[str, int], message: str
+) -> None:
+    path = filled(tmp_path, COMPACTED)
+    with closing(sqlite3.connect(path)) as raw:
+        forged(raw, **values)
+        raw.commit()
+    assert message in refusal(path, DamagedError)
+
+
 def test_a_lost_end_is_noticed_also_after_a_kill(tmp_path: Path) -> None:
     """What has been moved out of the WAL has lost its checksums; that there was something must not be forgotten."""
     path = create(tmp_path)
@@ -105,18 +178,25 @@ def test_a_missing_page_is_damage(tmp_path: Path) -> None:
 
 
 def test_no_flipped_bit_ever_becomes_another_log(tmp_path: Path) -> None:
-    """Random damage to the file: an error when it is opened or read, or nothing that matters was hit."""
+    """Random damage to the file: an error when it is opened or read, or nothing that matters was hit.
+
+    A snapshot alone may be lost, and a new one mends that.
+    """
     seed = random.randrange(2**32)
     print(f"seed {seed}")
     rng = random.Random(seed)
-    history = list(islice(writes(17), 60))
-    path = filled(tmp_path, history)
+    path = filled(tmp_path, islice(writes(17), 60))
+    state = stored_state(path)
+    assert state.base[0]
+    with closing(open_log(path)) as storage:
+        last = state.last_index
+        store(storage, Write(None, 0, (), snapshot(last, state.term(last), rng.randbytes(30_000))))
     state = stored_state(path)
     original = path.read_bytes()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(database, "WAL_BYTES", 64 << 10)
-        errors = 0
-        for number in range(150):
+        errors = faults = 0
+        for number in range(200):
             data = bytearray(original)
             for _ in range(rng.choice((1, 1, 30))):
                 position = rng.randrange(100, len(data))
@@ -125,11 +205,20 @@ def test_no_flipped_bit_ever_becomes_another_log(tmp_path: Path) -> None:
                 data[position] ^= 1 << rng.randrange(8)
             path.write_bytes(data)
             try:
-                found = stored_state(path)
+                with closing(open_log(path)) as storage:
+                    found = state_beside_snapshot(storage)
+                    fault = storage.loaded.snapshot_fault
+                    assert vars(found) == vars(state) | ({} if fault is None else {"snapshot": None})
+                    if fault is not None:
+                        faults += 1
+                        new = snapshot(last, state.term(last))
+                        store(storage, Write(None, 0, (), new))
+                if fault is not None:
+                    assert vars(stored_state(path)) == vars(state) | {"snapshot": new}
             except StorageError:
                 errors += 1
-            else:
-                assert found == state
             with suppress(FileNotFoundError):
                 path.with_name("log.db-wal").unlink()
+    print(f"{errors} errors, {faults} snapshots lost")
     assert errors > 50
+    assert faults > 0

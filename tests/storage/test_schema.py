@@ -40,7 +40,7 @@ def test_a_newer_format_asks_for_the_newer_program(tmp_path: Path) -> None:
     path = filled(tmp_path, SMALL)
     with closing(sqlite3.connect(path)) as raw:
         raw.execute(f"PRAGMA user_version = {schema.SCHEMA_VERSION + 1}")
-    assert "newer gf-i2p (format 2; this one knows up to 1)" in refusal(path)
+    assert "newer gf-i2p (format 3; this one knows up to 2)" in refusal(path)
     with closing(sqlite3.connect(path)) as raw:
         raw.execute("PRAGMA user_version = 0")
     assert "format 0" in refusal(path, DamagedError)

@@ -21,6 +21,7 @@ from tests.storage.history import (
     app,
     copied,
     create,
+    eventful_seed,
     filled,
     history_states,
     open_log,
@@ -290,14 +291,13 @@ def test_a_log_opens_after_every_moment_and_without_its_wal_only_when_it_is_whol
 ) -> None:
     """Opening, writing and closing, killed and cut off from power after each system call."""
     monkeypatch.setattr(database, "WAL_BYTES", CHILD_WAL_BYTES)
-    seed = random.randrange(2**32)
-    print(f"seed {seed}")
+    count = before + 16
+    seed = eventful_seed(before, count)
     rng = random.Random(seed)
     path = create(tmp_path)
     if before:
         traced(tmp_path, path, seed, 0, before, 1)
     disk = Disk(tmp_path)
-    count = before + 16
     run, said = traced(tmp_path, path, seed, before, count, 1, 1)
     assert said[-1] == "closed"
     states = history_states(seed, count)

@@ -223,7 +223,7 @@ def test_a_full_disk_in_the_middle_of_a_transaction_leaves_all_of_it_out(
     log.storage._writing.execute(f"PRAGMA max_page_count = {pages + 3}")
     log.writer.submit(Write(HardState(2, 7), 1, (app(bytes(200_000), 2),)))
     log.wait(lambda: log.failures)
-    monkeypatch.setattr(log.storage, "_store_server", None)  # nor is anything written when the log is closed
+    monkeypatch.setattr(log.storage._tables, "store_server", None)  # nor is anything written when the log is closed
     assert state_of(log.storage).hard_state == HardState(0, 0xFFFFFFFF)
     assert log.storage.read(1, 1, 0) == [app(b"old")]
     log.close()

@@ -1,0 +1,250 @@
+"""What is stored and read, and in which transactions: the log in open SQLite connections, wherever they lead."""
+
+import sqlite3
+from pathlib import Path
+from typing import Final
+
+from gf_i2p.storage.chunks import Chunk, Packed, Run, pack, pack_chunk, term_at
+from gf_i2p.storage.errors import StorageError, damaged
+from gf_i2p.storage.group import Base, Group
+from gf_i2p.storage.loading import Loaded, load, unpacked
+from gf_i2p.storage.schema import CHUNK_AT, CHUNKS_FROM, INSERT_SERVER, PAGE_BYTES, SCHEMA, ServerRow
+from gf_i2p.storage.snapshots import SnapshotRow, describe, replace_snapshot
+from gf_i2p.wire.entries import ENTRY_HEADER_BYTES, Entry
+from gf_i2p.wire.messages import NOBODY
+
+SWEEP_BYTES: Final = 1 << 20
+"""A transaction removes dropped rows up to so many bytes, and twice what it stores itself: 1 to 4 ms."""
+SWEEP_ROWS: Final = 256
+"""The same bound for small rows, where the number costs and not the bytes."""
+
+
+class Tables:
+    """One farm's durable state in SQLite: storing and loading, without files, locks and checkpoints.
+
+    `Storage` adds those. By itself, on `sqlite3.connect(":memory:")`, it runs what a node really runs, for a simulator:
+    `create` once, then `on` it. A crash there is to forget the object, in the middle of a `store` or not, and to be
+    `on` the same connection again: what was stored whole is there, and nothing else. Storing one small entry there
+    takes about 25 µs.
+
+    Two threads may use it at a time when it has two connections: one `read`, one the rest. After an exception of
+    `store`, nothing may be stored any more.
+
+    Dropped entries are gone when the base says so. Their rows are removed by and by, a few with every later
+    transaction, since removing a hundred MiB at once would keep a write waiting for a good while. A row that holds
+    entries on both sides of the base stays whole until the base has passed its end.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        writing: sqlite3.Connection,
+        reading: sqlite3.Connection,
+        owner: tuple[str, int],
+        loaded: Loaded,
+    ) -> None:
+        """Connections and what was loaded from them. `path` is for messages only; `owner`: cluster and server id."""
+        self.loaded = loaded
+        """The data of its snapshot is let go when a newer one is stored."""
+        self.openings = loaded.openings
+        """See `ServerRow`; stored with the next `store_server`."""
+        self.least_wal_bytes = 0
+        """The same."""
+        self._path = path
+        self._owner = owner
+        self._writing = writing
+        self._reading = reading
+        self._hard_state = loaded.hard_state
+        self._last_index = loaded.last_index
+        self._runs: list[Run] = [Run(*run) for run in loaded.terms]
+        self._configurations = [index for index, _ in loaded.configurations]
+        self._base = Base(*loaded.base)
+        self._covered = loaded.snapshot.index if loaded.snapshot is not None else 0
+        self._lost = loaded.snapshot_fault is not None
+        self._unswept = self._base.last > 0
+        """Whether rows of dropped entries may be left. They are, when a crash came before the last was removed."""
+
+    @staticmethod
+    def create(connection: sqlite3.Connection, *, cluster: str, server_id: int) -> None:
+        """Make the tables of an empty log in an empty database."""
+        connection.isolation_level = None
+        connection.executescript(SCHEMA)
+        row = ServerRow(cluster, server_id, 0, NOBODY, 0, 0, 0, 0, 0)
+        connection.execute(INSERT_SERVER, (*row, row.checksum(0, 0)))
+
+    @classmethod
+    def on(cls, connection: sqlite3.Connection, *, cluster: str, server_id: int) -> "Tables":
+        """Load what a database in memory holds, after a crash or not. Raises as `Storage.open` does."""
+        connection.rollback()
+        connection.isolation_level = None  # transactions begin where we say so
+        path = Path(":memory:")
+        return cls(path, connection, connection, (cluster, server_id), load(path, connection, cluster, server_id, 0))
+
+    # Reading -------------------------------------------------------------------------------------------------------
+
+    def read(self, first: int, last: int, max_bytes: int) -> list[Entry]:
+        """Return consecutive stored entries: see `Storage.read`."""
+        entries: list[Entry] = []
+        size = 0
+        expected = 0
+        rows = self._reading.execute(CHUNKS_FROM, (first, last, first))
+        try:
+            for row in rows:
+                chunk, found = unpacked(self._path, row)
+                if expected and chunk.first != expected:
+                    raise damaged(self._path, f"after the entry {expected - 1} comes {chunk.first}")
+                expected = chunk.end
+                for entry in found[max(first - chunk.first, 0) : last + 1 - chunk.first]:
+                    size += ENTRY_HEADER_BYTES + len(entry.value)
+                    if size > max_bytes and entries:
+                        return entries
+                    entries.append(entry)
+        finally:
+            rows.close()  # ends the read transaction: the WAL cannot start over beside one
+        if len(entries) < last - first + 1:
+            raise StorageError(f"{self._path} does not hold the entries {first + len(entries)} to {last}")
+        return entries
+
+    # Writing -------------------------------------------------------------------------------------------------------
+
+    def group(self) -> Group:
+        """Return an empty group of writes for the log as it is now."""
+        return Group(
+            self._last_index,
+            self._hard_state,
+            terms=self._runs,
+            base=self._base,
+            covered=self._covered,
+            lost=self._lost,
+        )
+
+    def store(self, group: Group) -> int:
+        """Store a group in one transaction, all of it or nothing; return about how many bytes SQLite wrote for it."""
+        first, base = group.first_index, group.base
+        before = base.term if first - 1 == base.last else term_at(self._runs, first - 1)
+        packed = pack(first, group.entries, before)
+        written = sum([len(chunk.data) for chunk in packed.chunks])
+        if (
+            first <= self._last_index
+            or group.hard_state_changed
+            or packed.runs
+            or packed.configurations
+            or group.snapshot is not None
+            or base != self._base
+            or self._unswept
+        ):
+            if group.snapshot is not None:
+                written += len(group.snapshot.data)
+            written += self._store_all(group, packed, written)
+        else:
+            self._insert(packed.chunks)
+            self._last_index = group.last_index
+        # Whole pages, a page around them, and the pages of tables and tree.
+        return written + 2 * PAGE_BYTES
+
+    def store_server(self) -> None:
+        """Store the row of `server` as it should be now."""
+        row = ServerRow(
+            *self._owner, *self._hard_state, self._last_index, *self._base, self.least_wal_bytes, self.openings
+        )
+        self._writing.execute(
+            "UPDATE server SET term = ?, vote = ?, last_index = ?, base_index = ?, base_term = ?, wal_bytes = ?, "
+            "openings = ?, checksum = ?",
+            (*row[2:], row.checksum(len(self._runs), len(self._configurations))),
+        )
+
+    def _store_all(self, group: Group, packed: Packed, written: int) -> int:
+        """Store what is more than entries at the end of the log; return about how much a sweep has written, too."""
+        first = group.first_index
+        row = None if group.snapshot is None else describe(group.snapshot)
+        execute = self._writing.execute
+        execute("BEGIN IMMEDIATE")
+        if first <= self._last_index:
+            self._truncate(first)
+        if group.base != self._base:
+            self._begin_after(group.base)
+        self._insert(packed.chunks)
+        self._writing.executemany("INSERT INTO term_run VALUES (?, ?)", packed.runs)
+        self._writing.executemany("INSERT INTO configuration VALUES (?, ?)", packed.configurations)
+        self._runs += packed.runs
+        self._configurations += [index for index, _ in packed.configurations]
+        self._hard_state = group.hard_state
+        self._last_index = group.last_index
+        if group.snapshot is not None and row is not None:
+            self._replace_snapshot(row, group.snapshot.data)
+        self.store_server()
+        swept = 0
+        if self._unswept:
+            swept = self._sweep(SWEEP_BYTES + 2 * written, SWEEP_ROWS + 2 * len(packed.chunks))
+        execute("COMMIT")
+        return swept
+
+    def _insert(self, chunks: list[Chunk]) -> None:
+        if chunks:
+            values: list[int | bytes] = []
+            for chunk in chunks:
+                values += chunk
+            self._writing.execute(
+                "INSERT INTO chunk VALUES (?, ?, ?, ?)" + ", (?, ?, ?, ?)" * (len(chunks) - 1), values
+            )
+
+    def _truncate(self, first: int) -> None:
+        """Remove everything stored at index `first` and above; a row that holds earlier entries, too, keeps those."""
+        execute = self._writing.execute
+        execute("DELETE FROM chunk WHERE first_index >= ?", (first,))
+        execute("DELETE FROM term_run WHERE first_index >= ?", (first,))
+        execute("DELETE FROM configuration WHERE log_index >= ?", (first,))
+        self._runs = [run for run in self._runs if run.first < first]
+        self._configurations = [index for index in self._configurations if index < first]
+        row = execute(CHUNK_AT, (first,)).fetchone()
+        if row is not None:
+            chunk, entries = unpacked(self._path, row)
+            if chunk.end > first:
+                kept = pack_chunk(chunk.first, entries[: first - chunk.first])
+                execute(
+                    "UPDATE chunk SET entry_count = ?, checksum = ?, entries = ? WHERE first_index = ?",
+                    (kept.length, kept.checksum, kept.data, kept.first),
+                )
+
+    def _begin_after(self, base: Base) -> None:
+        """Let the log begin after `base`; the rows of entries before it are removed by and by."""
+        execute = self._writing.execute
+        execute("DELETE FROM term_run WHERE first_index <= ?", (base.last,))
+        execute("INSERT INTO term_run VALUES (?, ?)", base)
+        execute("DELETE FROM configuration WHERE log_index <= ?", (base.last,))
+        self._runs = [Run(*base), *[run for run in self._runs if run.first > base.last]]
+        self._configurations = [index for index in self._configurations if index > base.last]
+        self._base = base
+        self._unswept = True
+
+    def _replace_snapshot(self, row: SnapshotRow, data: bytes) -> None:
+        replace_snapshot(self._writing, row, data, set_aside=self._lost)
+        self._covered = row.log_index
+        self._lost = False
+        self.loaded = self.loaded._replace(snapshot=None)
+
+    def _sweep(self, max_bytes: int, max_rows: int) -> int:
+        """Remove rows of dropped entries, the oldest first, at least one if there are any.
+
+        Return about how many bytes SQLite writes for that: what is on a row's own page, but not its overflow pages.
+        """
+        execute = self._writing.execute
+        # The length of a blob stands beside its index: nothing of it is read.
+        rows = execute(
+            "SELECT first_index, entry_count, length(entries) FROM chunk ORDER BY first_index LIMIT ?", (max_rows,)
+        ).fetchall()
+        size = written = last = 0
+        for first, count, length in rows:
+            if first + count > self._base.last + 1:
+                self._unswept = False
+                break
+            size += length
+            if size > max_bytes and last:
+                break
+            written += min(length, PAGE_BYTES)
+            last = first
+        else:
+            self._unswept = len(rows) == max_rows
+        if last:
+            execute("DELETE FROM chunk WHERE first_index <= ?", (last,))
+        return written

@@ -1,0 +1,120 @@
+"""A log that is shortened while the farm lives, and servers that go on from a snapshot."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from gf_i2p.node import view
+from gf_i2p.node.layout import DATABASE_FILE, HISTORY_DIRECTORY
+from gf_i2p.node.node import Node
+from gf_i2p.storage.history_reading import Gap, read_history
+from integration.localfarm import until
+from tests.farm.strategies import leaf, record
+from tests.node.farm import NodeFarm
+from tests.node.test_members import joins, sees
+
+
+@pytest.fixture(autouse=True)
+def short_logs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(view, "SNAPSHOT_ENTRIES", 50)
+    monkeypatch.setattr(view, "KEPT_ENTRIES", 5)
+
+
+async def shortened(node: Node, leader: Node, least: int) -> None:
+    """Post until this node has dropped so many entries: it keeps those that its history has not on the disk yet."""
+
+    async def dropped() -> bool:
+        await leader.driver.post([b'{"more":true}'], seconds=20)
+        return node.driver.core.log.base >= least
+
+    await until(f"the first {least} entries are dropped", 60, dropped)
+
+
+async def fills(node: Node, first: int, count: int) -> None:
+    """Post one by one: several in one post count as many entries, and this is about many posts."""
+    for number in range(first, first + count):
+        await node.driver.post([b'{"number":%d}' % number], seconds=20)
+
+
+async def same_state(*nodes: Node) -> None:
+    async def equal() -> bool:
+        return len({(node.member.view.applied, node.member.view.state.encode()) for node in nodes}) == 1
+
+    await until("the same state everywhere", 30, equal)
+
+
+async def test_a_node_goes_on_from_its_snapshot(tmp_path: Path) -> None:
+    async with NodeFarm(tmp_path, servers=1) as farm:
+        node = await farm.leader()
+        await node.driver.post([record(1, leaf(1)).encode()], seconds=10)
+        await fills(node, 0, 120)
+        await shortened(node, node, 100)
+        before = node.member.view.state.encode()
+        await farm.stop(1)
+        again = await farm.start(1)
+        assert again.member.view.applied >= 100, "without reading what came before"
+        await farm.leader()
+        await fills(again, 120, 5)
+        assert again.member.view.state.encode() == before
+
+
+async def test_a_follower_that_was_away_too_long_goes_on_from_the_leaders_snapshot(tmp_path: Path) -> None:
+    async with NodeFarm(tmp_path) as farm:
+        leader = await farm.leader()
+        gone = next(server for server in farm.nodes if server != leader.driver.core.id)
+        await fills(leader, 0, 10)
+        await farm.stop(gone)
+        await leader.driver.post([record(1, leaf(1)).encode()], seconds=10)
+        await fills(leader, 10, 150)
+        await shortened(leader, leader, 100)
+        back = await farm.start(gone)
+        await same_state(leader, back)
+        assert back.driver.core.log.base >= 100
+        await fills(leader, 160, 5)
+        await same_state(*farm.nodes.values())
+        history = farm.path(gone) / HISTORY_DIRECTORY
+
+        async def has_gap() -> bool:
+            return any(isinstance(line, Gap) for line in read_history(history))
+
+        await until("its history has a gap", 20, has_gap)
+
+
+async def test_a_new_server_gets_the_snapshot_first(tmp_path: Path) -> None:
+    async with NodeFarm(tmp_path, servers=1) as farm:
+        first = await farm.leader()
+        await first.driver.post([record(1, leaf(1)).encode()], seconds=10)
+        await fills(first, 0, 120)
+        await shortened(first, first, 100)
+        new = await joins(farm, 2)
+        await sees(new, 1, 2)
+        await fills(new, 120, 5)
+        await same_state(first, new)
+
+
+async def test_a_damaged_snapshot_is_sent_again_by_the_leader(tmp_path: Path) -> None:
+    async with NodeFarm(tmp_path) as farm:
+        leader = await farm.leader()
+        await fills(leader, 0, 120)
+        other = next(node for server, node in farm.nodes.items() if node is not leader)
+        server = other.driver.core.id
+        await shortened(other, leader, 100)
+        await shortened(leader, leader, 100)
+        await farm.stop(server)
+        damage(farm.path(server))
+        await fills(leader, 120, 70)  # so that the leader has a newer one
+        back = await farm.start(server)
+        assert back.driver.core.snapshot is None
+        await same_state(leader, back)
+        assert back.driver.core.snapshot is not None
+
+
+def damage(directory: Path) -> None:
+    """Change one byte of the stored snapshot."""
+    with closing(sqlite3.connect(directory / DATABASE_FILE)) as database:
+        position, old = database.execute("SELECT position, data FROM snapshot_block LIMIT 1").fetchone()
+        new = bytes([old[0] ^ 1]) + old[1:]
+        database.execute("UPDATE snapshot_block SET data = ? WHERE position = ?", (new, position))
+        database.commit()
