@@ -9,7 +9,8 @@ import pytest
 from gf_i2p.node import view
 from gf_i2p.node.layout import DATABASE_FILE, HISTORY_DIRECTORY
 from gf_i2p.node.node import Node
-from gf_i2p.storage.history_reading import Gap, read_history
+from gf_i2p.storage.history_lines import Gap
+from gf_i2p.storage.history_reading import read_history
 from integration.localfarm import until
 from tests.farm.strategies import leaf, record
 from tests.node.farm import NodeFarm
@@ -83,13 +84,13 @@ async def test_a_follower_that_was_away_too_long_goes_on_from_the_leaders_snapsh
 
 
 async def test_a_new_server_gets_the_snapshot_first(tmp_path: Path) -> None:
-    async with NodeFarm(tmp_path, servers=1) as farm:
+    async with NodeFarm(tmp_path, servers=2) as farm:
         first = await farm.leader()
         await first.driver.post([record(1, leaf(1)).encode()], seconds=10)
         await fills(first, 0, 120)
         await shortened(first, first, 100)
-        new = await joins(farm, 2)
-        await sees(new, 1, 2)
+        new = await joins(farm, 3)
+        await sees(new, 1, 2, 3)
         await fills(new, 120, 5)
         await same_state(first, new)
 
