@@ -123,6 +123,8 @@ class Driver:
         """By server, the sizes of the posts that are on the way to it."""
         self._callers: set[asyncio.Future[Any]] = set()
         loaded = storage.loaded
+        if loaded.snapshot_fault is not None:
+            self._log.error("the snapshot is damaged: the leader is asked for another", what=loaded.snapshot_fault)
         configurations = [(index, Configuration.decode(value)) for index, value in loaded.configurations]
         self.core = Core(
             server_id,

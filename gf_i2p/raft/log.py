@@ -26,7 +26,7 @@ class Log:
     """Entries `base` + 1 to `last_index`; they are known to be durable up to `stored`.
 
     `base` and `base_term`: the last entry that was dropped, 0 for a log that is whole. `terms` are (first index, term)
-    pairs, both strictly ascending, for the entries after the base.
+    pairs, both strictly ascending, for the entries after the base; the first run may begin before them.
     """
 
     def __init__(
@@ -41,10 +41,13 @@ class Log:
         self._reader = reader
         self.last_index = last_index
         self.stored = last_index
-        self._run_starts = [first for first, _ in terms]
-        self._run_terms = [term for _, term in terms]
         self.base, self.base_term = base
-        assert (last_index == self.base) == (not terms), "an empty log has no terms, any other begins with one"
+        runs = [(max(first, self.base + 1), term) for first, term in terms if first <= last_index]
+        begun = max(sum(first <= self.base + 1 for first, _ in terms) - 1, 0)  # of those that begin before, one counts
+        runs = runs[begun:] if last_index > self.base else []
+        assert (last_index == self.base) == (not runs), "every entry has a term"
+        self._run_starts = [first for first, _ in runs]
+        self._run_terms = [term for _, term in runs]
         self._cache: list[Entry] = []
         self._cache_first = last_index + 1
         self._cache_size = 0

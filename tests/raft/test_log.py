@@ -1,5 +1,6 @@
 """The log in memory against the log as a plain list."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -79,3 +80,25 @@ def test_a_write_that_a_later_one_overwrites_does_not_count_as_stored() -> None:
     assert log.stored == 0
     log.write_stored(3)
     assert log.stored == 3
+
+
+@pytest.mark.parametrize(
+    ("last", "terms", "expected"),
+    [
+        (5, ((5, 2),), [2]),
+        (6, ((5, 2), (6, 3)), [2, 3]),
+        (7, ((5, 2), (7, 4)), [2, 2, 4]),
+        (7, ((1, 2), (7, 4)), [2, 2, 4]),
+        (7, ((6, 3),), [2, 3, 3]),
+    ],
+)
+def test_a_stored_log_whose_beginning_was_dropped(
+    last: int, terms: tuple[tuple[int, int], ...], expected: list[int]
+) -> None:
+    log = Log(Disk(), last_index=last, terms=terms, base=(5, 2))
+    assert [log.term(index) for index in range(5, last + 1)] == expected
+    assert log.last_term == expected[-1]
+    log.replace_from(last + 1, [application("x", expected[-1])])
+    assert log.term(last + 1) == expected[-1]
+    log.drop(last + 1)
+    assert (log.base, log.base_term, log.last_term) == (last + 1, expected[-1], expected[-1])
