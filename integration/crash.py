@@ -4,6 +4,8 @@
 
 Seen to hold, or exit 1: every acknowledged entry is in all three logs, the logs are equal, each client's entries stand
 in the order of its posts, and no entry stands twice unless its client did not hear what became of it and posted again.
+
+What a log has dropped by then is read in the server's history; what a server got by a snapshot only, in the others'.
 """
 
 import argparse
@@ -19,11 +21,13 @@ from pathlib import Path
 
 from gf_i2p.cli.logs import configure
 from gf_i2p.node.clientfile import ClientFile
-from gf_i2p.node.layout import DATABASE_FILE
+from gf_i2p.node.layout import DATABASE_FILE, HISTORY_DIRECTORY
 from gf_i2p.storage.database import Storage
+from gf_i2p.storage.history_lines import Gap
+from gf_i2p.storage.history_reading import read_history
 from gf_i2p.transport.client import FarmClient
 from gf_i2p.transport.errors import NotCommittedError, OutcomeUnknownError
-from gf_i2p.wire.entries import Entry, ValueType
+from gf_i2p.wire.entries import ValueType
 from integration.localfarm import LocalFarm
 
 VALUE_BYTES = 1024
@@ -94,27 +98,45 @@ async def kill_all(farm: LocalFarm, rng: random.Random, kills: int, entries: int
         record.progress.notify_all()
 
 
-def stored_keys(farm: LocalFarm, server: int) -> tuple[list[Entry], list[str]]:
-    """Read a stopped server's log: its entries, and the keys of the posted ones."""
+def stored_keys(farm: LocalFarm, server: int) -> dict[int, str]:
+    """Read a stopped server's history, and its log where that goes further: keys of the posted entries, by index."""
+    keys: dict[int, str] = {}
+    end = 0
+    for line in read_history(farm.node(server) / HISTORY_DIRECTORY):
+        if isinstance(line, Gap):
+            end = line.last
+        else:
+            end = line.index
+            keys[line.index] = line.value["key"]
     storage = Storage.open(farm.node(server) / DATABASE_FILE, cluster="farm", server_id=server)
     try:
-        entries: list[Entry] = []
-        while len(entries) < storage.loaded.last_index:
-            entries += storage.read(len(entries) + 1, storage.loaded.last_index, 1 << 24)
+        first, last = max(end, storage.loaded.base[0]) + 1, storage.loaded.last_index
+        while first <= last:
+            for entry in storage.read(first, last, 1 << 24):
+                if entry.value_type == ValueType.APPLICATION:
+                    keys[first] = json.loads(entry.value)["key"]
+                first += 1
     finally:
         storage.close()
-    posted = [entry for entry in entries if entry.value_type == ValueType.APPLICATION]
-    return entries, [json.loads(entry.value)["key"] for entry in posted]
+    return keys
+
+
+def gaps(farm: LocalFarm, server: int) -> set[int]:
+    """Indexes of the entries that a server has never had: a snapshot stood for them."""
+    lines = read_history(farm.node(server) / HISTORY_DIRECTORY)
+    return {index for line in lines if isinstance(line, Gap) for index in range(line.first, line.last + 1)}
 
 
 def judge(farm: LocalFarm, record: Record) -> list[str]:
     """Compare the logs with what was acknowledged; return what is wrong."""
     wrong: list[str] = []
     logs = {server: stored_keys(farm, server) for server in farm.ids}
-    first, keys = logs[farm.ids[0]]
-    wrong += [
-        f"the logs of servers {farm.ids[0]} and {s} differ" for s, (entries, _) in logs.items() if entries != first
-    ]
+    whole = {index: key for log in logs.values() for index, key in log.items()}
+    for server, log in logs.items():
+        unseen = gaps(farm, server)
+        if log != {index: key for index, key in whole.items() if index in log or index not in unseen}:
+            wrong.append(f"the log of server {server} differs from the others")
+    keys = [whole[index] for index in sorted(whole)]
     counts = Counter(keys)
     wrong += [f"{key} was acknowledged and is not there" for key in record.acknowledged if not counts[key]]
     wrong += [

@@ -127,7 +127,11 @@ class LocalFarm:
 
         async def equal() -> bool:
             answers = [await self.status(server_id) for server_id in self.ids]
-            numbers = {n for answer in answers for n in ((-1,) if answer is None else answer["log"].values())}
+            numbers = {
+                -1 if answer is None else answer["log"][name]
+                for answer in answers
+                for name in ("last_index", "stored", "commit", "applied")
+            }
             length[:] = numbers
             return len(numbers) == 1 and -1 not in numbers
 

@@ -113,7 +113,13 @@ class NodeFiles:
             return fail(what, Remedy.either(advice))
         except OSError as error:
             return _not_ours(error)
-        return ok(f"{loaded.last_index} entries, term {loaded.hard_state.term}")
+        if loaded.snapshot_fault is not None:
+            return warn(
+                f"{loaded.snapshot_fault}; log, term and vote are sound",
+                Remedy.either("start the node: its leader sends it another one. Look after the disk"),
+            )
+        dropped = f", the first {loaded.base[0]} in the snapshot only" if loaded.base[0] else ""
+        return ok(f"{loaded.last_index} entries{dropped}, term {loaded.hard_state.term}")
 
     async def _certificate(self) -> Verdict:
         config = self.config
