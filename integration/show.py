@@ -228,11 +228,12 @@ def _shown(path: Path) -> Path:
 
 
 async def run(directory: Path, lifeline: int, *, oneshot: bool) -> int:
-    """Show it below `directory`, which is taken away afterwards; return the exit code."""
+    """Show it below `directory`, which is made, and taken away afterwards; return the exit code."""
     task = asyncio.current_task()
     assert task is not None
     Ending(task, lifeline)
     try:
+        directory.mkdir(mode=0o700)
         await Show(directory, oneshot=oneshot).run()
     except asyncio.CancelledError:
         print("Stopped; nothing is left of it.", flush=True)
