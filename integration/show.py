@@ -48,6 +48,8 @@ class Show:
     """The network, the farm, and what is said of both."""
 
     def __init__(self, directory: Path, *, oneshot: bool) -> None:
+        """`directory` is made, for whoever uses this to take away. Raises `OSError` when it cannot be."""
+        directory.mkdir(mode=0o700)
         self._progress = Progress()
         self._oneshot = oneshot
         self._net = Testnet(directory / "network", routers=ROUTERS, say=self._progress.doing)
@@ -233,7 +235,6 @@ async def run(directory: Path, lifeline: int, *, oneshot: bool) -> int:
     assert task is not None
     Ending(task, lifeline)
     try:
-        directory.mkdir(mode=0o700)
         await Show(directory, oneshot=oneshot).run()
     except asyncio.CancelledError:
         print("Stopped; nothing is left of it.", flush=True)
