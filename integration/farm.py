@@ -5,10 +5,12 @@ What happens in there is `integration.show`. Nothing slow is imported here: a Ct
 
 import argparse
 import os
+import secrets
 import shutil
 import signal
 import sys
 import tempfile
+from pathlib import Path
 
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 
@@ -24,9 +26,10 @@ def main() -> int:
         print(f"make farm: {error}", file=sys.stderr)
         return 1
     oneshot = ["--oneshot"] if os.environ.get("ONESHOT", "") not in {"", "0"} else []
-    directory = tempfile.mkdtemp(prefix="gf-i2p-farm-")
+    # Made by those inside, who take it away whatever becomes of us.
+    directory = Path(tempfile.gettempdir()) / f"gf-i2p-farm-{secrets.token_hex(8)}"
     try:
-        return run_inside("integration.show", ["--directory", directory, *oneshot], interrupt=True)
+        return run_inside("integration.show", ["--directory", str(directory), *oneshot], interrupt=True)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 

@@ -48,6 +48,8 @@ class Show:
     """The network, the farm, and what is said of both."""
 
     def __init__(self, directory: Path, *, oneshot: bool) -> None:
+        """`directory` is made, for whoever uses this to take away. Raises `OSError` when it cannot be."""
+        directory.mkdir(mode=0o700)
         self._progress = Progress()
         self._oneshot = oneshot
         self._net = Testnet(directory / "network", routers=ROUTERS, say=self._progress.doing)
@@ -228,7 +230,7 @@ def _shown(path: Path) -> Path:
 
 
 async def run(directory: Path, lifeline: int, *, oneshot: bool) -> int:
-    """Show it below `directory`, which is taken away afterwards; return the exit code."""
+    """Show it below `directory`, which is made, and taken away afterwards; return the exit code."""
     task = asyncio.current_task()
     assert task is not None
     Ending(task, lifeline)
