@@ -54,7 +54,8 @@ def options(**values: Any) -> argparse.Namespace:
 
 
 def test_a_server_is_removed_and_the_end_of_it_is_awaited() -> None:
-    node, printed = Node(status(1, 2, 3), status(1, 2, 3), status(1, 2, committed=False), status(1, 2)), []
+    node = Node(status(1, 2, 3), status(1, 2, 3), status(1, 2, committed=False), status(1, 2))
+    printed: list[Any] = []
     assert members.remove(options(id=3), node, printed.append) is Exit.OK
     assert node.asked == [("/v1/servers", {"remove": 3})]
     assert printed == [{"ok": True, "servers": [1, 2]}]
