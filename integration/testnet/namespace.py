@@ -104,21 +104,22 @@ class Ending:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, self._interrupted)
         for number in SIGNALS - {signal.SIGINT}:
-            loop.add_signal_handler(number, self._end)
+            loop.add_signal_handler(number, self.end)
         loop.add_reader(lifeline, self._pulled)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
     def _interrupted(self) -> None:
         if self.interruptible:
-            self._end()
+            self.end()
 
     def _pulled(self) -> None:
         said = os.read(self._lifeline, 1)
         asyncio.get_running_loop().remove_reader(self._lifeline)
         if said != KEEP:
-            self._end()
+            self.end()
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """Cancel the task, unless that was done."""
         if not self._ended:
             self._ended = True
             self._task.cancel()

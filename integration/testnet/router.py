@@ -22,7 +22,8 @@ I2PCONTROL_PORT: Final = 7650
 TUNNELS_FILE: Final = "tunnels.conf"
 INTERFACES: Final = ("proxy", "socks", "sam", "i2cp", "i2pcontrol")
 _I2NP_PORT: Final = 20_000
-_STOP_SECONDS: Final = 5.0
+STOP_SECONDS: Final = 5.0
+"""For a router to end kindly."""
 _IDENTITY_KEYS_BYTES: Final = 384
 
 # i2pd refuses empty URLs; nobody listens on this one.
@@ -186,14 +187,14 @@ class Router:
         if self._process is not None and self.running:
             self._process.send_signal(how)
 
-    def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
+    def stop(self, how: signal.Signals = signal.SIGTERM, seconds: float = STOP_SECONDS) -> None:
         """End the process: kindly, and by force when it takes too long."""
         process, self._process = self._process, None
         if process is None:
             return
         process.send_signal(how)
         try:
-            process.wait(_STOP_SECONDS)
+            process.wait(seconds)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
