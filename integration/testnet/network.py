@@ -83,6 +83,8 @@ class Testnet:
                 name = f"router {router.number}"
                 await self._seen(f"{name}: tunnels built", partial(self._has_tunnels, router))
                 await self._seen(f"{name}: SAM ready", partial(_listens, router, SAM_PORT))
+                if router.interfaces["i2pcontrol"]:
+                    await self._seen(f"{name}: i2pcontrol has its certificate", partial(_is_certified, router))
             # Not more often: each try has the router look for the lease set again, and many keep it from anything else.
             await self._seen("bytes cross the network", self._bytes_cross, poll=0.5)
         except BaseException:
@@ -206,6 +208,10 @@ class Testnet:
                 return response.status == 200 and "Routers" in await response.text()
         except (aiohttp.ClientError, TimeoutError):
             return False
+
+
+async def _is_certified(router: Router) -> bool:
+    return router.certified
 
 
 async def _listens(router: Router, port: int) -> bool:

@@ -27,6 +27,7 @@ STOP_SECONDS: Final = 5.0
 _IDENTITY_KEYS_BYTES: Final = 384
 
 # i2pd refuses empty URLs; nobody listens on this one.
+_CERTIFICATE_END: Final = b"-----END CERTIFICATE-----\n"
 _NOWHERE: Final = "http://127.0.0.1:1/"
 _CONFIG: Final = """\
 netid = {net_id}
@@ -152,6 +153,19 @@ class Router:
     def pid(self) -> int | None:
         """Of the live process, seen from here."""
         return self._process.pid if self._process is not None and self.running else None
+
+    @property
+    def certificate(self) -> Path:
+        """Of its i2pcontrol."""
+        return self.directory / "i2pcontrol.crt.pem"
+
+    @property
+    def certified(self) -> bool:
+        """Whether that certificate is whole: i2pd makes it at its first start, last of all; that takes seconds."""
+        try:
+            return self.certificate.read_bytes().endswith(_CERTIFICATE_END)
+        except FileNotFoundError:
+            return False
 
     def start(self) -> None:
         """Start i2pd with what stands in its directory; writes the configuration."""
