@@ -56,7 +56,6 @@ class Show:
         self._beside = self._net.routers[-SERVERS:]
         places = [RouterPlace(r.number, r.address, r.directory, r.floodfill) for r in self._beside]
         self._farm = I2pFarm(directory / "farm", places, password=self._net.password)
-        self._directory = directory
         self._publisher = 0, 0
         """Who publishes, and the newest time of publication, in seconds since 1970."""
 

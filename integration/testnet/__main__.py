@@ -85,7 +85,7 @@ def _parser() -> argparse.ArgumentParser:
                 "--routers", type=int, choices=range(MIN_ROUTERS, MAX_ROUTERS + 1), default=8, metavar="N"
             )
         if name == "run":
-            command.add_argument("words", nargs="+", metavar="COMMAND")
+            command.add_argument("words", nargs="+", metavar="COMMAND", help="after --, with its own options")
     return parser
 
 
@@ -219,7 +219,10 @@ def _down(options: argparse.Namespace) -> int:
     end = time.monotonic() + _STOP_SECONDS
     while directory.exists():
         if time.monotonic() > end:
-            raise CommandError(f"it does not end; its files are in {directory}")
+            raise CommandError(
+                f"it does not end within {_STOP_SECONDS:.0f} s. To end it by force: "
+                f"pkill -9 -f '{_MODULE} .*{directory}'; then `down` once more, for its files"
+            )
         time.sleep(_POLL_SECONDS)
     _say(options, "it is down, and nothing of it is left")
     return 0

@@ -9,6 +9,7 @@ import contextlib
 import os
 import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -59,7 +60,7 @@ class Inside:
                 await asyncio.get_running_loop().create_future()
         except asyncio.CancelledError:
             return 128 + signal.SIGTERM
-        except NotSeenError as error:
+        except (NotSeenError, OSError, subprocess.SubprocessError) as error:
             print(f"testnet: {error}", file=sys.stderr)
             return 1
         finally:

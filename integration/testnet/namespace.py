@@ -70,12 +70,9 @@ def run_inside(module: str, arguments: Sequence[str], *, interrupt: bool) -> int
         )
         os.close(read)
         for number in SIGNALS:
-            signal.signal(number, cut if interrupt or number != signal.SIGINT else _leave)
+            # Without `interrupt` it is left to those inside, whom the terminal has told, too.
+            signal.signal(number, cut if interrupt or number != signal.SIGINT else signal.SIG_IGN)
     return process.wait()
-
-
-def _leave(_number: int, _frame: FrameType | None) -> None:
-    """Leave it to those inside, whom the terminal has told, too."""
 
 
 @contextlib.contextmanager

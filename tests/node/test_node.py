@@ -21,7 +21,8 @@ from gf_i2p.transport.link import Link
 from gf_i2p.transport.tls import TlsSettings, TlsTransport
 from gf_i2p.wire.digest import Credentials, Secret
 from gf_i2p.wire.messages import MessageType, Request, Response
-from tests.node.farm import NodeFarm, becomes
+from integration.localfarm import becomes
+from tests.node.farm import NodeFarm
 
 
 async def test_entries_posted_anywhere_are_on_every_server_and_survive_a_restart_of_all(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ from gf_i2p.node.status import status
 from gf_i2p.node.timing import ENOUGH_SILENCES, INSIDE, OUTSIDE
 from gf_i2p.raft.settings import I2P, LAN
 from gf_i2p.wire.limits import HANDSHAKE_SECONDS
-from tests.node.farm import NodeFarm, becomes
+from integration.localfarm import becomes
+from tests.node.farm import NodeFarm
 
 
 def silences(node: Node) -> int:
