@@ -56,6 +56,12 @@ class Access:
         return digest
 
 
+def check_url(url: str) -> str:
+    """Give back a URL of i2pcontrol that we would go to. Raises `ValueError` on any other."""
+    _place(url)
+    return url
+
+
 def _place(url: str) -> SplitResult:
     """Take the URL apart. Raises `ValueError` when we would not go there."""
     if "@" in url:  # first, since the other messages show the URL

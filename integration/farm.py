@@ -27,7 +27,7 @@ def main() -> int:
         return 1
     oneshot = ["--oneshot"] if os.environ.get("ONESHOT", "") not in {"", "0"} else []
     # Made by those inside, who take it away whatever becomes of us.
-    directory = Path(tempfile.gettempdir()) / f"gf-i2p-farm-{secrets.token_hex(8)}"
+    directory = Path(tempfile.gettempdir()) / f"gf-i2p-farm-{secrets.token_hex(4)}"
     try:
         return run_inside("integration.show", ["--directory", str(directory), *oneshot], interrupt=True)
     finally:

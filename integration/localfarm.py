@@ -34,6 +34,15 @@ async def until(
         raise NotSeenError(f"not seen within {seconds:g} s: {what}") from error
 
 
+async def becomes(what: str, condition: Callable[[], bool], seconds: float = 20, *, poll: float = POLL_SECONDS) -> None:
+    """Wait as `until` does, for a condition that has nothing to wait for itself."""
+
+    async def holds() -> bool:
+        return condition()
+
+    await until(what, seconds, holds, poll=poll)
+
+
 class LocalFarm:
     """Servers 1 to n below `directory`, each a child process with its output in `node.log`.
 

@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from bridges.access import check_url
 from gf_i2p.netdb.encoding import from_b32_address
 from gf_i2p.netdb.errors import StructureError
 from gf_i2p.node.layout import BRIDGE_CERTIFICATE_FILE, BRIDGE_KEY_FILE, DESTINATION_FILE, MASTER_FILE
@@ -107,7 +108,7 @@ class RouterTable(ProxyTable):
     """Options of the session's tunnels, in I2CP's words."""
     i2cp: Place = "127.0.0.1:7654"
     kind: Literal["auto", "i2pd", "java"] = "auto"
-    i2pcontrol: str | None = None
+    i2pcontrol: Annotated[str, AfterValidator(check_url)] | None = None
     """The URL of its JSON-RPC; None: the router's numbers are not asked for."""
     i2pcontrol_fingerprint: Annotated[str, AfterValidator(_fingerprint)] | None = None
     i2pcontrol_accept_any: bool = False

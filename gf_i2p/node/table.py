@@ -22,7 +22,7 @@ def _parse(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}.") from error
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # also what is TOML, and beyond what Python reads
         raise ConfigError(f"{path} is not TOML: {error}.") from error
 
 

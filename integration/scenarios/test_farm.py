@@ -14,7 +14,7 @@ from gf_i2p.cli import client
 from gf_i2p.cli.errors import CommandError
 from gf_i2p.node.clientfile import ClientFile
 from integration.i2pfarm import I2pFarm
-from integration.localfarm import until
+from integration.localfarm import becomes
 from integration.testnet.client import Network
 from integration.testnet.router import I2CP_PORT, I2PCONTROL_PORT, PROXY_PORT, SAM_PORT
 
@@ -75,7 +75,7 @@ async def test_what_is_acknowledged_survives_a_router_that_is_away(network: Netw
             acknowledged.append(value)
 
     async def disturbance() -> None:
-        await until("some entries are there", HEAL_SECONDS, lambda: _true(len(acknowledged) > ENTRIES // 10))
+        await becomes("some entries are there", lambda: len(acknowledged) > ENTRIES // 10, HEAL_SECONDS)
         await network.stop(router)
         began = time.monotonic()
         await asyncio.sleep(AWAY_SECONDS)
@@ -118,10 +118,6 @@ async def test_a_client_that_knows_one_server_finds_the_leader(network: Network,
     ]
     await farm.converged(HEAL_SECONDS)
     assert [await posted(farm, server) for server in farm.ids] == [[value]] * 3
-
-
-async def _true(condition: bool) -> bool:
-    return condition
 
 
 async def test_nodes_have_connections_to_routers_only(farm: I2pFarm) -> None:

@@ -14,19 +14,9 @@ from typing import Final
 
 import pytest
 
-from integration.localfarm import until
-from integration.testnet.namespace import MissingError, check_programs
+from integration.localfarm import becomes
 
 LEFT_SECONDS: Final = 60.0
-
-
-@pytest.fixture(autouse=True)
-def namespaces() -> None:
-    """Without them there is nothing to be seen."""
-    try:
-        check_programs()
-    except MissingError as error:
-        pytest.skip(str(error))
 
 
 @contextlib.asynccontextmanager
@@ -55,10 +45,10 @@ async def read(process: Process) -> str:
 
 
 async def nothing_is_left(temporary: Path) -> None:
-    async def nothing() -> bool:
+    def nothing() -> bool:
         return not _has_files(temporary) and not any(str(temporary) in command for command in _commands())
 
-    await until(f"no file below {temporary} is left, and no process", LEFT_SECONDS, nothing)
+    await becomes(f"no file below {temporary} is left, and no process", nothing, LEFT_SECONDS)
 
 
 def _has_files(directory: Path) -> bool:
@@ -97,12 +87,10 @@ async def test_a_set_on_three_floodfills_and_a_newer_one_of_another_server(tmp_p
 async def test_nothing_is_left_of_what_was_stopped(tmp_path: Path, number: signal.Signals, when: str) -> None:
     async with make_farm(tmp_path, oneshot=False) as process:
         if when == "at once":
-            await until("its directory is there", LEFT_SECONDS, lambda: _true(_has_files(tmp_path)))
+            await becomes("its directory is there", lambda: _has_files(tmp_path), LEFT_SECONDS)
         else:
             routers = f"--datadir={tmp_path}"
-            await until(
-                "a router runs", LEFT_SECONDS, lambda: _true(any(routers in command for command in _commands()))
-            )
+            await becomes("a router runs", lambda: any(routers in command for command in _commands()), LEFT_SECONDS)
         began = time.monotonic()
         if number == signal.SIGINT:
             os.killpg(process.pid, number)  # so do terminals
@@ -114,7 +102,3 @@ async def test_nothing_is_left_of_what_was_stopped(tmp_path: Path, number: signa
         assert "Stopped; nothing is left of it." in text
         assert await process.wait() == (-signal.SIGKILL if number == signal.SIGKILL else 0)
     await nothing_is_left(tmp_path)
-
-
-async def _true(condition: bool) -> bool:
-    return condition

@@ -21,7 +21,7 @@ from gf_i2p.transport.link import Link
 from gf_i2p.transport.server import Server, Session
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
-from integration.localfarm import NotSeenError, until
+from integration.localfarm import NotSeenError, becomes, until
 from integration.testnet.client import Network, RouterPlace
 from integration.testnet.router import HTTP_PORT, PROXY_PORT, SAM_PORT
 from tests.transport.harness import CLUSTER, PASSWORD, USER, ask, authenticator, request, response
@@ -47,12 +47,8 @@ def sam(router: RouterPlace) -> Sam:
 
 async def seen(what: str, condition: Callable[[], bool]) -> None:
     """Wait until it holds, and print how long that took."""
-
-    async def holds() -> bool:
-        return condition()
-
     began = time.monotonic()
-    await until(what, SECONDS, holds, poll=0.1)
+    await becomes(what, condition, SECONDS, poll=0.1)
     print(f"{time.monotonic() - began:6.1f} s  {what}", flush=True)
 
 

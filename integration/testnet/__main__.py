@@ -32,7 +32,6 @@ from integration.testnet.namespace import (
 )
 from integration.testnet.network import MAX_ROUTERS, MIN_ROUTERS
 
-_PID_FILE: Final = "unshare.pid"
 _MODULE: Final = "integration.testnet.inside"
 _STOP_SECONDS: Final = 30.0
 _POLL_SECONDS: Final = 0.1
@@ -56,6 +55,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
 
 
+def _absolute(text: str) -> Path:
+    return Path(text).resolve()
+
+
 def _default() -> Path:
     return Path(tempfile.gettempdir()) / f"gf-i2p-testnet-{os.getuid()}"
 
@@ -73,14 +76,16 @@ def _parser() -> argparse.ArgumentParser:
     ]:
         command = commands.add_parser(name, help=text, description=text)
         command.set_defaults(function=function)
-        command.add_argument("--directory", type=Path, default=default, help=f"where it lives (default: {default})")
+        command.add_argument(
+            "--directory", type=_absolute, default=default, help=f"where it lives (default: {default})"
+        )
         command.add_argument("--json", action="store_true", help="print one JSON object")
         if name in {"up", "run"}:
             command.add_argument(
                 "--routers", type=int, choices=range(MIN_ROUTERS, MAX_ROUTERS + 1), default=8, metavar="N"
             )
         if name == "run":
-            command.add_argument("words", nargs="+", metavar="COMMAND")
+            command.add_argument("words", nargs="+", metavar="COMMAND", help="after --, with its own options")
     return parser
 
 
@@ -131,7 +136,6 @@ def _up(options: argparse.Namespace) -> int:
         os.close(write)
         process.wait()
         raise CommandError("stopped before it was up; nothing is left of it") from None
-    (options.directory / _PID_FILE).write_text(f"{process.pid}\n")
     os.write(write, KEEP)
     if options.json:
         print(json.dumps({"ok": True, **json.loads(_ask(options.directory, "/status"))}))
@@ -144,17 +148,17 @@ def _up(options: argparse.Namespace) -> int:
 # A running one ------------------------------------------------------------------------------------------------------
 
 
-def _ask(directory: Path, path: str) -> str:
+def _ask(directory: Path, path: str, method: str = "GET") -> str:
     """Ask the process inside over its socket, which crosses network namespaces as files do."""
-    return asyncio.run(_fetch(directory / CONTROL_SOCKET, path))
+    return asyncio.run(_fetch(directory / CONTROL_SOCKET, path, method))
 
 
-async def _fetch(socket: Path, path: str) -> str:
+async def _fetch(socket: Path, path: str, method: str) -> str:
     connector = aiohttp.UnixConnector(str(socket))
     try:
         async with (
             aiohttp.ClientSession(connector=connector) as session,
-            session.get(f"http://testnet{path}") as answer,
+            session.request(method, f"http://testnet{path}") as answer,
         ):
             return await answer.text()
     except aiohttp.ClientConnectorError as error:
@@ -193,32 +197,32 @@ def _logs(options: argparse.Namespace) -> int:
     return 0
 
 
-def _runs(directory: Path) -> int:
-    """Return the process id of the `unshare` that holds a network there, 0 when there is none."""
+def _runs(directory: Path) -> bool:
+    """Whether a network there answers, ready or not."""
     try:
-        pid = int((directory / _PID_FILE).read_text())
-        command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    except (OSError, ValueError):
-        return 0
-    return pid if str(directory).encode() in command else 0
+        _ask(directory, "/status")
+    except CommandError:
+        return False
+    return True
 
 
 def _down(options: argparse.Namespace) -> int:
-    pid = _runs(options.directory)
-    if not pid:
+    directory = options.directory
+    if not _runs(directory):
         # Its processes were killed, and with them the namespaces; or it is no network's directory, and none of ours.
-        left = (options.directory / CONTROL_SOCKET).is_socket()
+        left = (directory / CONTROL_SOCKET).is_socket()
         if left:
-            shutil.rmtree(options.directory)
+            shutil.rmtree(directory)
         _say(options, "nothing ran there any more; its files are removed" if left else "nothing runs there")
         return 0
-    # unshare itself takes no signals while it waits; the first process inside is its only child.
-    child = int(Path(f"/proc/{pid}/task/{pid}/children").read_text())
-    os.kill(child, signal.SIGTERM)
+    _ask(directory, "/end", method="POST")
     end = time.monotonic() + _STOP_SECONDS
-    while Path(f"/proc/{pid}").exists() or options.directory.exists():
+    while directory.exists():
         if time.monotonic() > end:
-            raise CommandError(f"it does not end; to end it by force: kill -9 {child}")
+            raise CommandError(
+                f"it does not end within {_STOP_SECONDS:.0f} s. To end it by force: "
+                f"pkill -9 -f '{_MODULE} .*{directory}'; then `down` once more, for its files"
+            )
         time.sleep(_POLL_SECONDS)
     _say(options, "it is down, and nothing of it is left")
     return 0

@@ -9,6 +9,7 @@ import contextlib
 import os
 import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -35,15 +36,16 @@ class Inside:
     def __init__(self, directory: Path, routers: int, lifeline: int) -> None:
         self._directory = directory
         self._lifeline = lifeline
-        self._net = Testnet(directory, routers=routers, say=self._say)
+        self._net = Testnet(directory, routers=routers, say=self._say, tell=_print)
         self._doing = "starting"
         self._ready = False
+        self._ending: Ending | None = None
 
     async def run(self, command: Sequence[str]) -> int:
         """Bring the network up, then run `command` in it, or stay until SIGTERM without one; return its exit code."""
         task = asyncio.current_task()
         assert task is not None
-        ending = Ending(task, self._lifeline)
+        self._ending = ending = Ending(task, self._lifeline)
         runner = web.AppRunner(self._app(), access_log=None)
         try:
             self._directory.mkdir(mode=0o700, parents=True)
@@ -58,7 +60,7 @@ class Inside:
                 await asyncio.get_running_loop().create_future()
         except asyncio.CancelledError:
             return 128 + signal.SIGTERM
-        except NotSeenError as error:
+        except (NotSeenError, OSError, subprocess.SubprocessError) as error:
             print(f"testnet: {error}", file=sys.stderr)
             return 1
         finally:
@@ -68,7 +70,7 @@ class Inside:
 
     def _say(self, line: str) -> None:
         self._doing = line
-        print(line, flush=True)
+        _print(line)
 
     async def _command(self, command: Sequence[str]) -> int:
         environment = {**os.environ, DIRECTORY_VARIABLE: str(self._directory)}
@@ -90,6 +92,7 @@ class Inside:
                 web.get("/status", self._status),
                 web.get("/logs", self._logs),
                 web.get("/password", self._password),
+                web.post("/end", self._end),
                 web.post("/routers/{number}/stop", self._stop),
                 web.post("/routers/{number}/start", self._start),
             ]
@@ -127,6 +130,11 @@ class Inside:
     async def _password(self, _request: web.Request) -> web.Response:
         return web.json_response(self._net.password)
 
+    async def _end(self, _request: web.Request) -> web.Response:
+        assert self._ending is not None
+        self._ending.end()
+        return web.Response()
+
     async def _stop(self, request: web.Request) -> web.Response:
         router = self._router(request)
         await asyncio.to_thread(router.stop)
@@ -148,6 +156,11 @@ class Inside:
             return self._net.routers[int(request.match_info["number"])]
         except (ValueError, IndexError):
             raise web.HTTPNotFound(text="there is no router with this number") from None
+
+
+def _print(line: str) -> None:
+    with contextlib.suppress(OSError):  # `up` has heard that we are ready, and is gone
+        print(line, flush=True)
 
 
 def main() -> int:

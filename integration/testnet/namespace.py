@@ -70,12 +70,9 @@ def run_inside(module: str, arguments: Sequence[str], *, interrupt: bool) -> int
         )
         os.close(read)
         for number in SIGNALS:
-            signal.signal(number, cut if interrupt or number != signal.SIGINT else _leave)
+            # Without `interrupt` it is left to those inside, whom the terminal has told, too.
+            signal.signal(number, cut if interrupt or number != signal.SIGINT else signal.SIG_IGN)
     return process.wait()
-
-
-def _leave(_number: int, _frame: FrameType | None) -> None:
-    """Leave it to those inside, whom the terminal has told, too."""
 
 
 @contextlib.contextmanager
@@ -104,21 +101,22 @@ class Ending:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, self._interrupted)
         for number in SIGNALS - {signal.SIGINT}:
-            loop.add_signal_handler(number, self._end)
+            loop.add_signal_handler(number, self.end)
         loop.add_reader(lifeline, self._pulled)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
     def _interrupted(self) -> None:
         if self.interruptible:
-            self._end()
+            self.end()
 
     def _pulled(self) -> None:
         said = os.read(self._lifeline, 1)
         asyncio.get_running_loop().remove_reader(self._lifeline)
         if said != KEEP:
-            self._end()
+            self.end()
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """Cancel the task, unless that was done."""
         if not self._ended:
             self._ended = True
             self._task.cancel()

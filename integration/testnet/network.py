@@ -17,7 +17,7 @@ import aiohttp
 from gf_i2p.netdb.keys import DestinationKeys
 from integration.localfarm import NotSeenError, until
 from integration.testnet.console import StoredLeaseSet, Summary, parse_lease_sets, parse_summary
-from integration.testnet.router import HTTP_PORT, PROXY_PORT, SAM_PORT, TUNNELS_FILE, Router
+from integration.testnet.router import HTTP_PORT, PROXY_PORT, SAM_PORT, STOP_SECONDS, TUNNELS_FILE, Router
 
 MIN_ROUTERS: Final = 4
 MAX_ROUTERS: Final = 32
@@ -37,12 +37,12 @@ class Testnet:
     """Use it as an asynchronous context manager; entering returns when bytes have crossed the network.
 
     Everything lies below `directory`, which must be empty or missing. Half of the routers, four at least, are
-    floodfills. `say` is told what is being waited for.
+    floodfills. `say` is told what is being waited for, `tell` what has happened beside that.
     """
 
     __test__ = False  # not one of pytest's
 
-    def __init__(self, directory: Path, *, routers: int = 8, say: Say = _say_nothing) -> None:
+    def __init__(self, directory: Path, *, routers: int = 8, say: Say = _say_nothing, tell: Say = _say_nothing) -> None:
         if not MIN_ROUTERS <= routers <= MAX_ROUTERS:
             raise ValueError(f"a network has {MIN_ROUTERS} to {MAX_ROUTERS} routers, not {routers}")
         self.directory = directory
@@ -53,6 +53,7 @@ class Testnet:
             for number in range(routers)
         ]
         self._say = say
+        self._tell = tell
         self._began = time.monotonic()
         self._keys = DestinationKeys.generate()
         self.times: dict[str, float] = {}
@@ -82,6 +83,8 @@ class Testnet:
                 name = f"router {router.number}"
                 await self._seen(f"{name}: tunnels built", partial(self._has_tunnels, router))
                 await self._seen(f"{name}: SAM ready", partial(_listens, router, SAM_PORT))
+                if router.interfaces["i2pcontrol"]:
+                    await self._seen(f"{name}: i2pcontrol has its certificate", partial(_is_certified, router))
             # Not more often: each try has the router look for the lease set again, and many keep it from anything else.
             await self._seen("bytes cross the network", self._bytes_cross, poll=0.5)
         except BaseException:
@@ -105,7 +108,7 @@ class Testnet:
                     line = f"router {router.number} has ended by itself (status {router.crash}) and was started again"
                     self.crashes.append(line)
                     router.start()
-                    self._say(line)
+                    self._tell(line)
             await asyncio.sleep(_WATCH_SECONDS)
 
     async def _end(self) -> None:
@@ -118,15 +121,16 @@ class Testnet:
         """Stop every router; they take their time side by side."""
         for router in self.routers:
             router.send(signal.SIGTERM)
+        end = time.monotonic() + STOP_SECONDS
         for router in self.routers:
-            router.stop()
+            router.stop(seconds=max(end - time.monotonic(), 0.0))
 
     async def _introduce(self) -> None:
         """Let each router write its RouterInfo, and give all of them to all."""
         for router in self.routers:
             router.start()
         await self._seen("every router has an identity", self._all_have_info)
-        self._stop_all()
+        await asyncio.to_thread(self._stop_all)  # signals are to be heard meanwhile
         infos = [router.info() for router in self.routers]
         for router in self.routers:
             for number, info in enumerate(infos):
@@ -204,6 +208,10 @@ class Testnet:
                 return response.status == 200 and "Routers" in await response.text()
         except (aiohttp.ClientError, TimeoutError):
             return False
+
+
+async def _is_certified(router: Router) -> bool:
+    return router.certified
 
 
 async def _listens(router: Router, port: int) -> bool:

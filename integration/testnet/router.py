@@ -22,10 +22,12 @@ I2PCONTROL_PORT: Final = 7650
 TUNNELS_FILE: Final = "tunnels.conf"
 INTERFACES: Final = ("proxy", "socks", "sam", "i2cp", "i2pcontrol")
 _I2NP_PORT: Final = 20_000
-_STOP_SECONDS: Final = 5.0
+STOP_SECONDS: Final = 5.0
+"""For a router to end kindly."""
 _IDENTITY_KEYS_BYTES: Final = 384
 
 # i2pd refuses empty URLs; nobody listens on this one.
+_CERTIFICATE_END: Final = b"-----END CERTIFICATE-----\n"
 _NOWHERE: Final = "http://127.0.0.1:1/"
 _CONFIG: Final = """\
 netid = {net_id}
@@ -152,6 +154,19 @@ class Router:
         """Of the live process, seen from here."""
         return self._process.pid if self._process is not None and self.running else None
 
+    @property
+    def certificate(self) -> Path:
+        """Of its i2pcontrol."""
+        return self.directory / "i2pcontrol.crt.pem"
+
+    @property
+    def certified(self) -> bool:
+        """Whether that certificate is whole: i2pd makes it at its first start, last of all; that takes seconds."""
+        try:
+            return self.certificate.read_bytes().endswith(_CERTIFICATE_END)
+        except FileNotFoundError:
+            return False
+
     def start(self) -> None:
         """Start i2pd with what stands in its directory; writes the configuration."""
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -186,14 +201,14 @@ class Router:
         if self._process is not None and self.running:
             self._process.send_signal(how)
 
-    def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
+    def stop(self, how: signal.Signals = signal.SIGTERM, seconds: float = STOP_SECONDS) -> None:
         """End the process: kindly, and by force when it takes too long."""
         process, self._process = self._process, None
         if process is None:
             return
         process.send_signal(how)
         try:
-            process.wait(_STOP_SECONDS)
+            process.wait(seconds)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

@@ -1,7 +1,7 @@
 """A farm of real nodes in the test's own process: real disks, real TLS on loopback."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
@@ -16,7 +16,7 @@ from gf_i2p.raft.settings import Timing
 from gf_i2p.transport.client import FarmClient
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.entries import Entry
-from integration.localfarm import until
+from integration.localfarm import becomes, until
 from integration.processes import free_ports
 
 
@@ -121,10 +121,3 @@ class NodeFarm:
     async def __aexit__(self, *_: object) -> None:
         for server in list(self.nodes):
             await self.stop(server)
-
-
-async def becomes(what: str, condition: Callable[[], bool], seconds: float = 20) -> None:
-    async def holds() -> bool:
-        return condition()
-
-    await until(what, seconds, holds)

@@ -14,8 +14,9 @@ from gf_i2p.node.driver import Driver
 from gf_i2p.node.publishing import LEASE_SECONDS, Publisher
 from gf_i2p.node.reporter import Reporter
 from gf_i2p.node.view import FarmView
+from integration.localfarm import becomes
 from tests.netdb.strategies import KEYS
-from tests.node.farm import NodeFarm, becomes
+from tests.node.farm import NodeFarm
 from tests.node.routers import FakeBridge
 
 

@@ -95,6 +95,9 @@ beyond_loopback = true
         (("[router]", '[router]\ninbound = "i2cp"'), "router.inbound: input should be 'sam' or 'tunnel'"),
         (("[router]", '[router]\nkind = "i2p"'), "router.kind: input should be 'auto', 'i2pd' or 'java'"),
         (("[router]", '[router]\ni2pcontrol_fingerprint = "abc"'), "router.i2pcontrol_fingerprint: "),
+        (("[router]", '[router]\ni2pcontrol = "https://127.0.0.1:99999/"'), "router.i2pcontrol: "),
+        (("[router]", '[router]\ni2pcontrol = "https://[::1/"'), "router.i2pcontrol: "),
+        (("[router]", '[router]\ni2pcontrol = "http://192.168.1.2/"'), "router.i2pcontrol: "),
         (
             ("[router]", "[router.session]\ninbound.length = '3'"),
             "router.session.inbound: input should",

@@ -28,7 +28,7 @@ from gf_i2p.storage.errors import StorageError
 from gf_i2p.storage.group import Group
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.messages import RESPONSE_TYPE, MessageType, Request, Response
-from tests.node.farm import becomes
+from integration.localfarm import becomes
 from tests.raft.lab import application, configuration
 
 PATIENT = Timing(heartbeat=0.1, election_min=300, election_max=600)

@@ -9,7 +9,7 @@ from gf_i2p.node.timing import OUTSIDE, Plan, Tempo
 from gf_i2p.raft.effects import Send
 from gf_i2p.raft.settings import Timing
 from gf_i2p.wire.messages import MessageType, Request
-from tests.node.farm import becomes
+from integration.localfarm import becomes
 from tests.node.test_driver import EAGER, PATIENT, append, rig
 
 LATER = Timing(heartbeat=0.1, election_min=400, election_max=800)

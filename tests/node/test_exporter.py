@@ -25,8 +25,8 @@ from gf_i2p.storage.history_lines import Gap, Record
 from gf_i2p.storage.history_reading import HistoryError, read_history, summarize
 from gf_i2p.transport.errors import NotCommittedError, OutcomeUnknownError
 from gf_i2p.wire.entries import ValueType
-from integration.localfarm import LocalFarm, until
-from tests.node.farm import NodeFarm, becomes
+from integration.localfarm import LocalFarm, becomes, until
+from tests.node.farm import NodeFarm
 from tests.storage.exported import plain
 
 

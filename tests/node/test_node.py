@@ -24,8 +24,9 @@ from gf_i2p.transport.tls import TlsSettings, TlsTransport
 from gf_i2p.wire.digest import Credentials, Secret
 from gf_i2p.wire.messages import MessageType, Request, Response
 from gf_i2p.wire.values import Configuration
+from integration.localfarm import becomes
 from integration.processes import free_ports
-from tests.node.farm import NodeFarm, becomes
+from tests.node.farm import NodeFarm
 
 
 async def test_entries_posted_anywhere_are_on_every_server_and_survive_a_restart_of_all(tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ from gf_i2p.node.timing import ENOUGH_SILENCES, INSIDE, OUTSIDE
 from gf_i2p.raft.settings import I2P, LAN
 from gf_i2p.transport.i2p import I2P_HANDSHAKE_SECONDS, I2P_REQUEST_SECONDS
 from gf_i2p.wire.limits import HANDSHAKE_SECONDS
-from tests.node.farm import NodeFarm, becomes
+from integration.localfarm import becomes
+from tests.node.farm import NodeFarm
 
 
 def silences(node: Node) -> int:

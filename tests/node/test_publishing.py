@@ -12,9 +12,9 @@ from gf_i2p.netdb.meta_lease_set import MetaLeaseSet
 from gf_i2p.node import publishing
 from gf_i2p.node.driver import PostError
 from gf_i2p.node.publishing import FRESH_SECONDS, HURRIED_SECONDS, HURRIED_SETS, LEASE_SECONDS
+from integration.localfarm import becomes
 from tests.farm.strategies import leaf, record
 from tests.netdb.strategies import KEYS
-from tests.node.farm import becomes
 from tests.node.office import Office, office
 from tests.node.routers import DEFECT, DOWN
 

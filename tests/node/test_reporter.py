@@ -10,8 +10,8 @@ from gf_i2p.farm.record import Leaf
 from gf_i2p.netdb.meta_lease_set import MetaLease, MetaLeaseSet
 from gf_i2p.node import reporter as reporter_module
 from gf_i2p.node.driver import PostError, PostOutcomeUnknownError
+from integration.localfarm import becomes
 from tests.netdb.strategies import KEYS
-from tests.node.farm import becomes
 from tests.node.office import Office, office
 from tests.node.routers import DEFECT, DOWN
 

@@ -8,8 +8,9 @@ import pytest
 from gf_i2p.farm.state import FarmState
 from gf_i2p.node import view as view_module
 from gf_i2p.node.view import FarmView
+from integration.localfarm import becomes
 from tests.farm.strategies import NOW, leaf, record, text
-from tests.node.farm import NodeFarm, becomes
+from tests.node.farm import NodeFarm
 
 
 def views(farm: NodeFarm) -> list[FarmView]:
