@@ -8,6 +8,8 @@ from typing import Final
 from gf_i2p.simulator.facts import Violation
 from gf_i2p.simulator.farm import Farm
 from gf_i2p.simulator.plan import draw
+from gf_i2p.storage.errors import StorageError
+from gf_i2p.wire.errors import ProtocolError
 
 RECOVERY_TIMEOUTS: Final = 20
 """So many maximum election time-outs after the faults the farm must have recovered."""
@@ -53,6 +55,8 @@ def simulate(
         farm.history.check()
     except Violation as violation:
         result.violation = violation
+    except (StorageError, ProtocolError) as error:  # a write that the storage, or a message that the wire refuses
+        result.violation = Violation("StepsSucceed", str(error))
     if farm is not None:
         result.counts = farm.counts
         result.events = farm.events.happened
