@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_ARGS ?=
 
-.PHONY: farm test check fast scenarios bench soak clean
+.PHONY: farm test check fast simulate canaries scenarios bench soak clean
 .DELETE_ON_ERROR:
 
 ## Set-up -------------------------------------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ soak: $(VENV)/.test
 
 ## Test ---------------------------------------------------------------------------------------------------------------
 
-test: check fast scenarios
+test: check fast simulate scenarios
 
 check: $(VENV)/.test
 	@$(BIN)/ruff check .
@@ -103,6 +103,16 @@ fast: $(VENV)/.test $(VENV)/.test-programs
 	@$(BIN)/python -m pytest -n 4 --cov --cov-report= $(PYTEST_ARGS)
 	@echo "Branch coverage of wire/ and raft/ (at least 95 % is required):"
 	@$(BIN)/coverage report --include='gf_i2p/wire/*,gf_i2p/raft/*' --fail-under=95
+
+# Whole farms on made-up networks and disks: every seed that ever failed, then fresh ones, the first of them printed.
+SEEDS ?= 500
+simulate: $(VENV)/.test
+	@$(BIN)/python -m gf_i2p.cli.main simulate --file tests/simulator/failed_seeds.txt
+	@$(BIN)/python -m gf_i2p.cli.main simulate --seeds $(SEEDS)
+
+# Cores that are broken on purpose, each of which must be noticed.
+canaries: $(VENV)/.test
+	@$(BIN)/python -m gf_i2p.cli.main simulate --canaries
 
 # On a private network of real I2P routers, in namespaces of its own.
 scenarios: $(VENV)/.test $(VENV)/.network-programs

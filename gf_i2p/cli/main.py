@@ -168,6 +168,31 @@ def _parser() -> argparse.ArgumentParser:
     recover.add_argument("directory", type=Path, metavar="DIR", help="of the server that is left; its node is stopped")
     recover.add_argument("--confirm", metavar="FARM", help="the farm's name, instead of typing it")
 
+    simulate = _command(
+        commands, "simulate", "run whole farms with made-up faults, and check that nothing breaks", _simulate
+    )
+    simulate.add_argument(
+        "--seeds", type=_whole(10**6), metavar="N", help="how many runs (default: 100; 1 with --seed)"
+    )
+    simulate.add_argument(
+        "--nodes", type=_whole(9), metavar="K", help="servers, 1 to 9 (default: each seed decides, 1 to 5)"
+    )
+    simulate.add_argument(
+        "--seed",
+        type=_whole(10**12),
+        metavar="S",
+        help="the first seed; the same seed is the same run (default: a new one)",
+    )
+    simulate.add_argument(
+        "--file", type=Path, metavar="FILE", help="run the seeds of a file instead: SEED or SEED NODES in each line"
+    )
+    simulate.add_argument("--jobs", type=_whole(256), metavar="J", help="processes (default: one for each core)")
+    simulate.add_argument("--trace", action="store_true", help="print each event of one seed as a line")
+    simulate.add_argument("--canary", metavar="NAME", help="break all cores in one way that must be noticed")
+    simulate.add_argument(
+        "--canaries", action="store_true", help="see for all of them how many seeds it takes to notice; takes minutes"
+    )
+
     bridge = commands.add_parser("bridge", help="the router beside a node, for other programs")
     serve = _command(
         bridge.add_subparsers(required=True, metavar="COMMAND"),
@@ -318,6 +343,12 @@ def _run(options: argparse.Namespace) -> Exit:
     from gf_i2p.cli.run import run
 
     return run(options.directory)
+
+
+def _simulate(options: argparse.Namespace) -> Exit:
+    from gf_i2p.cli.simulate import run
+
+    return run(options)
 
 
 def _bridge_serve(options: argparse.Namespace) -> Exit:

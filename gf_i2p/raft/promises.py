@@ -33,6 +33,7 @@ class Promises:
 
     def stored(self, number: int) -> list[Send | Reply]:
         """All writes up to `number` are durable: return what has waited for no more than them, in order."""
+        assert number >= self._durable, "a disk does not take back what it has stored"
         self._durable = number
         free: list[Send | Reply] = []
         while self._held and self._held[0][0] <= number:

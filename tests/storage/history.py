@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from gf_i2p.raft.effects import HardState, Snapshot, Write
+from gf_i2p.simulator.store import Store
 from gf_i2p.storage.database import Storage
 from gf_i2p.storage.tables import Tables
 from gf_i2p.wire.entries import Entry, ValueType
@@ -191,13 +192,13 @@ def open_log(path: Path) -> Storage:
     return Storage.open(path, cluster=CLUSTER, server_id=SERVER)
 
 
-def state_of(storage: Storage | Tables) -> State:
+def state_of(storage: Storage | Tables | Store) -> State:
     """Everything that an open log holds, after a check that it agrees with itself."""
     assert storage.loaded.snapshot_fault is None
     return state_beside_snapshot(storage)
 
 
-def state_beside_snapshot(storage: Storage | Tables) -> State:
+def state_beside_snapshot(storage: Storage | Tables | Store) -> State:
     """The same, also when the snapshot is damaged."""
     state = State()
     loaded = storage.loaded

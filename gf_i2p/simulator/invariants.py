@@ -1,0 +1,471 @@
+"""What must hold after every step, one class each. Each looks only at what the step has changed.
+
+"Raft" is the extended paper (Ongaro, Ousterhout), "thesis" Ongaro's. To add one: a class whose docstring is the
+statement and where it stands, and its name in `ALL`.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final
+
+from gf_i2p.raft.effects import Effects, Reply, Send, Write
+from gf_i2p.raft.quorum import majority
+from gf_i2p.simulator.facts import Facts, Members, ServerFacts, Violation, members_of
+from gf_i2p.storage.loading import Loaded
+from gf_i2p.wire.entries import Entry, ValueType
+from gf_i2p.wire.messages import NOBODY, MessageType
+
+
+class Invariant:
+    """One of them. The methods are called when something has happened that one of that name may care for."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+
+    def violated(self, seen: str) -> Violation:
+        """Return what to raise."""
+        return Violation(type(self).__name__, seen)
+
+    def boots(self, server: ServerFacts, loaded: Loaded, entries: Sequence[Entry]) -> None:
+        """A server starts with what its storage has loaded. Before `ServerFacts.restart`."""
+
+    def steps(self, server: ServerFacts, term: int, commit: int, effects: Effects) -> None:
+        """A step has ended with this term and commit index. Before `server` has them."""
+
+    def writes(self, server: ServerFacts, write: Write, term: int, *, leads: bool) -> None:
+        """A step has issued a write, and left the server in this term and office. Before `server` has them."""
+
+    def leads(self, server: ServerFacts) -> None:
+        """A server has become leader."""
+
+    def commits(self, server: ServerFacts, before: int) -> None:
+        """A server's commit index has risen from `before`."""
+
+    def committed(self, server: ServerFacts, first: int) -> None:
+        """Entries from `first` on are committed that were not before, by this server's word."""
+
+    def is_durable(self, server: ServerFacts) -> None:
+        """A server's disk has changed."""
+
+    def sends(self, server: ServerFacts, item: Send | Reply) -> None:
+        """A message for another server leaves. What a client is told says nothing of this server's own disk."""
+
+    def keeps(self, server: ServerFacts, write: Write) -> None:
+        """A step has issued a write with a snapshot. Before `server` has it."""
+
+    def restores(self, server: ServerFacts, index: int, data: bytes) -> None:
+        """A state machine has begun again from a snapshot up to this index, and would be `data` as a snapshot."""
+
+    def applies(self, server: ServerFacts, index: int, entry: Entry) -> None:
+        """A server hands an entry to its state machine."""
+
+    def chooses(self, server: ServerFacts, index: int, publisher: int | None) -> None:
+        """By the log up to `index` a server holds this one for the publisher."""
+
+    def acknowledges(self, values: Sequence[bytes], last_index: int) -> None:
+        """A caller is told that its entries are committed, the last one at this index."""
+
+    def refuses(self, values: Sequence[bytes]) -> None:
+        """A caller is told that its entries are not in the log and will not be."""
+
+    def reads(self, server: ServerFacts, applied: int, owed: int) -> None:
+        """A read sees entries up to `applied`; up to `owed` somebody had an acknowledgement when it was asked for."""
+
+
+class ElectionSafety(Invariant):
+    """At most one leader can be elected in a given term (Raft, figure 3 and 5.2)."""
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self._leaders: dict[int, int] = {}
+
+    def leads(self, server: ServerFacts) -> None:
+        other = self._leaders.setdefault(server.term, server.id)
+        if other != server.id:
+            raise self.violated(f"servers {other} and {server.id} both lead in term {server.term}")
+
+
+class LeaderAppendOnly(Invariant):
+    """A leader never overwrites or deletes entries in its log (Raft, figure 3 and 5.3)."""
+
+    def writes(self, server: ServerFacts, write: Write, term: int, *, leads: bool) -> None:
+        last = server.memory.last_index
+        if write.entries and server.leads and leads and server.term == term and write.first_index <= last:
+            raise self.violated(f"leader {server.id} replaces its entries from {write.first_index} on, up to {last}")
+
+
+class LogMatching(Invariant):
+    """Two logs with an entry of the same index and term are the same up to there (Raft, figure 3 and 5.3)."""
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self._known: dict[tuple[int, int], tuple[Entry, int]] = {}
+
+    def boots(self, server: ServerFacts, loaded: Loaded, entries: Sequence[Entry]) -> None:
+        # A server that is alone leads before its term is durable, and if it ends then, leads in the same term again.
+        # Nobody was told of a term that was not durable (`PersistedBeforeSent`), so nobody has entries of it.
+        durable, memory = server.durable.last_index, server.memory
+        for index in range(durable + 1, memory.last_index + 1):
+            if memory.term(index) > server.hard_state.term:
+                self._known.pop((index, memory.term(index)), None)
+
+    def writes(self, server: ServerFacts, write: Write, term: int, *, leads: bool) -> None:
+        # The same entry after the same term, at every index: by induction, the same all the way down.
+        previous = server.memory.term(write.first_index - 1)
+        for index, entry in enumerate(write.entries, write.first_index):
+            link = (entry, previous)
+            if self._known.setdefault((index, entry.term), link) != link:
+                raise self.violated(
+                    f"server {server.id} has another entry {index} of term {entry.term}, or after another one, than "
+                    "some server had"
+                )
+            previous = entry.term
+
+
+class LeaderCompleteness(Invariant):
+    """An entry that is committed in a term is in the logs of the leaders of all higher terms.
+
+    Raft, figure 3 and 5.4.3.
+    """
+
+    def leads(self, server: ServerFacts) -> None:
+        # Who was paused may find itself elected in a term that is long over: later terms owe it nothing.
+        self._check(server, 1, max((index for index, term in self.facts.marks if term < server.term), default=0))
+
+    def committed(self, server: ServerFacts, first: int) -> None:
+        for other in self.facts.servers.values():
+            if other.leads and other.up and other.term > server.term:
+                self._check(other, first, len(self.facts.committed))
+
+    def _check(self, leader: ServerFacts, first: int, last: int) -> None:
+        if leader.memory.slice(first, last) != self.facts.committed[first - 1 : last]:
+            raise self.violated(
+                f"the log of server {leader.id}, leader of term {leader.term}, lacks some of the {last} entries that "
+                "were committed in lower terms"
+            )
+
+
+class StateMachineSafety(Invariant):
+    """No two servers commit or apply different entries at one index, and none applies what is not committed.
+
+    Raft, figure 3 and 5.4.3.
+    """
+
+    def commits(self, server: ServerFacts, before: int) -> None:
+        if server.commit > server.memory.last_index:
+            raise self.violated(f"server {server.id} commits {server.commit} and has {server.memory.last_index}")
+        known = self.facts.committed[before : server.commit]
+        if server.memory.slice(before + 1, before + len(known)) != known:
+            raise self.violated(f"server {server.id} commits other entries between {before + 1} and {server.commit}")
+
+    def applies(self, server: ServerFacts, index: int, entry: Entry) -> None:
+        if index > server.commit:
+            raise self.violated(f"server {server.id} applies {index}, and only {server.commit} are committed")
+        if self.facts.committed[index - 1] != entry:
+            raise self.violated(f"server {server.id} applies another entry {index} than was committed there")
+
+
+class CommittedOnMajority(Invariant):
+    """What is committed is on the disks of a majority (Raft 5.3 and figure 2; README, what it promises)."""
+
+    def committed(self, server: ServerFacts, first: int) -> None:
+        wanted = self.facts.committed[first - 1 :]
+        last = len(self.facts.committed)
+        holders = [
+            member
+            for member in server.members
+            if member in self.facts.servers and self.facts.servers[member].durable.slice(first, last) == wanted
+        ]
+        if len(holders) < majority(len(server.members)):
+            raise self.violated(
+                f"server {server.id} commits {first} to {last}, durable on {holders} only, of {list(server.members)}"
+            )
+
+
+class CommitsOwnTerm(Invariant):
+    """A leader commits by counting only entries of its own term (Raft 5.4.2)."""
+
+    def commits(self, server: ServerFacts, before: int) -> None:
+        if server.leads and server.memory.term(server.commit) != server.term:
+            raise self.violated(
+                f"leader {server.id} of term {server.term} commits up to entry {server.commit}, of term "
+                f"{server.memory.term(server.commit)}"
+            )
+
+
+class NothingFalls(Invariant):
+    """A server's term and commit index never fall, and the commit index stays within the log (Raft, figure 2)."""
+
+    def steps(self, server: ServerFacts, term: int, commit: int, effects: Effects) -> None:
+        if term < server.term or commit < server.commit:
+            raise self.violated(
+                f"server {server.id} goes from term {server.term} and commit index {server.commit} to {term}, {commit}"
+            )
+
+
+class VoteOnce(Invariant):
+    """A server votes for at most one candidate in a term (Raft 5.2)."""
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self._votes: dict[tuple[int, int], int] = {}
+
+    def sends(self, server: ServerFacts, item: Send | Reply) -> None:
+        if isinstance(item, Send):
+            if item.request.type is MessageType.REQUEST_VOTE_REQUEST:
+                self._votes_for(server, item.request.term, server.id)
+        elif item.response.accepted and item.response.type is MessageType.REQUEST_VOTE_RESPONSE:
+            self._votes_for(server, item.response.term, item.response.destination)
+
+    def is_durable(self, server: ServerFacts) -> None:
+        if server.hard_state.vote != NOBODY:
+            self._votes_for(server, server.hard_state.term, server.hard_state.vote)
+
+    def _votes_for(self, server: ServerFacts, term: int, candidate: int) -> None:
+        other = self._votes.setdefault((server.id, term), candidate)
+        if other != candidate:
+            raise self.violated(f"server {server.id} votes for {other} and for {candidate} in term {term}")
+
+
+class PersistedBeforeSent(Invariant):
+    """Terms, votes and entries are on the disk before a message promises them.
+
+    Raft, figure 2 (persistent state); thesis 10.2.1.
+    """
+
+    def sends(self, server: ServerFacts, item: Send | Reply) -> None:
+        if isinstance(item, Send):
+            request = item.request
+            self._check_term(server, request.term)
+            if request.type is MessageType.REQUEST_VOTE_REQUEST:
+                self._check_vote(server, request.term, server.id)
+            return
+        response = item.response
+        if response.type is MessageType.REQUEST_VOTE_RESPONSE:
+            self._check_term(server, response.term)
+            if response.accepted:
+                self._check_vote(server, response.term, response.destination)
+        elif response.type in {MessageType.INSTALL_SNAPSHOT_RESPONSE, MessageType.JOIN_CLUSTER_RESPONSE}:
+            self._check_term(server, response.term)
+        elif response.type in {MessageType.APPEND_ENTRIES_RESPONSE, MessageType.SYNC_LOG_RESPONSE}:
+            self._check_term(server, response.term)
+            # In a later term the entries may have been replaced by then; the promise was kept as long as it counted.
+            if (
+                response.accepted
+                and server.hard_state.term == response.term
+                and server.durable.last_index < response.next_index - 1
+            ):
+                raise self.violated(
+                    f"server {server.id} acknowledges up to {response.next_index - 1}, and has "
+                    f"{server.durable.last_index} on its disk"
+                )
+
+    def _check_term(self, server: ServerFacts, term: int) -> None:
+        if server.hard_state.term < term:
+            raise self.violated(f"server {server.id} speaks of term {term}, and has {server.hard_state.term} on disk")
+
+    def _check_vote(self, server: ServerFacts, term: int, candidate: int) -> None:
+        if server.hard_state.term == term and server.hard_state.vote != candidate:
+            raise self.violated(
+                f"server {server.id} says its vote for {candidate} in term {term}, and has it not on disk"
+            )
+
+
+class DiskKeeps(Invariant):
+    """A server starts with exactly what was durable when it ended (Raft, figure 2 (persistent state))."""
+
+    def boots(self, server: ServerFacts, loaded: Loaded, entries: Sequence[Entry]) -> None:
+        durable = server.durable
+        if loaded.hard_state != server.hard_state:
+            raise self.violated(f"server {server.id} starts with {loaded.hard_state} instead of {server.hard_state}")
+        if loaded.base != (durable.base, durable.term(durable.base)) or loaded.snapshot != durable.snapshot:
+            raise self.violated(f"server {server.id} starts with another snapshot or base than was durable")
+        if loaded.terms != durable.runs() or list(entries) != durable.slice(durable.base + 1, durable.last_index):
+            raise self.violated(f"server {server.id} starts with another log than was durable")
+
+
+class SnapshotSafety(Invariant):
+    """Snapshots of one index are the same on all servers, follow from committed entries, and never go back.
+
+    Raft 7: a snapshot replaces committed entries only, and holds the latest Configuration up to its index.
+    """
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self._states: dict[int, bytes] = {}
+
+    def keeps(self, server: ServerFacts, write: Write) -> None:
+        snapshot, committed = write.snapshot, self.facts.committed
+        assert snapshot is not None
+        before = server.memory.base if server.memory.snapshot is None else server.memory.snapshot.index
+        if snapshot.index < before:
+            raise self.violated(f"server {server.id} goes from a snapshot up to {before} to one up to {snapshot.index}")
+        if not max(write.drop, server.memory.base) <= snapshot.index <= len(committed):
+            raise self.violated(
+                f"server {server.id} keeps a snapshot up to {snapshot.index} and drops up to {write.drop}; "
+                f"{len(committed)} are committed"
+            )
+        if snapshot.term != committed[snapshot.index - 1].term:
+            raise self.violated(f"server {server.id} keeps a snapshot of {snapshot.index} with another term")
+        servers = tuple(each.id for each in snapshot.configuration.servers)
+        if servers != self._members_at(snapshot.index):
+            raise self.violated(f"server {server.id} keeps a snapshot up to {snapshot.index} with servers {servers}")
+        self._state_is(server, snapshot.index, snapshot.data)
+
+    def restores(self, server: ServerFacts, index: int, data: bytes) -> None:
+        self._state_is(server, index, data)
+
+    def _state_is(self, server: ServerFacts, index: int, data: bytes) -> None:
+        if self._states.setdefault(index, data) != data:
+            raise self.violated(f"server {server.id} has another state at {index} than some server had")
+
+    def _members_at(self, index: int) -> Members:
+        entries = self.facts.committed
+        while index and entries[index - 1].value_type is not ValueType.CONFIGURATION:
+            index -= 1
+        return members_of(entries[index - 1]) if index else ()
+
+
+class OnePendingChange(Invariant):
+    """Servers change one at a time, and only when the change before is committed.
+
+    Thesis 4.1, and Ongaro's correction of 2015: not before the leader has committed an entry of its term.
+    """
+
+    def writes(self, server: ServerFacts, write: Write, term: int, *, leads: bool) -> None:
+        if not leads:
+            return
+        history: list[tuple[int, Members]] = [(0, server.bootstrap), *server.configurations]
+        for index, entry in enumerate(write.entries, write.first_index):
+            if entry.value_type is not ValueType.CONFIGURATION:
+                continue
+            members = members_of(entry)
+            change = set(members).symmetric_difference(history[-1][1])
+            if len(change) > 1:
+                raise self.violated(f"leader {server.id} changes servers {sorted(change)} at once, at {index}")
+            if change:
+                pending = [at for at, _ in _changes(history) if at > server.commit]
+                if pending:
+                    raise self.violated(
+                        f"leader {server.id} changes server {min(change)} at {index} while the change at {pending[0]} "
+                        "is not committed"
+                    )
+                if server.memory.term(server.commit) != term:
+                    raise self.violated(
+                        f"leader {server.id} changes server {min(change)} before it has committed an entry of its term"
+                    )
+            history.append((index, members))
+
+
+def _changes(history: Sequence[tuple[int, Members]]) -> list[tuple[int, Members]]:
+    return [new for old, new in pairwise(history) if set(old[1]) != set(new[1])]
+
+
+class Acknowledged(Invariant):
+    """Accepted means committed, there and for good; refused means surely not in the log.
+
+    Raft 8; ARCHITECTURE, an answer is final.
+    """
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self._refused: dict[bytes, None] = {}
+        self._committed: dict[bytes, None] = {}
+
+    def acknowledges(self, values: Sequence[bytes], last_index: int) -> None:
+        found = self.facts.committed[last_index - len(values) : last_index]
+        if [entry.value for entry in found] != list(values):
+            raise self.violated(f"entries up to {last_index} are acknowledged, and are not committed there")
+
+    def refuses(self, values: Sequence[bytes]) -> None:
+        for value in values:
+            self._refused[value] = None
+            if value in self._committed:
+                raise self.violated(f"{value.decode()!r} is refused, and is committed")
+
+    def committed(self, server: ServerFacts, first: int) -> None:
+        for entry in self.facts.committed[first - 1 :]:
+            if entry.value_type is ValueType.APPLICATION:
+                self._committed[entry.value] = None
+                if entry.value in self._refused:
+                    raise self.violated(f"{entry.value.decode()!r} was refused, and is committed")
+
+
+class FreshReads(Invariant):
+    """A read sees every entry that had been acknowledged before it was asked for (Raft 8; thesis 6.4)."""
+
+    def reads(self, server: ServerFacts, applied: int, owed: int) -> None:
+        if applied < owed:
+            raise self.violated(f"server {server.id} serves a read at {applied}, and {owed} was acknowledged before")
+
+
+class SameChoice(Invariant):
+    """All servers that have applied the same log hold the same server for the publisher.
+
+    Proposal 150, and README: they must agree.
+    """
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self._chosen: dict[int, int | None] = {}
+
+    def chooses(self, server: ServerFacts, index: int, publisher: int | None) -> None:
+        other = self._chosen.setdefault(index, publisher)
+        if other != publisher:
+            raise self.violated(f"at {index} server {server.id} chooses {publisher}, and another one chose {other}")
+
+
+class NobodyAccused(Invariant):
+    """No server finds that another one has broken the protocol (gf_i2p/raft/effects.py, Effects.violation)."""
+
+    def steps(self, server: ServerFacts, term: int, commit: int, effects: Effects) -> None:
+        if effects.violation is not None:
+            raise self.violated(f"server {server.id} says: {effects.violation}")
+
+
+class StepsSucceed(Invariant):
+    """No step of a core fails, and no write is one that the storage refuses.
+
+    Gf_i2p/node/driver.py: a failed step halts the node.
+    """
+
+
+class Linearizable(Invariant):
+    """Every register behaves as if all reads and writes were done one after another (Raft 8; thesis 6.4)."""
+
+
+class Liveness(Invariant):
+    """When faults stop, the farm has one leader, equal logs and one publisher within some election time-outs.
+
+    Raft 5.6.
+    """
+
+
+class Bounded(Invariant):
+    """A run of so much time takes no more than so many events (gf_i2p/simulator/run.py)."""
+
+
+ALL: Final[tuple[type[Invariant], ...]] = (
+    ElectionSafety,
+    LeaderAppendOnly,
+    LogMatching,
+    LeaderCompleteness,
+    StateMachineSafety,
+    CommittedOnMajority,
+    CommitsOwnTerm,
+    NothingFalls,
+    VoteOnce,
+    PersistedBeforeSent,
+    DiskKeeps,
+    SnapshotSafety,
+    OnePendingChange,
+    Acknowledged,
+    FreshReads,
+    SameChoice,
+    NobodyAccused,
+    StepsSucceed,
+    Linearizable,
+    Liveness,
+    Bounded,
+)
+"""All of them. The last four are raised by whoever finds them out, and have no method here."""

@@ -1,0 +1,110 @@
+"""Whether a history of one register can have happened in some order: Wing and Gong's search, with Lowe's memory.
+
+"Testing for Linearizability" (Lowe, 2017), "Wing & Gong linearizability" and "just-in-time" sections. The search picks,
+again and again, one of the operations that may have come first (no other one ended before it began), and goes back
+where a result does not fit. What it remembers, so that nothing is tried twice, is which operations were picked and
+what the register held then. Histories of several registers are checked one register at a time: that is the same
+(Herlihy, Wing: locality).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+MOST_STATES: Final = 200_000
+"""Beyond so many the search gives up. Each operation of unknown outcome may double them."""
+
+
+class Undecided(Exception):  # noqa: N818 -- it says nothing of an error
+    """The search was given up: the history may be linearizable or not."""
+
+
+class Kind(Enum):
+    """What an operation does."""
+
+    READ = "read"
+    WRITE = "write"
+    SWAP = "swap"
+    """Compare and set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation on one register.
+
+    `called`, `returned`: when, as numbers of one count, no two the same; `returned` None: nobody knows whether it was
+    done, or will be. Such a one that only reads changes nothing and should be left out.
+    """
+
+    kind: Kind
+    called: int
+    returned: int | None
+    value: int = 0
+    """What a read found; what a write or swap would set."""
+    expected: int = 0
+    """What a swap requires."""
+    swapped: bool | None = None
+    """Whether it found that; None: unknown."""
+
+
+def outcome(operation: Operation, held: int) -> int | None:
+    """Return what a register that held `held` holds after the operation; None: it cannot have ended as it did."""
+    if operation.kind is Kind.WRITE:
+        return operation.value
+    if operation.kind is Kind.READ:
+        return held if operation.value == held else None
+    fits = operation.expected == held
+    if operation.swapped is not None and operation.swapped != fits:
+        return None
+    return operation.value if fits else held
+
+
+def linearizable(history: Sequence[Operation], initial: int = 0) -> bool:
+    """Return whether the operations can have been done one after another, each between its call and its return.
+
+    Raises `Undecided` after `MOST_STATES`.
+    """
+    # What may have been done, and whose value nobody saw, need not have been: between it and the next change of the
+    # register nobody looked, but for a swap that did not find what it required, and would have without it.
+    seen = {op.value for op in history if op.kind is Kind.READ}
+    seen |= {op.expected for op in history if op.kind is Kind.SWAP}
+    likely = [op for op in history if op.returned is not None or op.value in seen]
+    if _search(likely, initial):
+        return True
+    failed = any(op.kind is Kind.SWAP and op.returned is not None and op.swapped is not True for op in history)
+    return failed and len(likely) < len(history) and _search(history, initial)
+
+
+def _search(history: Sequence[Operation], initial: int) -> bool:
+    operations = sorted(history, key=lambda operation: operation.called)
+    never = max((operation.called for operation in operations), default=0) + 1
+    returns = [never if op.returned is None else op.returned for op in operations]
+    due = sum(1 << i for i, op in enumerate(operations) if op.returned is not None)
+    seen: set[tuple[int, int]] = set()
+    stack = [(0, initial)]
+    while stack:
+        done, held = stack.pop()
+        if done & due == due:
+            return True
+        if (done, held) in seen:
+            continue
+        if len(seen) >= MOST_STATES:
+            raise Undecided
+        seen.add((done, held))
+        # Whatever began after the first return among those that are left cannot come next.
+        first_return = never
+        possible: list[int] = []
+        for i, operation in enumerate(operations):
+            if done >> i & 1:
+                continue
+            if operation.called > first_return:
+                break
+            possible.append(i)
+            first_return = min(first_return, returns[i])
+        for i in reversed(possible):
+            if operations[i].called < first_return:
+                after = outcome(operations[i], held)
+                if after is not None:
+                    stack.append((done | 1 << i, after))
+    return False

@@ -1,0 +1,94 @@
+"""The ways between servers: how long they take, which are cut; and what a message on one of them may meet."""
+
+from collections import Counter
+from random import Random
+from typing import Final, NamedTuple
+
+from gf_i2p.simulator.events import Events
+
+CLIENTS: Final = 0
+"""Where clients are, among the servers' ids."""
+
+
+class Way(NamedTuple):
+    """How long one way takes, in seconds: `least`, and up to `jitter` more; seldom, up to `spike` more than that."""
+
+    least: float
+    jitter: float
+    spike_chance: float = 0.0
+    spike: float = 0.0
+
+    def seconds(self, rng: Random) -> float:
+        """Draw."""
+        seconds = self.least + self.jitter * rng.random() ** 3
+        if self.spike_chance and rng.random() < self.spike_chance:
+            seconds += self.spike * rng.random()
+        return seconds
+
+
+LAN: Final = Way(0.0002, 0.002, 0.002, 0.3)
+"""Switched Ethernet, and a garbage collection now and then."""
+I2P: Final = Way(0.3, 1.2, 0.01, 20.0)
+"""Tunnels of three hops each, some of which are being rebuilt."""
+
+
+class Network:
+    """All ways of one run."""
+
+    def __init__(
+        self,
+        events: Events,
+        rng: Random,
+        ways: dict[tuple[int, int], Way],
+        counts: Counter[str],
+        *,
+        retry: float,
+        patience: float,
+    ) -> None:
+        """`retry`: after how many seconds what a cut held up is sent again. `patience`: for one answer, seconds."""
+        self.events = events
+        self.rng = rng
+        self.counts = counts
+        self.retry = retry
+        self.patience = patience
+        self.drop_chance = 0.0
+        """Of single messages, where they travel alone; as the two below."""
+        self.duplicate_chance = 0.0
+        self.straggle_chance = 0.0
+        self._ways = ways
+        self._cuts: Counter[tuple[int, int]] = Counter()
+        self._held_until: dict[tuple[int, int], float] = {}
+        self._connections = 0
+
+    def calm(self) -> None:
+        """No more faults of the network's own: nothing lost, no spikes. What is on its way may be late yet."""
+        self.drop_chance = self.duplicate_chance = self.straggle_chance = 0.0
+        self._held_until.clear()
+        self._ways = {pair: way._replace(spike_chance=0.0) for pair, way in self._ways.items()}
+
+    def seconds(self, sender: int, receiver: int) -> float:
+        """Draw how long a message takes."""
+        held = self._held_until.get((sender, receiver), 0.0) - self.events.now
+        return max(self._ways[sender, receiver].seconds(self.rng), held)
+
+    def hold(self, sender: int, receiver: int, seconds: float) -> None:
+        """Let what leaves in this direction from now on arrive in so many seconds, no sooner."""
+        self._held_until[sender, receiver] = self.events.now + seconds
+
+    def is_cut(self, sender: int, receiver: int) -> bool:
+        """Whether nothing passes in this direction now."""
+        return self._cuts[sender, receiver] > 0
+
+    def cut(self, sender: int, receiver: int) -> None:
+        """Let nothing pass in this direction, until as many calls of `heal`."""
+        self._cuts[sender, receiver] += 1
+
+    def heal(self, sender: int, receiver: int) -> None:
+        """Take one cut back."""
+        assert self._cuts[sender, receiver] > 0
+        self._cuts[sender, receiver] -= 1
+
+    def next_connection(self) -> int:
+        """Return the number of a new connection: 1, 2, 3, ..."""
+        self._connections += 1
+        return self._connections

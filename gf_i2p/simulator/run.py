@@ -1,0 +1,100 @@
+"""One seed: a time of faults, then the calm, in which the farm must recover."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from gf_i2p.simulator.facts import Violation
+from gf_i2p.simulator.farm import Farm
+from gf_i2p.simulator.plan import draw
+from gf_i2p.storage.errors import StorageError
+from gf_i2p.wire.errors import ProtocolError
+
+RECOVERY_TIMEOUTS: Final = 20
+"""So many maximum election time-outs after the faults the farm must have recovered."""
+MOST_EVENTS: Final = 100_000
+"""Of one run: some twenty times as many as usual."""
+
+
+@dataclass(slots=True)
+class Result:
+    """What came of one seed."""
+
+    seed: int
+    nodes: int
+    profile: str
+    violation: Violation | None = None
+    counts: Counter[str] = field(default_factory=Counter)
+    """Faults, by name."""
+    events: int = 0
+    entries: int = 0
+    """Committed."""
+    elections: int = 0
+    operations: int = 0
+    """Of registers, with known outcome."""
+    unknown: int = 0
+    undecided: int = 0
+    recovery: float = 0.0
+    """How long the farm took when faults had stopped, in maximum election time-outs."""
+    digest: str | None = None
+    """Of the trace, when there was one."""
+
+
+def simulate(
+    seed: int, nodes: int | None = None, *, trace: bool = False, write: Callable[[str], None] | None = None
+) -> Result:
+    """Run one seed, with so many servers (1 to 9; None: the seed decides). `write` takes the lines of a trace."""
+    plan = draw(seed, nodes)
+    result = Result(seed, plan.nodes, plan.profile)
+    farm: Farm | None = None
+    try:
+        farm = Farm(plan, trace=trace, write=write)
+        _happen(farm, plan.chaos)
+        _recover(farm, result)
+        farm.history.check()
+    except Violation as violation:
+        result.violation = violation
+    except (StorageError, ProtocolError) as error:  # a write that the storage, or a message that the wire refuses
+        result.violation = Violation("StepsSucceed", str(error))
+    if farm is not None:
+        result.counts = farm.counts
+        result.events = farm.events.happened
+        result.entries = len(farm.checker.facts.committed)
+        result.elections = farm.checker.elections
+        result.operations, result.unknown = farm.history.operations, farm.history.unknown
+        result.undecided = farm.history.undecided
+        result.digest = farm.trace.digest if farm.trace else None
+    return result
+
+
+def _happen(farm: Farm, until: float) -> None:
+    if not farm.events.run(until, MOST_EVENTS):
+        raise Violation("Bounded", f"{MOST_EVENTS} events in {farm.events.now:.3f} s")
+
+
+def _recover(farm: Farm, result: Result) -> None:
+    """Let the farm recover: first a leader, then a record of each server, then equal logs."""
+    unit = farm.plan.timing.election_max
+    began = farm.events.now
+    farm.stop_faults()
+    missing = _await(farm, farm.unsettled, began + RECOVERY_TIMEOUTS * unit)
+    while missing is None:
+        for router in farm.routers.values():
+            router.post()
+        # An election may come in between even now, where time-outs are tight: then once more.
+        missing = _await(farm, farm.unequal, min(farm.events.now + 4 * unit, began + RECOVERY_TIMEOUTS * unit))
+        if missing is None:
+            result.recovery = (farm.events.now - began) / unit
+            return
+        if farm.events.now < began + RECOVERY_TIMEOUTS * unit:
+            missing = _await(farm, farm.unsettled, began + RECOVERY_TIMEOUTS * unit)
+    raise Violation("Liveness", f"{RECOVERY_TIMEOUTS} election time-outs after the last fault, {missing}")
+
+
+def _await(farm: Farm, missing: Callable[[], str | None], until: float) -> str | None:
+    """Let things happen until nothing is missing, or the time is over; return what is missing."""
+    pause = farm.plan.timing.heartbeat
+    while (what := missing()) is not None and farm.events.now < until:
+        _happen(farm, farm.events.now + pause)
+    return what

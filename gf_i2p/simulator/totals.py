@@ -1,0 +1,65 @@
+"""What came of many seeds together."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from gf_i2p.simulator.faults import MESSAGE_FAULTS, OTHER_COUNTS
+from gf_i2p.simulator.plan import FAULTS
+from gf_i2p.simulator.run import Result
+
+COUNTED: Final = (*FAULTS, *MESSAGE_FAULTS, *OTHER_COUNTS)
+"""Every count that is shown, also when it is 0: a fault that never happens is to be noticed."""
+
+
+@dataclass(slots=True)
+class Totals:
+    """Sums over all seeds, and those that failed."""
+
+    seeds: int = 0
+    events: int = 0
+    entries: int = 0
+    elections: int = 0
+    operations: int = 0
+    unknown: int = 0
+    undecided: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
+    failed: list[Result] = field(default_factory=list)
+    recoveries: list[float] = field(default_factory=list)
+    """Of seeds that did not fail, in maximum election time-outs."""
+
+    def add(self, result: Result) -> None:
+        """Take in one seed."""
+        self.seeds += 1
+        self.events += result.events
+        self.entries += result.entries
+        self.elections += result.elections
+        self.operations += result.operations
+        self.unknown += result.unknown
+        self.undecided += result.undecided
+        self.faults.update(result.counts)
+        if result.violation is None:
+            self.recoveries.append(result.recovery)
+        else:
+            self.failed.append(result)
+
+    @property
+    def recovery(self) -> tuple[float, float]:
+        """Median and maximum of what it took to recover, in maximum election time-outs; zeros when none did."""
+        ordered = sorted(self.recoveries) or [0.0]
+        return ordered[len(ordered) // 2], ordered[-1]
+
+    def as_object(self) -> dict[str, Any]:
+        """Give all of it for JSON."""
+        median, longest = self.recovery
+        return {
+            "seeds": self.seeds,
+            "events": self.events,
+            "entries": self.entries,
+            "elections": self.elections,
+            "operations": self.operations,
+            "operationsUnknown": self.unknown,
+            "registersUndecided": self.undecided,
+            "recoveryTimeouts": {"median": round(median, 2), "longest": round(longest, 2)},
+            "faults": {name: self.faults[name] for name in COUNTED},
+        }

@@ -1,0 +1,86 @@
+"""`gf-i2p simulate`: what it prints, how it fails, and how a failure is run again."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from gf_i2p.cli.main import main
+
+
+def test_clean_seeds(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "--seed", "7", "--seeds", "3"]) == 0
+    output = capsys.readouterr().out
+    assert output.startswith("3 seeds from 7 on\n")
+    assert "no invariant was violated" in output
+    assert re.search(r"^  partitions +\d+$", output, re.MULTILINE)
+
+
+def test_as_json_with_more_processes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "--seed", "7", "--seeds", "10", "--jobs", "2", "--nodes", "3", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["ok"], answer["seeds"], answer["violations"]) == (True, 10, [])
+    assert answer["faults"]["restarts"] > 0
+
+
+def test_a_violation_can_be_run_again(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "--seed", "1", "--nodes", "3", "--canary", "applies-early"]) == 1
+    output = capsys.readouterr().out
+    assert "VIOLATION of StateMachineSafety: No two servers commit or apply different entries" in output
+    found = re.search(r"replay  gf-i2p (.*)$", output, re.MULTILINE)
+    assert found is not None
+    assert found[1] == "simulate --seed 1 --nodes 3 --canary applies-early --trace"
+    assert main(found[1].split()) == 1
+    trace = capsys.readouterr().out
+    assert "  s1  " in trace
+    assert trace.endswith("--trace\n")
+
+
+def test_a_violation_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "--seed", "1", "--canary", "applies-early", "--json"]) == 1
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["ok"] is False
+    assert answer["violations"][0]["invariant"] == "StateMachineSafety"
+
+
+def test_seeds_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "seeds"
+    file.write_text("# why\n3 1\n\n4  # because\n")
+    assert main(["simulate", "--file", str(file), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["seeds"] == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("x", "line 1: expected SEED"), ("1\n1 2 3", "line 2: expected"), ("#", "has no seeds")]
+)
+def test_a_file_that_has_none(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, expected: str) -> None:
+    file = tmp_path / "seeds"
+    file.write_text(text)
+    assert main(["simulate", "--file", str(file)]) == 1
+    assert expected in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--nodes", "10"], "expected a whole number from 1 to 9"),
+        (["--nodes", "0"], "expected a whole number from 1 to 9"),
+        (["--seeds", "-1"], "expected a whole number from 1 to"),
+        (["--seed", "x"], "expected a whole number from 1 to"),
+    ],
+)
+def test_arguments_out_of_range(capsys: pytest.CaptureFixture[str], arguments: list[str], expected: str) -> None:
+    with pytest.raises(SystemExit) as raised:
+        main(["simulate", *arguments])
+    assert raised.value.code == 2
+    assert expected in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [(["--canary", "x"], "there is no canary 'x': votes-twice,"), (["--trace"], "--trace is for one seed")],
+)
+def test_arguments_that_make_no_sense(capsys: pytest.CaptureFixture[str], arguments: list[str], expected: str) -> None:
+    assert main(["simulate", *arguments]) == 2
+    assert expected in capsys.readouterr().err
