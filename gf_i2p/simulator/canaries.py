@@ -333,8 +333,10 @@ _begin_anew = State.install_snapshot
 
 
 def _mixes_blocks(receiving: Receiving, source: int, block: SnapshotSyncRequest) -> int | Snapshot:
-    if block.offset:
-        receiving._covers = source, block.last_log_index, block.last_log_term
+    covers = source, block.last_log_index, block.last_log_term
+    if block.offset == 0 and receiving._data and receiving._covers != covers:
+        receiving._covers = covers
+        return len(receiving._data)
     return _take_block(receiving, source, block)
 
 
@@ -482,7 +484,11 @@ def _canaries() -> Iterator[Canary]:
         "keeps entries behind a snapshot that they do not follow",
         _method(State, "install_snapshot", _keeps_what_follows),
     )
-    yield Canary("mixed-blocks", "puts blocks of two snapshots together", _method(Receiving, "take", _mixes_blocks))
+    yield Canary(
+        "mixed-blocks",
+        "goes on with another snapshot where the first has ended",
+        _method(Receiving, "take", _mixes_blocks),
+    )
     yield Canary(
         "drops-only",
         "drops entries and does not store the snapshot",

@@ -11,6 +11,7 @@ from gf_i2p.wire.messages import Response
 
 if TYPE_CHECKING:
     from gf_i2p.simulator.farm import Farm
+    from gf_i2p.simulator.server import Server
 
 MOST_OPERATIONS: Final = 150
 """Of one register in one run."""
@@ -146,7 +147,8 @@ class Client:
             command = Command(number, key, value, expected)
             values = [command.encode()]
             if dice > 0.9:  # several entries in one request: the register's last, others before
-                values.insert(0, Command(farm.next_command(), farm.plan.keys, value).encode())
+                others = [Command(farm.next_command(), farm.plan.keys, value) for _ in range(rng.choice((1, 12)))]
+                values = [*(other.encode() for other in others), *values]
             Post(farm, server, values, lambda answer, swapped: self._has_written(turn, key, entry, answer, swapped))
             farm.events.after(WRITE_TIMEOUTS * unit, self._overdue, turn)
 
@@ -214,11 +216,45 @@ class Watcher:
         leading = [server for server in farm.servers.values() if server.up and server.core.is_leader]
         if len(leading) > 1 or any(server.paused for server in leading):
             key = farm.rng.randrange(farm.plan.keys)
-            if self._history.has_room(key):
-                entry = self._history.begin(key, Kind.READ)
-                oldest = min(leading, key=lambda server: server.core.term)
-                Query(farm, oldest, key, lambda value: self._has_read(key, entry, value))
-                farm.events.after(2 * pause, self._gives_up, key, entry)
+            oldest, newest = (choose(leading, key=lambda server: server.core.term) for choose in (min, max))
+            if oldest is newest or farm.rng.random() < 0.5:
+                self._read(key, oldest)
+            else:
+                self._write(key, newest, oldest)
+
+    def elected(self, server: "Server") -> None:
+        """A server has become leader: if another one still believes that it is, it is as wrong as it can be."""
+        leading = [other for other in self._farm.servers.values() if other.up and other.core.is_leader]
+        oldest = min(leading, key=lambda other: other.core.term)
+        if oldest is not server and not self._farm.calm:
+            self._write(self._farm.rng.randrange(self._farm.plan.keys), server, oldest)
+
+    def _write(self, key: int, newest: "Server", oldest: "Server") -> None:
+        """Set the register where it can be set, and then read it where that is not known yet."""
+        if not self._history.has_room(key):
+            return
+        number = self._farm.next_command()
+        entry = self._history.begin(key, Kind.WRITE, number)
+
+        def has_written(answer: Response | None, _: bool) -> None:
+            if answer is None:
+                return
+            if not answer.accepted:
+                self._history.leave_out(key, entry)
+                return
+            self._history.returned(key, entry)
+            self._read(key, oldest)
+            self._farm.reading(oldest)
+
+        Post(self._farm, newest, [Command(number, key, number).encode()], has_written)
+
+    def _read(self, key: int, server: "Server") -> None:
+        if not self._history.has_room(key):
+            return
+        entry = self._history.begin(key, Kind.READ)
+        Query(self._farm, server, key, lambda value: self._has_read(key, entry, value))
+        pause = WATCH_TIMEOUTS * self._farm.plan.timing.election_max
+        self._farm.events.after(2 * pause, self._gives_up, key, entry)
 
     def _has_read(self, key: int, entry: _Entry, value: int | None) -> None:
         if entry.left_out:

@@ -109,7 +109,7 @@ class Disk:
         loss = self._rng.choice((Loss.BEFORE, Loss.AFTER, Loss.TORN))
         if loss is Loss.AFTER:
             self.store.store(group)
-        elif loss is Loss.TORN and self.store.tear(group, self._rng.random() ** 2):
+        elif loss is Loss.TORN and self.store.tear(group, self._rng.random()):
             loss = Loss.AFTER
         if loss is Loss.AFTER:
             self._is_durable()

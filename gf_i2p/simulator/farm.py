@@ -53,6 +53,7 @@ class Farm:
             self.net.drop_chance, self.net.duplicate_chance, self.net.straggle_chance = plan.message_faults
         self._commands = 0
         self._faults: Faults | None = None
+        self._watcher: Watcher | None = None
         self.servers: dict[int, Server] = {}
         for server_id in plan.ids:
             clock = Clock(
@@ -71,7 +72,7 @@ class Farm:
         self.history = History(plan.keys)
         for _ in range(plan.clients):
             Client(self, self.history)
-        Watcher(self, self.history)
+        self._watcher = Watcher(self, self.history)
         Operator(self)
         self._faults = Faults(self)
 
@@ -103,6 +104,13 @@ class Farm:
         """A server has become leader."""
         if self._faults is not None:
             self._faults.elected(server)
+        if self._watcher is not None:
+            self._watcher.elected(server)
+
+    def reading(self, server: Server) -> None:
+        """Somebody reads from a server that leads no more, and may not know."""
+        if self._faults is not None:
+            self._faults.reading(server)
 
     def halted(self, server: Server) -> None:
         """A server has ended by itself."""

@@ -61,6 +61,7 @@ class Faults:
             "snapshots damaged": self._damage_snapshot,
         }
         self._trapped: dict[int, None] = {}
+        self._held: dict[int, int] = {}  # number of the fault that keeps answers from a leader
         self._in_wait = 0
         self._plan_next()
 
@@ -153,26 +154,33 @@ class Faults:
             self._cut(pairs, self._farm.rng.uniform(0.6, 1.2))
 
     def _hold_answers(self, server: "Server") -> None:
-        """Have a leader hear in time to keep its office of what was said before another one was elected."""
-        if server.up and server.core.is_leader and len(server.links) > 0:
+        """Have a leader hear late, in the middle of a read, what was said before another leader was elected."""
+        if server.up and server.core.is_leader and server.links and not self._farm.plan.strict:
             self._number += 1
             self._after_heartbeats(server, self._hold)
 
     def _hold(self, server: "Server") -> None:
         if self._stopped:
             return
-        net, rng, unit = self._farm.net, self._farm.rng, self._farm.plan.timing.election_max
+        net, rng = self._farm.net, self._farm.rng
         others = [i for i in self._farm.plan.ids if i != server.id]
-        for other in others:
-            net.hold(other, server.id, unit * rng.uniform(0.6, 1.1))
+        self._cut([(other, server.id) for other in others], 1.2)
+        self._held[server.id] = self._number
         # What has left arrives; what follows does not.
         trip = max(net.seconds(server.id, other) for other in others)
         pairs = [(server.id, other) for other in others]
-        self._farm.events.after(trip, self._cut_unless_stopped, pairs, rng.uniform(0.6, 1.2))
+        self._farm.events.after(trip, self._cut_unless_stopped, pairs, rng.uniform(1.0, 2.0))
 
     def _cut_unless_stopped(self, pairs: Sequence[tuple[int, int]], units: float) -> None:
         if not self._stopped:
             self._cut(pairs, units)
+
+    def reading(self, server: "Server") -> None:
+        """Somebody asks an old leader, whose answers may be held up: let them come."""
+        number = self._held.pop(server.id, None)
+        if number is not None:
+            units = 0.1 * self._farm.rng.random()
+            self._farm.events.after(units * self._farm.plan.timing.election_max, self._end, number)
 
     def _reset(self, server: "Server") -> None:
         links = list(server.links.values())

@@ -57,23 +57,16 @@ class Network:
         self.straggle_chance = 0.0
         self._ways = ways
         self._cuts: Counter[tuple[int, int]] = Counter()
-        self._held_until: dict[tuple[int, int], float] = {}
         self._connections = 0
 
     def calm(self) -> None:
         """No more faults of the network's own: nothing lost, no spikes. What is on its way may be late yet."""
         self.drop_chance = self.duplicate_chance = self.straggle_chance = 0.0
-        self._held_until.clear()
         self._ways = {pair: way._replace(spike_chance=0.0) for pair, way in self._ways.items()}
 
     def seconds(self, sender: int, receiver: int) -> float:
         """Draw how long a message takes."""
-        held = self._held_until.get((sender, receiver), 0.0) - self.events.now
-        return max(self._ways[sender, receiver].seconds(self.rng), held)
-
-    def hold(self, sender: int, receiver: int, seconds: float) -> None:
-        """Let what leaves in this direction from now on arrive in so many seconds, no sooner."""
-        self._held_until[sender, receiver] = self.events.now + seconds
+        return self._ways[sender, receiver].seconds(self.rng)
 
     def is_cut(self, sender: int, receiver: int) -> bool:
         """Whether nothing passes in this direction now."""

@@ -11,7 +11,7 @@ from gf_i2p.storage.tables import Tables
 from gf_i2p.wire.entries import Entry
 
 _TEAR_STEPS: Final = 400
-"""About as many instructions of SQLite's virtual machine as it takes to store a group."""
+"""As many instructions of SQLite's virtual machine store almost any group; most need 18."""
 
 
 class Store:
@@ -46,12 +46,12 @@ class Store:
         return self._tables.read(first, last, max_bytes)
 
     def tear(self, group: Group, share: float) -> bool:
-        """End in the middle of storing it, after this share (0 to 1) of what there is to do; return whether it was all.
+        """End in the middle of storing it; return whether all of it was done. `share`: 0 (at once) to 1.
 
         Nothing may be stored then until it is opened again.
         """
         before = self._look()
-        self._connection.set_progress_handler(lambda: 1, 1 + int(share * _TEAR_STEPS))
+        self._connection.set_progress_handler(lambda: 1, int(_TEAR_STEPS**share))
         with suppress(sqlite3.OperationalError):
             self._tables.store(group)
         self._connection.set_progress_handler(None, 0)

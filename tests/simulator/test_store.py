@@ -28,7 +28,7 @@ def test_a_store_holds_what_was_written_whatever_the_groups_and_the_crashes(seed
             group.add(write)
             after = after.after(write)
         if rng.random() < 0.3:
-            whole = store.tear(group, rng.random() ** 2)
+            whole = store.tear(group, rng.random())
             torn.add(whole)
             store.reopen()
             assert state_of(store) == (after if whole else expected), f"seed {seed}"
