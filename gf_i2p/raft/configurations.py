@@ -37,9 +37,10 @@ class Configurations:
         """The one that counts when all entries up to `index`, and no more, are taken in."""
         return next(value for first, value in reversed(self._history) if first <= index or first == self._history[0][0])
 
-    def before_has(self, server_id: int) -> bool:
-        """Whether the Configuration before the current one has this server."""
-        return len(self._history) > 1 and any(server.id == server_id for server in self._history[-2][1].servers)
+    def has_since(self, index: int, server_id: int) -> bool:
+        """Whether the Configuration that counts at `index`, or one after it, has this server."""
+        values = [self.at(index), *(value for first, value in self._history if first > index)]
+        return any(server.id == server_id for value in values for server in value.servers)
 
     def ever_has(self, server_id: int) -> bool:
         """Whether any Configuration that is still known has this server."""

@@ -287,11 +287,10 @@ class Core:
     def _may_campaign(self) -> bool:
         """Whether it is on us to ask for votes.
 
-        Also when a Configuration without us is not known to be committed: we may be the only one that has it, and then
-        nobody else can win (thesis 4.2.2). Not with a state that is lost.
+        Also when Configurations without us are not known to be committed: we may be the only one that has them, and
+        then nobody else can win (thesis 4.2.2). Not with a state that is lost.
         """
-        configurations = self._state.configurations
-        wanted = self.is_member or (configurations.before_has(self.id) and configurations.current_index > self.commit)
+        wanted = self._state.configurations.has_since(self.commit, self.id)
         return wanted and not self._needs_snapshot
 
     def _snapshotted(self, last_index: int, data: bytes, drop: int) -> None:

@@ -288,3 +288,29 @@ def test_snapshots_only_rise() -> None:
     snapshot = lab.core(1).snapshot
     assert snapshot is not None
     assert snapshot.index == 5
+
+
+def test_who_alone_has_several_configurations_without_itself_still_asks_for_votes() -> None:
+    """Found by the simulator: the no-op of its second office hid that none of them is known to be committed."""
+    lab = Lab(2)
+    lab.elect(1)
+    lab.isolate(1)
+    lab.change(1, "out", remove=1)
+    for _ in range(2):
+        lab.crash(1)
+        lab.network.clear()
+        lab.restart(1)
+        lab.advance(LAN.election_max)
+        assert lab.core(1).configuration.servers == lab.core(1).configuration.servers[-1:]
+        lab.heal()
+        lab.timeout(1)
+        assert lab.core(1).role == "candidate"
+        lab.deliver(lab.network.popleft())
+        lab.deliver(lab.network.popleft())
+        assert lab.core(1).is_leader, "server 2 has voted for it"
+        lab.isolate(1)
+    lab.heal()
+    lab.settle()
+    assert not lab.core(1).is_leader
+    assert not lab.core(1).is_member
+    lab.elect(2)
