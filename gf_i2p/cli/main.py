@@ -175,7 +175,7 @@ def _parser() -> argparse.ArgumentParser:
         "--seeds", type=_whole(10**6), metavar="N", help="how many runs (default: 100; 1 with --seed)"
     )
     simulate.add_argument(
-        "--nodes", type=_whole(9), metavar="K", help="servers, 1 to 9 (default: each seed decides, 1 to 5)"
+        "--nodes", type=_whole(9), metavar="K", help="servers at first, 1 to 9 (default: each seed decides)"
     )
     simulate.add_argument(
         "--seed",

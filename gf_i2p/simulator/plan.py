@@ -11,7 +11,7 @@ from gf_i2p.simulator.network import CLIENTS, Way
 from gf_i2p.wire.values import ClusterServer, Configuration
 
 MOST_NODES: Final = 9
-USUAL_NODES: Final = (1, 2, 3, 3, 3, 3, 4, 5, 5)
+USUAL_NODES: Final = (1, 2, 3, 3, 3, 4, 5, 5, 7)
 """One of these, where no number is given: what small farms have, odd and even."""
 MOST_SPARES: Final = 3
 """Servers that an operator may add."""
