@@ -19,7 +19,7 @@ from gf_i2p.cli.doctor.command import all_checks
 from gf_i2p.cli.doctor.framework import State, Verdict, examine
 from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.node.config import Secrets
-from gf_i2p.node.layout import CONFIG_FILE, DATABASE_FILE, MASTER_FILE, SECRETS_FILE, SOCKET_FILE
+from gf_i2p.node.layout import CONFIG_FILE, DATABASE_FILE, HISTORY_DIRECTORY, MASTER_FILE, SECRETS_FILE, SOCKET_FILE
 from gf_i2p.node.setup import make_farm
 from gf_i2p.storage.files import Lock
 from gf_i2p.wire.digest import Authenticator
@@ -224,11 +224,13 @@ class RunningNode:
         self._directory = directory
         self.status = {
             "id": 1, "leader": 2, "healthy": True, "uptime": 3725.5,
-            "quorum": {"reachable": 3, "needed": 2, "servers": 3}, **status,
+            "quorum": {"reachable": 3, "needed": 2, "servers": 3},
+            "log": {"applied": 0}, "history": {"exported": 0}, **status,
         }  # fmt: skip
 
     async def __aenter__(self) -> Self:
         self._lock = Lock(self._directory / DATABASE_FILE)
+        (self._directory / HISTORY_DIRECTORY).mkdir(mode=0o700, exist_ok=True)
         app = web.Application()
         app.add_routes([web.get("/v1/status", self._answer)])
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)

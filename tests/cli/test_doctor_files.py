@@ -15,7 +15,7 @@ from gf_i2p.wire.endpoint import Endpoint
 from tests.cli.routers import having, remedy
 
 PATIENCE = 20.0
-OURS = {"configuration", "secrets", "directory", "log", "certificate", "node", "own keys"}
+OURS = {"configuration", "secrets", "directory", "log", "certificate", "node", "own keys", "history"}
 
 
 @pytest.fixture
@@ -41,10 +41,10 @@ def times(directory: Path) -> dict[Path, int]:
 
 async def test_a_new_node_outside_i2p(node: Path) -> None:
     found = await look(node)
-    assert set(having(State.OK, found)) == {"configuration", "secrets", "directory", "log", "certificate"}
+    assert set(having(State.OK, found)) == {"configuration", "secrets", "directory", "log", "certificate", "history"}
     assert found["certificate"].text == "certificate.pem and its key, as the list of servers has it"
     assert having(State.WARN, found) == {"node": "does not run"}
-    assert [len(group) for group in all_checks(node)] == [6, 1], "no router, so nothing is asked of one"
+    assert [len(group) for group in all_checks(node)] == [7, 1], "no router, so nothing is asked of one"
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,11 @@ import asyncio
 import stat
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 from gf_i2p.cli.client import request
 from gf_i2p.cli.doctor.framework import Check, Remedy, Verdict, fail, ok, warn
+from gf_i2p.cli.doctor.history import HISTORY, look_at_history
 from gf_i2p.cli.errors import CommandError
 from gf_i2p.cli.router import own_keys
 from gf_i2p.node.config import Config, Secrets
@@ -42,6 +44,7 @@ class NodeFiles:
         self.secrets: Secrets | None = None
         self.uptime: float | None = None
         """Seconds that the node has been running; None when it does not. Known after the check."""
+        self._status: dict[str, Any] | None = None
         self._config_error = self._secrets_error = ""
         try:
             self.config = Config.load(directory)
@@ -65,7 +68,10 @@ class NodeFiles:
                 checks.append(Check("certificate", self._certificate))
             elif self.config.router.inbound == "sam":
                 checks.append(Check("own keys", self._own_keys))
-        return [*checks, Check(NODE, self._node, seconds=10)]
+        checks.append(Check(NODE, self._node, seconds=10))
+        if self.config is not None and self.config.history.enabled:
+            checks.append(Check(HISTORY, self._history, after=(NODE,)))
+        return checks
 
     async def _configuration(self) -> Verdict:
         config = self.config
@@ -152,6 +158,7 @@ class NodeFiles:
             status = await request(self._directory, "GET", "/v1/status", seconds=5)
         except CommandError as error:
             return self._no_answer(error)
+        self._status = status
         self.uptime = status["uptime"]
         quorum, leader = status["quorum"], status["leader"]
         if leader is None:
@@ -165,6 +172,10 @@ class NodeFiles:
         if quorum["reachable"] < quorum["needed"]:
             text += f"; {quorum['needed']} are needed"
         return warn(text, Remedy.either("Mend what fails below. If nothing does, wait: an election takes a minute."))
+
+    async def _history(self) -> Verdict:
+        assert self.config is not None
+        return await look_at_history(self._directory, self.config, self._status)
 
     def _no_answer(self, error: CommandError) -> Verdict:
         try:

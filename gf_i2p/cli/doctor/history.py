@@ -1,0 +1,69 @@
+"""The history that a node exports: is it this server's, private, up to date, and is there room for more."""
+
+import asyncio
+import shutil
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from gf_i2p.cli.doctor.framework import Remedy, Verdict, fail, ok, warn
+from gf_i2p.node.config import Config
+from gf_i2p.node.layout import HISTORY_DIRECTORY
+from gf_i2p.storage.history import check_owner
+from gf_i2p.storage.history_reading import HistoryError, history_files
+
+HISTORY: Final = "history"
+MOST_BEHIND: Final = 1_000
+"""Entries that are committed and not exported yet: some seconds' work."""
+LEAST_FREE_BYTES: Final = 256 << 20
+_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+
+
+async def look_at_history(directory: Path, config: Config, status: Mapping[str, Any] | None) -> Verdict:
+    """Look at the history of a node's directory, not into its records. `status`: the node's, None: it does not run."""
+    history = directory / HISTORY_DIRECTORY
+    if status is not None and status["history"] is None:
+        return warn("the node runs without one", Remedy.either("Restart it: history.enabled has changed since."))
+    if not history.is_dir():
+        if status is None:
+            return ok("there is none yet: it begins when the node runs")
+        return fail(f"there is no {HISTORY_DIRECTORY}/", Remedy.either("Restart the node: it makes the directory."))
+    try:
+        verdict = await asyncio.to_thread(_look, history, config)
+    except HistoryError as error:
+        what, _, advice = str(error).partition(". ")
+        return fail(what, Remedy.either(advice))
+    except OSError as error:
+        return fail(f"it cannot be read: {error}", Remedy.either("Run doctor as the user whose node it is."))
+    if verdict is not None:
+        return verdict
+    files = history_files(history)
+    text = f"{len(files)} files from entry {files[0].first} on" if files else "no files yet"
+    if status is None:
+        return ok(text)
+    exported, applied = status["history"]["exported"], status["log"]["applied"]
+    if applied - exported > MOST_BEHIND:
+        return warn(
+            f"{applied - exported} committed entries are not exported yet, and the log keeps them for that",
+            Remedy.either("Wait some seconds and look again; if it stays so, the node's output says what is wrong."),
+        )
+    return ok(f"{text}, exported up to {exported}")
+
+
+def _look(history: Path, config: Config) -> Verdict | None:
+    check_owner(history, cluster=config.node.cluster, server_id=config.node.id)
+    files = [path for file in history_files(history)[-2:] for path in (file.plain, file.packed) if path.exists()]
+    open_to_others = [path for path in (history, *files) if stat.S_IMODE(path.stat().st_mode) & _OTHERS]
+    if open_to_others:
+        return fail(
+            f"others on this machine can read {', '.join(path.name for path in open_to_others)}",
+            Remedy.either(f"chmod -R go= {history}"),
+        )
+    free = shutil.disk_usage(history).free
+    if free < LEAST_FREE_BYTES:
+        return warn(
+            f"{free >> 20} MiB are free where it grows; when none are left the node stops",
+            Remedy.either("Make room, or set history.keep_days so that old files are removed."),
+        )
+    return None
