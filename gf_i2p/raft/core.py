@@ -19,6 +19,7 @@ from typing import Final, assert_never
 from gf_i2p.raft.candidate import Candidate
 from gf_i2p.raft.configurations import Configurations
 from gf_i2p.raft.effects import Effects, HardState, Snapshot, Token
+from gf_i2p.raft.following import Following
 from gf_i2p.raft.inputs import (
     Answered,
     Failed,
@@ -36,14 +37,10 @@ from gf_i2p.raft.inputs import (
 )
 from gf_i2p.raft.leader import Leader
 from gf_i2p.raft.log import Log
-from gf_i2p.raft.newcomer import Newcomer, check_terms
-from gf_i2p.raft.receiving import Receiving
 from gf_i2p.raft.settings import LAN, Flow, Timing
 from gf_i2p.raft.state import State
-from gf_i2p.wire.entries import Entry
-from gf_i2p.wire.errors import RemoteProtocolError
 from gf_i2p.wire.messages import NOBODY, RESPONSE_TYPE, MessageType, Request
-from gf_i2p.wire.values import Configuration, SnapshotSyncRequest
+from gf_i2p.wire.values import Configuration
 
 MAX_TERM_STEP: Final = 2**32
 """By how much one message may raise our term. Ten elections a second need thirteen years for so many; without a bound,
@@ -91,9 +88,7 @@ class Core:
         self._heard_at = float("-inf")  # when the leader last sent something
         self._in_doubt = False  # whether the leader cannot be dialled since its connection broke
         self._election_at = 0.0
-        self._receiving = Receiving()
-        self._newcomer: Newcomer | None = None
-        self._needs_snapshot = snapshot is None and log.base > 0
+        self._following = Following(self._state)
         self._await_election()
 
     # What the driver may look at -----------------------------------------------------------------------------------
@@ -291,7 +286,7 @@ class Core:
         then nobody else can win (thesis 4.2.2). Not with a state that is lost.
         """
         wanted = self._state.configurations.has_since(self.commit, self.id)
-        return wanted and not self._needs_snapshot
+        return wanted and not self._following.needs_snapshot
 
     def _snapshotted(self, last_index: int, data: bytes, drop: int) -> None:
         state = self._state
@@ -313,17 +308,21 @@ class Core:
             return
         match request.type:
             case MessageType.APPEND_ENTRIES_REQUEST:
-                self._append_entries(token, request)
+                if self._hear_leader(token, request):
+                    self._following.append_entries(token, request)
             case MessageType.REQUEST_VOTE_REQUEST:
                 self._request_vote(token, request)
             case MessageType.CLIENT_REQUEST:
                 self._propose([Proposal(token, request.entries)])
             case MessageType.INSTALL_SNAPSHOT_REQUEST:
-                self._install_snapshot(token, request)
+                if self._hear_leader(token, request):
+                    self._following.install_snapshot(token, request)
             case MessageType.JOIN_CLUSTER_REQUEST:
-                self._join_cluster(token, request)
+                if self._hear_leader(token, request):
+                    self._following.join_cluster(token, request)
             case MessageType.SYNC_LOG_REQUEST:
-                self._sync_log(token, request)
+                if self._hear_leader(token, request):
+                    self._following.sync_log(token, request)
             case MessageType.LEAVE_CLUSTER_REQUEST:
                 if self._hear_leader(token, request):
                     self._state.promise(token, request, accepted=True, next_index=self.log.last_index + 1)
@@ -454,101 +453,3 @@ class Core:
         self._heard_at = self._now
         self._await_election()
         return True
-
-    def _append_entries(self, token: Token, request: Request) -> None:
-        state, log = self._state, self._state.log
-        if not self._hear_leader(token, request):
-            return
-        if self._needs_snapshot:
-            state.promise(token, request, accepted=False, next_index=0)
-            return
-        previous = request.last_log_index
-        if not log.matches(previous, request.last_log_term):
-            next_index = log.back_off(previous, request.last_log_term)
-            state.promise(token, request, accepted=False, next_index=max(next_index, state.commit + 1))
-            return
-        known = log.known_entries(request)
-        problem = self._take_entries(request, previous + 1 + known, request.entries[known:])
-        if problem is not None:
-            state.violated(token, problem)
-            return
-        last = previous + len(request.entries)
-        state.commit = max(state.commit, min(request.commit_index, last))
-        state.promise(token, request, accepted=True, next_index=last + 1)
-
-    def _take_entries(self, request: Request, first: int, new: Sequence[Entry]) -> str | None:
-        """Append what is new, cutting what conflicts (Raft 5.3); return what is wrong with the request, if anything."""
-        state = self._state
-        if not new:
-            return None
-        if first <= state.commit:
-            return (
-                f"server {request.source} wants to replace entry {first}, and entries up to {state.commit} are "
-                "committed: some server has lost its data"
-            )
-        try:
-            check_terms(state.log.term(first - 1), new, request.term)
-            state.replace_from(first, new)
-        except RemoteProtocolError as error:
-            return f"server {request.source} sent what is no log: {error}"
-        return None
-
-    def _install_snapshot(self, token: Token, request: Request) -> None:
-        state, log = self._state, self._state.log
-        if not self._hear_leader(token, request):
-            return
-        try:
-            block = SnapshotSyncRequest.decode(request.entries[0].value)
-            end = block.offset + len(block.data)
-            if block.last_log_index <= (log.base - 1 if self._needs_snapshot else state.commit):
-                # Of no use. A leader that believes in it goes on behind it; one whose snapshot we need makes a newer.
-                next_index = block.offset if self._needs_snapshot else end
-                state.promise(token, request, accepted=not self._needs_snapshot, next_index=next_index)
-                return
-            taken = self._receiving.take(request.source, block)
-        except RemoteProtocolError as error:
-            state.violated(token, f"server {request.source} sent a snapshot that cannot be used: {error}")
-            return
-        if isinstance(taken, int):
-            state.promise(token, request, accepted=taken == end, next_index=taken)
-            return
-        self._needs_snapshot = False
-        if log.base <= taken.index <= log.last_index and log.term(taken.index) == taken.term:
-            state.take_snapshot(taken, taken.index)  # what follows it here stays (Raft 7)
-        else:
-            state.install_snapshot(taken)
-        state.commit = max(state.commit, taken.index)
-        if self._newcomer is not None:
-            self._newcomer.agreed = taken.index
-        state.effects.restore = taken
-        state.promise(token, request, accepted=True, next_index=end)
-
-    def _join_cluster(self, token: Token, request: Request) -> None:
-        if self._hear_leader(token, request):
-            self._newcomer = Newcomer(self._state, request.source, request.term)
-            self._state.promise(token, request, accepted=True, next_index=self.log.last_index + 1)
-
-    def _sync_log(self, token: Token, request: Request) -> None:
-        state, newcomer = self._state, self._newcomer
-        if not self._hear_leader(token, request):
-            return
-        if newcomer is None or (newcomer.leader, newcomer.term) != (request.source, request.term):
-            state.promise(token, request, accepted=False, next_index=self.log.last_index + 1)
-            return
-        try:
-            taken = newcomer.take(request)
-        except RemoteProtocolError as error:
-            state.violated(token, f"server {request.source} sent a LogPack that cannot be used: {error}")
-            return
-        if isinstance(taken, int):
-            state.promise(token, request, accepted=taken == request.last_log_index + 1, next_index=taken)
-            return
-        first, entries = taken
-        last = first + len(entries) - 1
-        known = self.log.known(first, entries)
-        problem = self._take_entries(request, first + known, entries[known:])
-        if problem is not None:
-            state.violated(token, problem)
-            return
-        newcomer.agreed = last
-        state.promise(token, request, accepted=True, next_index=last + 1)

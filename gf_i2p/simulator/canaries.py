@@ -7,7 +7,7 @@ would be with the mistake, and a line in `_canaries`.
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Final, cast
 
@@ -16,6 +16,7 @@ from gf_i2p.raft.changes import Changes
 from gf_i2p.raft.configurations import Configurations
 from gf_i2p.raft.core import Core
 from gf_i2p.raft.effects import Effects, HardState, ReadReady, Reply, Send, Snapshot, Token
+from gf_i2p.raft.following import Following
 from gf_i2p.raft.leader import Leader
 from gf_i2p.raft.log import Log
 from gf_i2p.raft.progress import Progress
@@ -56,8 +57,9 @@ class Canary:
 
 # The methods as they are, for those that add a mistake before or after.
 _request_vote = Core._request_vote
-_append_entries = Core._append_entries
-_take_entries = Core._take_entries
+_incoming = Core._incoming
+_append_entries = Following.append_entries
+_take_entries = Following._take_entries
 _take_effects = State.take_effects
 _send = Leader._send
 _propose = Leader.propose
@@ -115,18 +117,9 @@ def _wins_with_half(candidate: Any) -> bool:
 
 
 def _heeds_old_leaders(core: Core, token: Token, request: Request) -> None:
-    if request.term < core.term and not core.is_leader:
-        request = Request(
-            request.type,
-            request.source,
-            request.destination,
-            core.term,
-            request.last_log_term,
-            request.last_log_index,
-            request.commit_index,
-            request.entries,
-        )
-    _append_entries(core, token, request)
+    if request.type is MessageType.APPEND_ENTRIES_REQUEST and request.term < core.term and not core.is_leader:
+        request = replace(request, term=core.term)
+    _incoming(core, token, request)
 
 
 # Replication and commitment -------------------------------------------------------------------------------------------
@@ -167,9 +160,9 @@ def _counts_what_it_sent(leader: Leader, peer: int, entries: tuple[Any, ...], no
         progress.match = max(progress.match, progress.next - 1 + len(entries))
 
 
-def _keeps_conflicts(core: Core, request: Request, first: int, new: Sequence[Entry]) -> str | None:
-    overlap = min(max(core.log.last_index + 1 - first, 0), len(new))
-    return _take_entries(core, request, first + overlap, new[overlap:])
+def _keeps_conflicts(following: Following, request: Request, first: int, new: Sequence[Entry]) -> str | None:
+    overlap = min(max(following._state.log.last_index + 1 - first, 0), len(new))
+    return _take_entries(following, request, first + overlap, new[overlap:])
 
 
 def _skips_the_check(log: Log, index: int, term: int) -> bool:
@@ -180,38 +173,27 @@ def _sends_its_commit_index(leader: Leader, peer: int, entries: tuple[Any, ...],
     _send(leader, peer, entries, now)
     state = leader._state
     last = state.effects.sends[-1]
-    request = last.request
-    state.effects.sends[-1] = last._replace(
-        request=Request(
-            request.type,
-            request.source,
-            request.destination,
-            request.term,
-            request.last_log_term,
-            request.last_log_index,
-            state.commit,
-            request.entries,
-        )
-    )
+    state.effects.sends[-1] = last._replace(request=replace(last.request, commit_index=state.commit))
 
 
-def _commits_beyond_the_match(core: Core, token: Token, request: Request) -> None:
-    _append_entries(core, token, request)
-    if core.leader == request.source and core._state.effects.gated_replies[-1].response.accepted:
-        core._state.commit = max(core.commit, min(request.commit_index, core.log.last_index))
+def _commits_beyond_the_match(following: Following, token: Token, request: Request) -> None:
+    _append_entries(following, token, request)
+    state = following._state
+    if state.effects.gated_replies[-1:] and state.effects.gated_replies[-1].response.accepted:
+        state.commit = max(state.commit, min(request.commit_index, state.log.last_index))
 
 
 def _applies_early(core: Core) -> int:
     return core.log.stored
 
 
-def _cuts_too_much(core: Core, request: Request, first: int, new: Sequence[Entry]) -> str | None:
+def _cuts_too_much(following: Following, request: Request, first: int, new: Sequence[Entry]) -> str | None:
     """Take every AppendEntries for the end of the log, also one that came late."""
     begin = request.last_log_index + 1
-    if request.type is MessageType.APPEND_ENTRIES_REQUEST and request.entries and begin > core.commit:
-        core._state.replace_from(begin, request.entries)
+    if request.type is MessageType.APPEND_ENTRIES_REQUEST and request.entries and begin > following._state.commit:
+        following._state.replace_from(begin, request.entries)
         return None
-    return _take_entries(core, request, first, new)
+    return _take_entries(following, request, first, new)
 
 
 def _never_backs_off(progress: Progress, next_index: int) -> None:
@@ -312,13 +294,14 @@ def _keeps_its_servers(configurations: Configurations, first: Configuration) -> 
     """Take a snapshot without the Configuration that comes with it."""
 
 
-def _goes_back(core: Core, token: Token, request: Request) -> None:
-    commit, core._state.commit = core._state.commit, core.log.base
-    _install_snapshot(core, token, request)
-    core._state.commit = commit if core._state.effects.restore is None else core._state.commit
+def _goes_back(following: Following, token: Token, request: Request) -> None:
+    state = following._state
+    commit, state.commit = state.commit, state.log.base
+    _install_snapshot(following, token, request)
+    state.commit = commit if state.effects.restore is None else state.commit
 
 
-_install_snapshot = Core._install_snapshot
+_install_snapshot = Following.install_snapshot
 
 
 def _keeps_what_follows(state: State, snapshot: Snapshot) -> None:
@@ -400,9 +383,7 @@ def _canaries() -> Iterator[Canary]:
         _method(Log, "is_up_to_date", _votes_for_the_longer_log),
     )
     yield Canary("half-wins", "leads with half of the votes", ((Candidate, "won", property(_wins_with_half)),))
-    yield Canary(
-        "old-leaders", "heeds AppendEntries of old terms", _method(Core, "_append_entries", _heeds_old_leaders)
-    )
+    yield Canary("old-leaders", "heeds AppendEntries of old terms", _method(Core, "_incoming", _heeds_old_leaders))
     yield Canary(
         "old-terms", "commits an entry of an old term by count", _method(Leader, "_advance_commit", _commits_old_terms)
     )
@@ -415,21 +396,21 @@ def _canaries() -> Iterator[Canary]:
     yield Canary(
         "counts-sent", "counts what it has sent as acknowledged", _method(Leader, "_send", _counts_what_it_sent)
     )
-    yield Canary("no-truncation", "keeps entries that conflict", _method(Core, "_take_entries", _keeps_conflicts))
+    yield Canary("no-truncation", "keeps entries that conflict", _method(Following, "_take_entries", _keeps_conflicts))
     yield Canary("no-check", "does not compare the term before new entries", _method(Log, "matches", _skips_the_check))
     yield Canary(
         "beyond-match",
         "commits beyond what the leader has proved",
         (
             (Leader, "_send", _sends_its_commit_index),
-            (Core, "_append_entries", _commits_beyond_the_match),
+            (Following, "append_entries", _commits_beyond_the_match),
         ),
     )
     yield Canary("applies-early", "applies what is not committed", ((Core, "applicable", property(_applies_early)),))
     yield Canary(
         "cuts-too-much",
         "cuts its log at an AppendEntries that came late",
-        _method(Core, "_take_entries", _cuts_too_much),
+        _method(Following, "_take_entries", _cuts_too_much),
     )
     yield Canary(
         "no-back-off",
@@ -477,7 +458,9 @@ def _canaries() -> Iterator[Canary]:
         _method(Configurations, "restart", _keeps_its_servers),
     )
     yield Canary(
-        "snapshot-back", "takes a snapshot that is older than its log", _method(Core, "_install_snapshot", _goes_back)
+        "snapshot-back",
+        "takes a snapshot older than its log",
+        _method(Following, "install_snapshot", _goes_back),
     )
     yield Canary(
         "keeps-tail",
