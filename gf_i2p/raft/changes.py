@@ -32,7 +32,8 @@ from gf_i2p.wire.values import (
 JOIN_PATIENCE: Final = 10
 """Maximum election time-outs without a sign of a server that is to join, and then it is given up."""
 MAX_ROUNDS: Final = 10
-"""How often a server that is to join may need longer for all that is new than an election takes (thesis 4.2.1)."""
+"""How often a server that is to join may need longer for all that is new than an election takes (thesis 4.2.1), or may
+take nothing at all."""
 _ALMOST: Final = 5
 """Missing entries that need no round of their own; JRaft's number."""
 
@@ -63,6 +64,7 @@ class Joining:
     target: int = 0
     """The commit index when the pack on the way was sent."""
     rounds: int = 0
+    """How often it was too slow, or took nothing."""
 
 
 @dataclass(slots=True)
@@ -261,7 +263,10 @@ class Changes:
 
     def _invited(self, response: Response, now: float) -> None:
         if not response.accepted:
-            self._give_up("it refuses: it has a log of its own, of this farm or another. Begin with an empty one")
+            self._give_up(
+                "it refuses: it has a log of its own, of this farm or another, or an earlier invitation goes on for it. "
+                "Begin with an empty log"
+            )
             return
         self._joining.invited = True
         self._go_on_or_end(now)
@@ -275,7 +280,7 @@ class Changes:
             joining.next = sending.snapshot.index + 1
             joining.sending = None
             self._go_on_or_end(now)
-        elif response.next_index < len(sending.snapshot.data):
+        elif response.next_index < len(sending.snapshot.data) and response.next_index != sending.offset:
             sending.offset = response.next_index
             self._go_on(now)
         else:
@@ -283,6 +288,9 @@ class Changes:
 
     def _got_pack(self, response: Response, now: float) -> None:
         joining = self._joining
+        if response.next_index == joining.next:
+            self._took_nothing(joining, now)
+            return
         if response.next_index != joining.sent_end + 1:
             if not joining.next <= response.next_index <= joining.sent_end:
                 self._give_up(f"it wants the log from {response.next_index} on, which nobody has offered it")
@@ -298,16 +306,39 @@ class Changes:
         joining.pack = ()
         self._go_on_or_end(now, fast=now - joining.sent_at <= self._state.timing.election_max)
 
+    def _took_nothing(self, joining: Joining, now: float) -> None:
+        """It is no newcomer, by its own reckoning. To send the same again at once would go on for ever."""
+        if self._state.configurations.ever_has(joining.server.id):
+            # A JRaft server takes packs only until it has read a Configuration that has it, were it an old one. It
+            # takes AppendEntries then.
+            self._end(joining, now)
+            return
+        joining.rounds += 1
+        if joining.rounds == MAX_ROUNDS:
+            self._give_up("it takes nothing of the log; see what its own log file says")
+            return
+        # It was restarted, and has forgotten the invitation: the next tick invites it anew.
+        joining.invited = False
+        joining.next, joining.offset, joining.pack = 1, 0, ()
+
     def _go_on_or_end(self, now: float, *, fast: bool = True) -> None:
-        """Append the Configuration when what is missing will not keep the farm waiting."""
+        """Append the Configuration when what is missing will not keep the farm waiting.
+
+        Not before one pack or the snapshot has arrived: a JRaft server has elected itself before it is invited, so it
+        has a first entry of its own. If that is of the same term as ours, AppendEntries would leave it there.
+        """
         joining = self._joining
         missing = self._state.commit + 1 - joining.next
-        if joining.next > self._state.log.base and (missing < _ALMOST or (fast and joining.next > joining.target > 0)):
-            servers = (*self._state.configurations.current.servers, joining.server)
-            self.joining = None
-            self._set_servers(servers, joining.next, now)
+        near = missing < _ALMOST or (fast and joining.next > joining.target > 0)
+        if joining.next > max(self._state.log.base, 1) and near:
+            self._end(joining, now)
         else:
             self._go_on(now)
+
+    def _end(self, joining: Joining, now: float) -> None:
+        servers = (*self._state.configurations.current.servers, joining.server)
+        self.joining = None
+        self._set_servers(servers, joining.next, now)
 
     @property
     def _joining(self) -> Joining:

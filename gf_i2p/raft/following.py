@@ -34,7 +34,9 @@ class Following:
         previous = request.last_log_index
         if not log.matches(previous, request.last_log_term):
             next_index = log.back_off(previous, request.last_log_term)
-            state.promise(token, request, accepted=False, next_index=max(next_index, state.commit + 1))
+            # Never the first entry: a JRaft leader that has dropped it would not speak to us again, whereas from the
+            # second on it sends its snapshot; one that has it goes one back by itself (jraft-facts 11).
+            state.promise(token, request, accepted=False, next_index=max(next_index, state.commit + 1, 2))
             return
         known = log.known_entries(request)
         problem = self._take_entries(request, previous + 1 + known, request.entries[known:])

@@ -72,8 +72,12 @@ class Progress:
         self.flights.clear()
 
     def lost(self) -> None:
-        """Requests are lost: begin again behind what is known to have arrived."""
-        self.back_to_probing(self.next if self.probing else self.match + 1)
+        """Requests, or their answers, are lost: ask whether all of it has arrived; if not, the refusal says from where on.
+
+        Not from `match` on: a JRaft follower may have dropped its log beyond that meanwhile, and closes the connection
+        on whatever goes on from there, each time (jraft-facts 12).
+        """
+        self.back_to_probing(self.next)
 
     def matched(self, index: int) -> None:
         """The follower holds everything up to `index`."""

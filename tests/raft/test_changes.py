@@ -145,6 +145,64 @@ def pack_end(request: Request) -> int:
     return request.last_log_index + len(pack(request).entries)
 
 
+def test_a_newcomer_is_packed_the_first_entry_at_least() -> None:
+    """A JRaft server has elected itself before it is invited, and holds a first entry of its own (jraft-facts, "Join").
+
+    If its term happens to be ours, AppendEntries would leave it there; only a pack replaces it.
+    """
+    lab = led(entries=0)
+    sent(lab, MessageType.JOIN_CLUSTER_REQUEST)
+    reply(lab, 2)
+    request = sent(lab, MessageType.SYNC_LOG_REQUEST)
+    assert (request.last_log_index, pack_end(request)) == (0, 1)
+    reply(lab, 2)
+    assert members(lab) == [1, NEW]
+
+
+@pytest.mark.parametrize("accepted", [True, False])
+def test_a_newcomer_that_takes_nothing_is_invited_again_and_given_up_in_the_end(accepted: bool) -> None:
+    """One that was restarted has forgotten the invitation; it must not keep the leader busy."""
+    lab = led(append_entries=6)
+    for number in range(MAX_ROUNDS):
+        sent(lab, MessageType.JOIN_CLUSTER_REQUEST)
+        reply(lab, 1)
+        assert pack(sent(lab, MessageType.SYNC_LOG_REQUEST)).base == 0
+        reply(lab, 7)
+        sent(lab, MessageType.SYNC_LOG_REQUEST)
+        assert not lab.notices, number
+        reply(lab, 7, accepted=accepted)
+        assert not [m for m in lab.network if m.receiver == NEW], "not at once again"
+        lab.now += LAN.heartbeat
+        lab.step(1, inputs.Tick())
+    assert "takes nothing" in lab.notices[0]
+    assert lab.core(1).change_obstacle is None
+    assert members(lab) == [1]
+
+
+def test_a_newcomer_that_was_a_member_before_may_take_itself_for_one() -> None:
+    """A JRaft server takes no packs after one with a Configuration that has it, even an old one."""
+    lab = led(servers=2, append_entries=6)
+    lab.settle()
+    assert members(lab) == [1, 2, NEW]
+    lab.change(1, "remove", remove=NEW)
+    lab.settle()
+    lab.propose(1, "after", *(f"entry {number}" for number in range(20)))
+    lab.settle()
+    lab.change(1, "again", add=NEW)
+    assert lab.replies["again"].accepted
+    sent(lab, MessageType.JOIN_CLUSTER_REQUEST)
+    reply(lab, 2)
+    for _ in range(4):
+        end = pack_end(sent(lab, MessageType.SYNC_LOG_REQUEST))
+        reply(lab, end + 1)
+    assert end == 24
+    sent(lab, MessageType.SYNC_LOG_REQUEST)
+    reply(lab, 25, accepted=False)
+    assert members(lab) == [1, 2, NEW]
+    append = sent(lab, MessageType.APPEND_ENTRIES_REQUEST)
+    assert append.last_log_index == 24
+
+
 def test_a_silent_newcomer_is_given_up() -> None:
     lab = led()
     sent(lab, MessageType.JOIN_CLUSTER_REQUEST)
@@ -194,6 +252,55 @@ def test_the_last_server_and_one_that_is_none_cannot_leave(servers: int, remove:
     assert not lab.replies["remove"].accepted
 
 
+# Where the logs agree -----------------------------------------------------------------------------------------------
+
+
+def append(lab: Lab, previous: int, term: int = 1) -> Response:
+    """Send server 1 a heartbeat of server 2 that follows this entry."""
+    lab.step(1, inputs.Incoming("append", Request(MessageType.APPEND_ENTRIES_REQUEST, 2, 1, 1, term, previous, 0)))
+    return lab.replies["append"]
+
+
+@pytest.mark.parametrize("previous", [1, 2, 40])
+def test_a_refusal_never_asks_for_the_first_entry(previous: int) -> None:
+    """A JRaft leader that has dropped its log's beginning fails for good when it is to go there (jraft-facts 11)."""
+    answer = append(Lab(2), previous)
+    assert (answer.accepted, answer.next_index) == (False, 2)
+
+
+def test_a_leader_of_ours_comes_to_the_first_entry_all_the_same() -> None:
+    lab = Lab(3)
+    lab.elect(1)
+    lab.propose(1, "before", *"abcdefgh")
+    lab.settle()
+    lab.crash(3)
+    lab.servers[3].disk.entries.clear()  # as if it had never been there
+    lab.restart(3)
+    lab.now += LAN.election_max
+    lab.elect(2)
+    lab.settle()
+    assert lab.core(3).log.last_index == lab.core(2).log.last_index == 10
+
+
+def test_after_lost_answers_a_leader_asks_from_where_it_was() -> None:
+    """What the answers would have told of may be dropped at the follower, and JRaft does not answer a request there."""
+    lab = Lab(3)
+    lab.elect(1)
+    lab.settle()
+    lab.cuts.add((3, 1))
+    for text in "abcdefgh":
+        lab.propose(1, text, text)
+    lab.settle()
+    lab.heal()
+    lab.network.clear()
+    lab.step(1, inputs.Reachable(3))
+    (probe,) = (message.payload for message in lab.network if message.receiver == 3)
+    assert isinstance(probe, Request)
+    assert (probe.last_log_index, probe.entries) == (9, ())
+    lab.settle()
+    assert lab.core(1).match[3] == 9
+
+
 # Snapshots ----------------------------------------------------------------------------------------------------------
 
 
@@ -218,6 +325,8 @@ def block(message: Message) -> SnapshotSyncRequest:
 def test_a_follower_that_has_begun_again_says_where_the_snapshot_goes_on() -> None:
     lab = behind(snapshot_bytes=3)
     lab.step(1, inputs.Reachable(3))
+    lab.deliver(lab.network.popleft())  # the question what it has
+    lab.deliver(lab.network.popleft())
     for _ in range(2):
         lab.deliver(lab.network.popleft())  # a block
         lab.deliver(lab.network.popleft())  # its answer
@@ -229,6 +338,26 @@ def test_a_follower_that_has_begun_again_says_where_the_snapshot_goes_on() -> No
     lab.settle()
     assert lab.core(3).commit == 9
     assert lab.restored[0][1].data == b"state at 9"
+
+
+def test_a_newcomer_that_refuses_the_snapshot_is_given_up() -> None:
+    """JRaft refuses with next index 0, whatever block it was sent."""
+    lab = Lab(1, flow=Flow(snapshot_bytes=3))
+    lab.elect(1)
+    lab.propose(1, "before", *"abcdefgh")
+    lab.settle()
+    lab.snapshot(1)
+    lab.newcomer(NEW)
+    lab.change(1, "add", add=NEW)
+    sent(lab, MessageType.JOIN_CLUSTER_REQUEST)
+    reply(lab, 2)
+    sent(lab, MessageType.INSTALL_SNAPSHOT_REQUEST)
+    reply(lab, 3)
+    sent(lab, MessageType.INSTALL_SNAPSHOT_REQUEST)
+    reply(lab, 0, accepted=False)
+    sent(lab, MessageType.INSTALL_SNAPSHOT_REQUEST)
+    reply(lab, 0, accepted=False)
+    assert "it refuses our snapshot" in lab.notices[0]
 
 
 def test_heartbeats_go_on_beside_a_snapshot_that_is_on_its_way() -> None:
