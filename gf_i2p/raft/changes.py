@@ -264,8 +264,8 @@ class Changes:
     def _invited(self, response: Response, now: float) -> None:
         if not response.accepted:
             self._give_up(
-                "it refuses: it has a log of its own, of this farm or another, or an earlier invitation goes on for it. "
-                "Begin with an empty log"
+                "it refuses: it has a log of its own, of this farm or another, or an earlier invitation goes on for "
+                "it. Begin with an empty log"
             )
             return
         self._joining.invited = True
