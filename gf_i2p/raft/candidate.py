@@ -6,11 +6,11 @@ from gf_i2p.wire.messages import MessageType, Response
 
 
 class Candidate:
-    """One candidacy in one term. The requests leave when our own vote is durable."""
+    """One candidacy in one term. The requests leave, and our own vote counts, when that is durable."""
 
     def __init__(self, state: State) -> None:
         self._state = state
-        self._granted = {state.id}
+        self._granted: set[int] = set()
         self._unanswered = set(state.peers)
         for peer in state.peers:
             self.ask(peer)
@@ -20,6 +20,10 @@ class Candidate:
         """Whether a majority of the Configuration has voted for us."""
         members = self._state.configurations.members
         return len(self._granted.intersection(members)) >= majority(len(members))
+
+    def voted(self) -> None:
+        """Count our own vote. Whoever is alone would otherwise lead in a term that a crash undoes."""
+        self._granted.add(self._state.id)
 
     def ask(self, peer: int) -> None:
         """Ask for a vote, again when the peer has become reachable, unless it has answered."""

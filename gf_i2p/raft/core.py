@@ -236,9 +236,12 @@ class Core:
                 if isinstance(self._role, Leader):
                     self._role.failed(peer, tag, self._now)
             case Stored(number):
-                self._state.log.write_stored(number)
+                self._state.write_stored(number)
                 if isinstance(self._role, Leader):
                     self._role.stored(self._now)
+                elif isinstance(self._role, Candidate) and self._state.vote_is_durable:
+                    self._role.voted()
+                    self._take_office_if_won(self._role)
             case Tick():
                 self._tick()
             case Reachable(peer):
@@ -393,8 +396,7 @@ class Core:
         self._follow(NOBODY)
         self._state.set_hard_state(self._state.term + 1, self.id)
         self._await_election()
-        self._role = candidate = Candidate(self._state)
-        self._take_office_if_won(candidate)
+        self._role = Candidate(self._state)
 
     def _take_office_if_won(self, candidate: Candidate) -> None:
         if candidate.won:

@@ -38,11 +38,24 @@ class State:
         self.effects = Effects()
         self._hard_state_changed = False
         self._last_tag = 0
+        self._writes = 0  # issued
+        self._stored = 0  # of them durable
+        self._vote_write = 0  # the one with the present term and vote
 
     @property
     def peers(self) -> list[int]:
         """All members but this server."""
         return [member for member in self.configurations.members if member != self.id]
+
+    @property
+    def vote_is_durable(self) -> bool:
+        """Whether the present term and vote are on the disk."""
+        return self._stored >= self._vote_write
+
+    def write_stored(self, number: int) -> None:
+        """All writes up to `number` are durable."""
+        self._stored = number
+        self.log.write_stored(number)
 
     def set_hard_state(self, term: int, vote: int) -> None:
         """Change term and vote; the step's write makes it durable."""
@@ -165,5 +178,8 @@ class State:
             write = effects.write
             effects.write = Write(hard_state, 0, ()) if write is None else write._replace(hard_state=hard_state)
         if effects.write is not None:
+            self._writes += 1
+            if effects.write.hard_state is not None:
+                self._vote_write = self._writes
             self.log.write_issued(effects.write)
         return effects

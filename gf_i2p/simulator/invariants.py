@@ -101,14 +101,6 @@ class LogMatching(Invariant):
         super().__init__(facts)
         self._known: dict[tuple[int, int], tuple[Entry, int]] = {}
 
-    def boots(self, server: ServerFacts, loaded: Loaded, entries: Sequence[Entry]) -> None:
-        # A server that is alone leads before its term is durable, and if it ends then, leads in the same term again.
-        # Nobody was told of a term that was not durable (`PersistedBeforeSent`), so nobody has entries of it.
-        durable, memory = server.durable.last_index, server.memory
-        for index in range(durable + 1, memory.last_index + 1):
-            if memory.term(index) > server.hard_state.term:
-                self._known.pop((index, memory.term(index)), None)
-
     def writes(self, server: ServerFacts, write: Write, term: int, *, leads: bool) -> None:
         # The same entry after the same term, at every index: by induction, the same all the way down.
         previous = server.memory.term(write.first_index - 1)
