@@ -163,7 +163,7 @@ def test_a_server_that_is_out_stands_for_election_only_while_nobody_else_may_kno
 
 
 def test_a_farm_of_one_elects_itself_and_commits_when_its_disk_has_written() -> None:
-    """Its vote first: in a term that a crash undoes another server could lead, too, if this one was not always alone."""
+    """Its vote first: else a crash undoes its term, and another server could lead in that, too."""
     lab = Lab(1)
     lab.servers[1].slow_disk = True
     lab.timeout(1)
