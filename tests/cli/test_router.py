@@ -117,9 +117,9 @@ def test_settings_alone(node: Path, change: tuple[str, str], expected: str) -> N
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        (control("http://10.0.0.1:7650/"), "router: .* would send the password in the clear"),
-        (control("127.0.0.1:7650"), "router: .* is no URL"),
-        (control("https://x.b32.i2p/"), "router: .* lies inside I2P"),
+        (control("http://10.0.0.1:7650/"), "router.i2pcontrol: .* would send the password in the clear"),
+        (control("127.0.0.1:7650"), "router.i2pcontrol: .* is no URL"),
+        (control("https://x.b32.i2p/"), "router.i2pcontrol: .* lies inside I2P"),
         (
             control("https://127.0.0.1/", f'i2pcontrol_fingerprint = "{"ab" * 32}"', "i2pcontrol_accept_any = true"),
             "not b",
