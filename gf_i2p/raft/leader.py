@@ -254,7 +254,7 @@ class Leader:
     def tell_commit(self, now: float) -> None:
         """Let all know what is committed, before the heartbeats end."""
         for peer, progress in self.progress.items():
-            if not progress.probing:
+            if not progress.probing and progress.next > self._state.log.base:
                 self._send(peer, (), now)
 
     def _set_servers(self, servers: tuple[ClusterServer, ...], next_index: int, now: float) -> None:

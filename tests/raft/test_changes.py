@@ -443,3 +443,30 @@ def test_who_alone_has_several_configurations_without_itself_still_asks_for_vote
     assert not lab.core(1).is_leader
     assert not lab.core(1).is_member
     lab.elect(2)
+
+
+def test_a_leader_that_leaves_tells_nothing_to_whom_it_could_only_send_a_snapshot() -> None:
+    """Found by the simulator: the farewell described a part of the log that was dropped, and the node ended."""
+    lab = Lab(4, flow=Flow(append_entries=1, in_flight=2))
+    lab.elect(1)
+    lab.propose(1, "a", "x")
+    lab.settle()
+    held = []
+
+    def settle_without_4() -> None:
+        while lab.network:
+            message = lab.network.popleft()
+            (held.append if 4 in (message.sender, message.receiver) else lab.deliver)(message)
+
+    lab.propose(1, "b", *"0123456789")
+    settle_without_4()
+    lab.change(1, "out", remove=1)
+    lab.snapshot(1)
+    assert lab.core(1).log.base > lab.core(1).match[4] + 2
+    settle_without_4()
+    assert not lab.core(1).is_leader
+    lab.network.extend(held)
+    lab.settle()
+    lab.elect(2)
+    lab.settle()
+    assert lab.core(4).commit == lab.core(2).commit
