@@ -451,7 +451,7 @@ def test_a_leader_that_leaves_tells_nothing_to_whom_it_could_only_send_a_snapsho
     lab.elect(1)
     lab.propose(1, "a", "x")
     lab.settle()
-    held = []
+    held: list[Message] = []
 
     def settle_without_4() -> None:
         while lab.network:
