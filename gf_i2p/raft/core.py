@@ -93,6 +93,7 @@ class Core:
         self._election_at = 0.0
         self._receiving = Receiving()
         self._newcomer: Newcomer | None = None
+        self._asked_in_vain = False  # whether a member with a shorter log wanted our vote since a leader was heard
         self._needs_snapshot = snapshot is None and log.base > 0
         self._await_election()
 
@@ -288,10 +289,13 @@ class Core:
         """Whether it is on us to ask for votes.
 
         Also when a Configuration without us is not known to be committed: we may be the only one that has it, and then
-        nobody else can win (thesis 4.2.2). Not with a state that is lost.
+        nobody else can win (thesis 4.2.2). But only when a member has shown that it lacks it. A JRaft leader sends
+        nothing more to a server that is out, so that one may never learn of the commitment, and the terms of its
+        elections would cost every JRaft leader the office. Not with a state that is lost.
         """
         configurations = self._state.configurations
-        wanted = self.is_member or (configurations.before_has(self.id) and configurations.current_index > self.commit)
+        needed = self._asked_in_vain and configurations.current_index > self.commit
+        wanted = self.is_member or (configurations.before_has(self.id) and needed)
         return wanted and not self._needs_snapshot
 
     def _snapshotted(self, last_index: int, data: bytes, drop: int) -> None:
@@ -425,11 +429,10 @@ class Core:
                 state.promise(token, request, accepted=False)
                 return
             self._enter_term(request.term)
-        granted = (
-            request.term == state.term
-            and state.vote in {NOBODY, request.source}
-            and state.log.is_up_to_date(request.last_log_term, request.last_log_index)
-        )
+        up_to_date = state.log.is_up_to_date(request.last_log_term, request.last_log_index)
+        if not up_to_date and request.source in state.configurations.members:
+            self._asked_in_vain = True
+        granted = request.term == state.term and state.vote in {NOBODY, request.source} and up_to_date
         if granted:
             if state.vote == NOBODY:
                 state.set_hard_state(state.term, request.source)
@@ -452,6 +455,7 @@ class Core:
         if request.term > state.term:
             self._enter_term(request.term)
         self._follow(request.source)
+        self._asked_in_vain = False
         self._heard_at = self._now
         self._await_election()
         return True
