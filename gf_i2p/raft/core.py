@@ -540,8 +540,11 @@ class Core:
         if not self._hear_leader(token, request):
             return
         if newcomer is None or (newcomer.leader, newcomer.term) != (request.source, request.term):
-            state.promise(token, request, accepted=False, next_index=self.log.last_index + 1)
-            return
+            if self.is_member:
+                state.promise(token, request, accepted=False, next_index=self.log.last_index + 1)
+                return
+            # We were restarted in the midst of it. A JRaft leader invites once, and then sends packs for ever.
+            newcomer = self._newcomer = Newcomer(state, request.source, request.term)
         try:
             taken = newcomer.take(request)
         except RemoteProtocolError as error:
