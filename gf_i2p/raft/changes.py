@@ -264,7 +264,7 @@ class Changes:
     def _invited(self, response: Response, now: float) -> None:
         if not response.accepted:
             self._give_up(
-                "it refuses: it has a log of its own, of this farm or another, or an earlier invitation goes on for it. "
+                "it refuses: it has a log of its own, of this farm or another, or goes on with an earlier invitation. "
                 "Begin with an empty log"
             )
             return

@@ -49,6 +49,11 @@ MAX_TERM_STEP: Final = 2**32
 """By how much one message may raise our term. Ten elections a second need thirteen years for so many; without a bound,
 one message of a broken or hostile server would bring the farm to the last term that there is."""
 
+MAX_YIELDING: Final = 3
+"""How often a candidate that is refused again and again doubles its wait: up to eight times the time-outs. Stock JRaft
+waits for 3 to 5 s, and anew whenever it hears of a higher term: candidates in haste that it must refuse would keep it
+from ever standing for election itself."""
+
 
 class Core:
     """One server's part in the consensus.
@@ -91,6 +96,7 @@ class Core:
         self._heard_at = float("-inf")  # when the leader last sent something
         self._in_doubt = False  # whether the leader cannot be dialled since its connection broke
         self._election_at = 0.0
+        self._refusals = 0  # elections in a row in which we were refused
         self._receiving = Receiving()
         self._newcomer: Newcomer | None = None
         self._asked_in_vain = False  # whether a member with a shorter log wanted our vote since a leader was heard
@@ -220,8 +226,8 @@ class Core:
         timing = self._state.timing
         unheard = self._role is None and self._heard_at == float("-inf")
         too_early = unheard and self._election_at < now + timing.election_min
-        if too_early or self._election_at > now + timing.election_max:
-            self._election_at = now + self._uniform(timing.election_min, timing.election_max)
+        if too_early or self._election_at > now + timing.election_max * self._yielding:
+            self._election_at = now + self._uniform(timing.election_min, timing.election_max) * self._yielding
 
     # Inputs ----------------------------------------------------------------------------------------------------------
 
@@ -362,9 +368,14 @@ class Core:
 
     # Roles and terms -------------------------------------------------------------------------------------------------
 
+    @property
+    def _yielding(self) -> int:
+        """By how much we wait for longer than others; twice refused may be chance: both had voted for themselves."""
+        return 1 << min(max(self._refusals - 1, 0), MAX_YIELDING)
+
     def _await_election(self) -> None:
         timing = self._state.timing
-        self._election_at = self._now + self._uniform(timing.election_min, timing.election_max)
+        self._election_at = self._now + self._uniform(timing.election_min, timing.election_max) * self._yielding
 
     def _doubt_leader(self) -> None:
         """Wait for less, but as much at random as ever: the others may find the same at the same time."""
@@ -396,6 +407,8 @@ class Core:
 
     def _campaign(self) -> None:
         """Raft 5.2: increment the term, vote for oneself, ask the others."""
+        refused = isinstance(self._role, Candidate) and self._role.refused
+        self._refusals = self._refusals + 1 if refused else 0
         self._follow(NOBODY)
         self._state.set_hard_state(self._state.term + 1, self.id)
         self._await_election()
@@ -404,6 +417,7 @@ class Core:
 
     def _take_office_if_won(self, candidate: Candidate) -> None:
         if candidate.won:
+            self._refusals = 0
             self._state.leader = self.id
             self._role = Leader(self._state, self._now)
 
@@ -436,6 +450,7 @@ class Core:
         if granted:
             if state.vote == NOBODY:
                 state.set_hard_state(state.term, request.source)
+            self._refusals = 0
             self._await_election()
         state.promise(token, request, accepted=granted)
 
@@ -456,6 +471,7 @@ class Core:
             self._enter_term(request.term)
         self._follow(request.source)
         self._asked_in_vain = False
+        self._refusals = 0
         self._heard_at = self._now
         self._await_election()
         return True

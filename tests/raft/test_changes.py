@@ -257,7 +257,7 @@ def test_a_newcomer_that_was_restarted_begins_anew_with_the_packs_that_come() ->
     lab = Lab(1)
     lab.elect(1)
     lab.newcomer(NEW)
-    entries = tuple(lab.core(1).log.slice(1, 1, max_entries=1, max_bytes=1 << 20)) + (application("a", 1),)
+    entries = (*lab.core(1).log.slice(1, 1, max_entries=1, max_bytes=1 << 20), application("a", 1))
 
     def sync(previous: int, *packed: Entry) -> Response:
         entry = Entry(1, ValueType.LOG_PACK, LogPack(packed).encode())
