@@ -12,6 +12,8 @@ class Candidate:
         self._state = state
         self._granted: set[int] = set()
         self._unanswered = set(state.peers)
+        self.refused = False
+        """Whether some server has answered, in this term, and not voted for us."""
         for peer in state.peers:
             self.ask(peer)
 
@@ -37,3 +39,5 @@ class Candidate:
             self._unanswered.remove(peer)
             if response.accepted:
                 self._granted.add(peer)
+            else:
+                self.refused = True

@@ -264,8 +264,8 @@ class Changes:
     def _invited(self, response: Response, now: float) -> None:
         if not response.accepted:
             self._give_up(
-                "it refuses: it has a log of its own, of this farm or another, or an earlier invitation goes on for "
-                "it. Begin with an empty log"
+                "it refuses: it has a log of its own, of this farm or another, or goes on with an earlier invitation. "
+                "Begin with an empty log"
             )
             return
         self._joining.invited = True
@@ -288,7 +288,7 @@ class Changes:
 
     def _got_pack(self, response: Response, now: float) -> None:
         joining = self._joining
-        if response.next_index == joining.next:
+        if 1 <= response.next_index <= joining.next:
             self._took_nothing(joining, now)
             return
         if response.next_index != joining.sent_end + 1:
@@ -307,7 +307,7 @@ class Changes:
         self._go_on_or_end(now, fast=now - joining.sent_at <= self._state.timing.election_max)
 
     def _took_nothing(self, joining: Joining, now: float) -> None:
-        """It is no newcomer, by its own reckoning. To send the same again at once would go on for ever."""
+        """It is no newcomer any more, by its own reckoning. To send the same again at once would go on for ever."""
         if self._state.configurations.ever_has(joining.server.id):
             # A JRaft server takes packs only until it has read a Configuration that has it, were it an old one. It
             # takes AppendEntries then.

@@ -46,6 +46,11 @@ MAX_TERM_STEP: Final = 2**32
 """By how much one message may raise our term. Ten elections a second need thirteen years for so many; without a bound,
 one message of a broken or hostile server would bring the farm to the last term that there is."""
 
+MAX_YIELDING: Final = 3
+"""How often a candidate that is refused again and again doubles its wait: up to eight times the time-outs. Stock JRaft
+waits for 3 to 5 s, and anew whenever it hears of a higher term: candidates in haste that it must refuse would keep it
+from ever standing for election itself."""
+
 
 class Core:
     """One server's part in the consensus.
@@ -88,6 +93,8 @@ class Core:
         self._heard_at = float("-inf")  # when the leader last sent something
         self._in_doubt = False  # whether the leader cannot be dialled since its connection broke
         self._election_at = 0.0
+        self._refusals = 0  # elections in a row in which we were refused
+        self._asked_in_vain = False  # whether a member with a shorter log wanted our vote since a leader was heard
         self._following = Following(self._state)
         self._await_election()
 
@@ -214,8 +221,8 @@ class Core:
         timing = self._state.timing
         unheard = self._role is None and self._heard_at == float("-inf")
         too_early = unheard and self._election_at < now + timing.election_min
-        if too_early or self._election_at > now + timing.election_max:
-            self._election_at = now + self._uniform(timing.election_min, timing.election_max)
+        if too_early or self._election_at > now + timing.election_max * self._yielding:
+            self._election_at = now + self._uniform(timing.election_min, timing.election_max) * self._yielding
 
     # Inputs ----------------------------------------------------------------------------------------------------------
 
@@ -286,9 +293,11 @@ class Core:
         """Whether it is on us to ask for votes.
 
         Also when Configurations without us are not known to be committed: we may be the only one that has them, and
-        then nobody else can win (thesis 4.2.2). Not with a state that is lost.
+        then nobody else can win (thesis 4.2.2). But only when a member has shown that it lacks them. A JRaft leader
+        sends nothing more to a server that is out, so that one may never learn of the commitment, and the terms of its
+        elections would cost every JRaft leader the office. Not with a state that is lost.
         """
-        wanted = self._state.configurations.has_since(self.commit, self.id)
+        wanted = self.is_member or (self._asked_in_vain and self._state.configurations.has_since(self.commit, self.id))
         return wanted and not self._following.needs_snapshot
 
     def _snapshotted(self, last_index: int, data: bytes, drop: int) -> None:
@@ -359,9 +368,23 @@ class Core:
 
     # Roles and terms -------------------------------------------------------------------------------------------------
 
+    @property
+    def _yielding(self) -> int:
+        """By how much we wait for longer than others; twice refused may be chance: both had voted for themselves."""
+        return 1 << min(max(self._refusals - 1, 0), MAX_YIELDING)
+
     def _await_election(self) -> None:
         timing = self._state.timing
-        self._election_at = self._now + self._uniform(timing.election_min, timing.election_max)
+        self._election_at = self._now + self._uniform(timing.election_min, timing.election_max) * self._yielding
+
+    def _hurry(self) -> None:
+        """Wait no longer than others: a member has shown that it needs our log."""
+        timing = self._state.timing
+        if self._refusals:
+            self._refusals = 0
+            self._election_at = min(
+                self._election_at, self._now + self._uniform(timing.election_min, timing.election_max)
+            )
 
     def _doubt_leader(self) -> None:
         """Wait for less, but as much at random as ever: the others may find the same at the same time."""
@@ -393,6 +416,8 @@ class Core:
 
     def _campaign(self) -> None:
         """Raft 5.2: increment the term, vote for oneself, ask the others."""
+        refused = isinstance(self._role, Candidate) and self._role.refused
+        self._refusals = self._refusals + 1 if refused else 0
         self._follow(NOBODY)
         self._state.set_hard_state(self._state.term + 1, self.id)
         self._await_election()
@@ -400,6 +425,7 @@ class Core:
 
     def _take_office_if_won(self, candidate: Candidate) -> None:
         if candidate.won:
+            self._refusals = 0
             self._state.leader = self.id
             self._role = Leader(self._state, self._now)
 
@@ -425,14 +451,15 @@ class Core:
                 state.promise(token, request, accepted=False)
                 return
             self._enter_term(request.term)
-        granted = (
-            request.term == state.term
-            and state.vote in {NOBODY, request.source}
-            and state.log.is_up_to_date(request.last_log_term, request.last_log_index)
-        )
+        up_to_date = state.log.is_up_to_date(request.last_log_term, request.last_log_index)
+        if not up_to_date and request.source in state.configurations.members:
+            self._asked_in_vain = True
+            self._hurry()
+        granted = request.term == state.term and state.vote in {NOBODY, request.source} and up_to_date
         if granted:
             if state.vote == NOBODY:
                 state.set_hard_state(state.term, request.source)
+            self._refusals = 0
             self._await_election()
         state.promise(token, request, accepted=granted)
 
@@ -452,6 +479,8 @@ class Core:
         if request.term > state.term:
             self._enter_term(request.term)
         self._follow(request.source)
+        self._asked_in_vain = False
+        self._refusals = 0
         self._heard_at = self._now
         self._await_election()
         return True

@@ -102,8 +102,11 @@ class Following:
         """Take a pack of entries, of which a newcomer knows that they are committed; not as anybody else."""
         state, newcomer = self._state, self._newcomer
         if newcomer is None or (newcomer.leader, newcomer.term) != (request.source, request.term):
-            state.promise(token, request, accepted=False, next_index=self._state.log.last_index + 1)
-            return
+            if state.id in state.configurations.members:
+                state.promise(token, request, accepted=False, next_index=state.log.last_index + 1)
+                return
+            # We were restarted in the midst of it. A JRaft leader invites once, and then sends packs for ever.
+            newcomer = self._newcomer = Newcomer(state, request.source, request.term)
         try:
             taken = newcomer.take(request)
         except RemoteProtocolError as error:

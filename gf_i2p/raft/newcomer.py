@@ -16,7 +16,7 @@ class Newcomer:
         self._state = state
         self.leader = leader
         self.term = term
-        self.agreed = 0
+        self.agreed = state.commit
         """Up to which index our log is known to be the leader's: packs say nothing of the entry before them."""
 
     def take(self, request: Request) -> tuple[int, Sequence[Entry]] | int:

@@ -72,7 +72,7 @@ class Progress:
         self.flights.clear()
 
     def lost(self) -> None:
-        """Requests, or their answers, are lost: ask whether all has arrived; if not, the refusal says from where on.
+        """Requests, or their answers, are lost: ask whether all of it has arrived; a refusal says where to begin again.
 
         Not from `match` on: a JRaft follower may have dropped its log beyond that meanwhile, and closes the connection
         on whatever goes on from there, each time (jraft-facts 12).

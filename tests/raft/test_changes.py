@@ -7,10 +7,10 @@ import pytest
 from gf_i2p.raft import inputs
 from gf_i2p.raft.changes import JOIN_PATIENCE, MAX_ROUNDS
 from gf_i2p.raft.settings import LAN, Flow
-from gf_i2p.wire.entries import ValueType
+from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.messages import RESPONSE_TYPE, MessageType, Request, Response
 from gf_i2p.wire.values import LogPack, SnapshotSyncRequest, record_bytes
-from tests.raft.lab import Lab, Message
+from tests.raft.lab import Lab, Message, application
 
 NEW = 9
 
@@ -252,6 +252,46 @@ def test_the_last_server_and_one_that_is_none_cannot_leave(servers: int, remove:
     assert not lab.replies["remove"].accepted
 
 
+def test_a_newcomer_that_was_restarted_begins_anew_with_the_packs_that_come() -> None:
+    """A JRaft leader does not invite a second time: it goes on with packs for ever, from where the answers say."""
+    lab = Lab(1)
+    lab.elect(1)
+    lab.newcomer(NEW)
+    entries = (*lab.core(1).log.slice(1, 1, max_entries=1, max_bytes=1 << 20), application("a", 1))
+
+    def sync(previous: int, *packed: Entry) -> Response:
+        entry = Entry(1, ValueType.LOG_PACK, LogPack(packed).encode())
+        request = Request(MessageType.SYNC_LOG_REQUEST, 1, NEW, 1, 0, previous, 2, (entry,))
+        lab.step(NEW, inputs.Incoming("pack", request))
+        return lab.replies["pack"]
+
+    assert sync(6, entries[1]) == Response(MessageType.SYNC_LOG_RESPONSE, NEW, 1, 1, 1, False)
+    assert sync(0, *entries) == Response(MessageType.SYNC_LOG_RESPONSE, NEW, 1, 1, 3, True)
+    assert lab.core(NEW).log.last_index == 2
+
+
+def test_a_newcomer_that_was_restarted_after_its_snapshot_goes_on_behind_it() -> None:
+    lab = Lab(1, flow=Flow(append_entries=2))
+    lab.elect(1)
+    lab.propose(1, "before", *"abcdefgh")
+    lab.settle()
+    lab.snapshot(1)
+    lab.propose(1, "behind", *"ijklmnop")
+    lab.settle()
+    lab.newcomer(NEW)
+    lab.change(1, "add", add=NEW)
+    while lab.core(NEW).log.last_index < 11:
+        lab.deliver(lab.network.popleft())
+    lab.crash(NEW)
+    lab.restart(NEW)
+    lab.network.clear()
+    lab.step(1, inputs.Reachable(NEW))
+    lab.advance(2 * LAN.heartbeat)
+    assert not lab.notices
+    assert members(lab) == [1, NEW]
+    assert lab.core(NEW).log.last_index == lab.core(1).log.last_index
+
+
 # Where the logs agree -----------------------------------------------------------------------------------------------
 
 
@@ -432,6 +472,9 @@ def test_who_alone_has_several_configurations_without_itself_still_asks_for_vote
         lab.advance(LAN.election_max)
         assert lab.core(1).configuration.servers == lab.core(1).configuration.servers[-1:]
         lab.heal()
+        lab.timeout(2)
+        lab.settle()
+        assert not lab.core(2).is_leader, "its log lacks what server 1 has"
         lab.timeout(1)
         assert lab.core(1).role == "candidate"
         lab.deliver(lab.network.popleft())

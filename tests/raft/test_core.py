@@ -29,6 +29,45 @@ def test_a_leader_is_not_unseated_by_a_vote_request() -> None:
     assert lab.core(1).is_leader
 
 
+def test_a_candidate_that_is_refused_again_and_again_gives_others_more_and_more_time() -> None:
+    """A JRaft server waits anew whenever it hears of a higher term, and its time-outs may be longer than ours."""
+    lab = Lab(3)
+    lab.elect(2)
+    lab.isolate(1)
+    lab.propose(2, "while 1 is away", "x")
+    lab.settle()
+    lab.crash(2)
+    lab.heal()
+    lab.now += 10
+
+    def waits(count: int) -> list[float]:
+        found = []
+        for _ in range(count):
+            lab.now = max(lab.now, lab.core(1).deadline)
+            lab.step(1, inputs.Tick())
+            lab.settle()
+            assert lab.core(1).role == "candidate"
+            found.append(lab.core(1).deadline - lab.now)
+        return [round(wait / LAN.election_min, 6) for wait in found]
+
+    assert waits(7) == [1, 1, 2, 4, 8, 8, 8]
+    lab.core(1).redraw(lab.now)
+    assert lab.core(1).deadline == lab.now + 8 * LAN.election_min, "they are the time-outs that count"
+    lab.timeout(3)
+    lab.settle()
+    assert lab.core(3).is_leader
+    assert lab.core(1).deadline == lab.now + LAN.election_min
+
+
+def test_a_candidate_that_nobody_answers_does_not_wait_for_longer() -> None:
+    lab = Lab(3)
+    lab.isolate(1)
+    for _ in range(5):
+        lab.timeout(1)
+        lab.settle()
+        assert lab.core(1).deadline == lab.now + LAN.election_min
+
+
 def test_a_leader_without_a_majority_steps_down_and_lets_its_callers_go() -> None:
     lab = Lab(5)
     lab.elect(1)

@@ -149,17 +149,45 @@ def test_a_candidate_whose_election_times_out_starts_a_new_one_with_a_higher_ter
         assert (lab.core(1).role, lab.core(1).term) == ("candidate", term)
 
 
-@pytest.mark.parametrize(("committed", "role"), [(1, "follower"), (0, "candidate")])
-def test_a_server_that_is_out_stands_for_election_only_while_nobody_else_may_know_4_2_2(
-    committed: int, role: str
+@pytest.mark.parametrize(
+    ("committed", "asked", "role"),
+    [(1, True, "follower"), (0, True, "candidate"), (0, False, "follower")],
+    ids=["it knows that it is out", "nobody else can win", "nobody has shown that it is needed"],
+)
+def test_a_server_that_is_out_stands_for_election_only_where_a_member_does_not_know_4_2_2(
+    committed: int, asked: bool, role: str
 ) -> None:
     lab = Lab(3)
     others = lab.core(1).configuration.__class__(1, 0, lab.bootstrap.servers[1:])
     ask(lab, append(1, (0, 0), Entry(1, ValueType.CONFIGURATION, others.encode()), commit=committed))
     lab.now += 10
+    if asked:
+        assert not ask(lab, vote_request(3, 2, 0, 0)).accepted
+    lab.now += 10
     lab.step(1, inputs.Tick())
     assert lab.core(1).role == role
     assert lab.core(1).deadline > lab.now
+
+
+def test_two_servers_part_although_the_leader_forgets_how_4_2_2() -> None:
+    """The one that leaves has the Configuration without it; the leader loses it with its unwritten log."""
+    lab = Lab(2)
+    lab.elect(1)
+    lab.servers[1].slow_disk = True
+    lab.change(1, "leave", remove=2)
+    while lab.core(2).is_member:
+        lab.deliver(lab.network.popleft())
+    lab.crash(1)
+    lab.restart(1)
+    lab.network.clear()
+    assert lab.core(1).is_member
+    assert lab.core(2).configuration.servers == lab.bootstrap.servers[:1]
+    lab.advance(20.0)
+    assert lab.core(1).is_leader
+    assert lab.core(1).configuration.servers == lab.bootstrap.servers[:1]
+    lab.propose(1, "alone", "x")
+    lab.settle()
+    assert lab.replies["alone"].accepted
 
 
 def test_a_farm_of_one_elects_itself_and_commits_when_its_disk_has_written() -> None:
