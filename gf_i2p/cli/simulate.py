@@ -5,12 +5,14 @@ import multiprocessing
 import os
 import secrets
 import sys
+import threading
 import time
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import nullcontext
 from dataclasses import dataclass
+from multiprocessing.connection import wait as wait_for
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
@@ -97,7 +99,20 @@ def _run(seeds: Sequence[Seed], canary: str | None) -> list[Result]:
 
 def _pool(options: Namespace, tasks: int) -> ProcessPoolExecutor:
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return ProcessPoolExecutor(min(options.jobs or usable, tasks), multiprocessing.get_context("spawn"))
+    jobs = min(options.jobs or usable, tasks)
+    return ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=_end_with_parent)
+
+
+def _end_with_parent() -> None:
+    """End this process when the one that started it has ended, however that was: nobody would stop it then."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        wait_for([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _all(options: Namespace, seeds: Sequence[Seed]) -> Iterator[Result]:

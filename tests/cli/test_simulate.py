@@ -1,12 +1,16 @@
 """`gf-i2p simulate`: what it prints, how it fails, and how a failure is run again."""
 
+import asyncio
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from gf_i2p.cli.main import main
+from integration.localfarm import becomes
 
 
 def test_clean_seeds(capsys: pytest.CaptureFixture[str]) -> None:
@@ -84,3 +88,18 @@ def test_arguments_out_of_range(capsys: pytest.CaptureFixture[str], arguments: l
 def test_arguments_that_make_no_sense(capsys: pytest.CaptureFixture[str], arguments: list[str], expected: str) -> None:
     assert main(["simulate", *arguments]) == 2
     assert expected in capsys.readouterr().err
+
+
+def children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs Linux to find the processes")
+async def test_its_processes_end_with_it_however_it_ends() -> None:
+    command = [sys.executable, "-m", "gf_i2p.cli.main", "simulate", "--seeds", "100000", "--jobs", "2", "--json"]
+    process = await asyncio.create_subprocess_exec(*command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    await becomes("its processes run", lambda: len(children(process.pid)) >= 3, 60)
+    workers = children(process.pid)
+    process.kill()
+    await process.wait()
+    await becomes("none is left", lambda: not any(Path(f"/proc/{worker}/exe").exists() for worker in workers), 60)
