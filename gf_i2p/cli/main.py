@@ -168,6 +168,8 @@ def _parser() -> argparse.ArgumentParser:
     recover.add_argument("directory", type=Path, metavar="DIR", help="of the server that is left; its node is stopped")
     recover.add_argument("--confirm", metavar="FARM", help="the farm's name, instead of typing it")
 
+    _snapshots(commands)
+
     simulate = _command(
         commands, "simulate", "run whole farms with made-up faults, and check that nothing breaks", _simulate
     )
@@ -236,6 +238,31 @@ def _members(commands: "argparse._SubParsersAction[_Parser]") -> None:
         if name == "remove":
             command.add_argument("id", type=_whole(MAX_ID - 1), metavar="ID")
             command.add_argument("--force", action="store_true", help="also one that is dead, or whose loss may hurt")
+
+
+def _snapshots(commands: "argparse._SubParsersAction[_Parser]") -> None:
+    snapshots = commands.add_parser("snapshot", help="keep the farm's state in a file, and begin anew with it")
+    actions = snapshots.add_subparsers(required=True, metavar="COMMAND")
+    save = _command(actions, "save", "write the farm's state into a file, from a node that runs or not", _snapshot)
+    save.add_argument("directory", type=Path, metavar="DIR", help="of a node")
+    save.add_argument("file", type=Path, metavar="FILE")
+    save.add_argument("--force", action="store_true", help="put it in the place of a file that exists")
+    inspect = _command(actions, "inspect", "check a saved snapshot, and show what is in it", _snapshot)
+    inspect.add_argument("file", type=Path, metavar="FILE")
+    restore = _command(actions, "restore", "begin the farm anew with one server, when all logs are lost", _snapshot)
+    restore.add_argument("file", type=Path, metavar="FILE")
+    restore.add_argument("directory", type=Path, metavar="DIR", help="of the server; its node is stopped")
+    restore.add_argument("--confirm", metavar="FARM", help="the farm's name, instead of typing it")
+    restore.add_argument("--force", action="store_true", help="also when the log that is there has more")
+    for action, command in (("save", save), ("inspect", inspect), ("restore", restore)):
+        command.set_defaults(action=action)
+
+
+def _snapshot(options: argparse.Namespace) -> Exit:
+    from gf_i2p.cli import snapshot
+
+    act = {"save": snapshot.save, "inspect": snapshot.inspect, "restore": snapshot.restore_farm}[options.action]
+    return act(options, _print_json)
 
 
 def _member(options: argparse.Namespace) -> Exit:
