@@ -135,7 +135,11 @@ class LocalInterface:
         except TimeoutError:
             return _error(503, "the node is far behind in taking in its log: try again in a moment", outcome="no")
         if saved is None:
-            return _error(503, "nothing is committed yet: wait until the farm has a leader", outcome="no")
+            return _error(
+                503,
+                "nothing is known to be committed yet: wait for a leader, or stop this node and save again",
+                outcome="no",
+            )
         # The checksum of a large one takes longer than a heartbeat.
         return web.Response(body=await asyncio.to_thread(saved.encode), content_type="application/octet-stream")
 

@@ -32,10 +32,11 @@ def save(options: argparse.Namespace, print_json: Print) -> Exit:
             f"{path} exists already: choose another name, or add --force to put the new one in its place"
         )
     running = holder(directory / DATABASE_FILE) is not None
-    leader = None
+    leader, last = None, 0
     with Progress() as progress:
         if running:
-            leader = asyncio.run(client.request(directory, "GET", "/v1/status"))["leader"]
+            status = asyncio.run(client.request(directory, "GET", "/v1/status"))
+            leader, last = status["leader"], status["log"]["last_index"]
             data = asyncio.run(
                 client.download(
                     directory,
@@ -60,7 +61,10 @@ def save(options: argparse.Namespace, print_json: Print) -> Exit:
     else:
         print(f"wrote {path}\n{_shown(saved)}")
         if running and leader is None:
-            print("No leader is known: other servers may have newer entries. Save again when the farm has one.")
+            print(
+                f"No leader is known, so what else is committed nobody knows; this server has entries up to {last}."
+                " Save again when the farm has a leader; should it never have one, stop this node and save again."
+            )
     return Exit.DEGRADED if running and leader is None else Exit.OK
 
 
