@@ -101,7 +101,9 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     init = _command(commands, "init", "make the directories of a new farm", _init)
-    init.add_argument("directory", type=Path, metavar="DIR", help="where server-ID/ and client-NAME.toml are written")
+    init.add_argument(
+        "directory", type=Path, metavar="DIR", help="where server-ID/, client-NAME.toml and admin-NAME.toml are written"
+    )
     init.add_argument(
         "--server",
         action="append",
@@ -115,6 +117,13 @@ def _parser() -> argparse.ArgumentParser:
     init.add_argument("--profile", choices=["auto", "lan", "i2p"], default="auto", help="time-outs (default: auto)")
     init.add_argument(
         "--client", action="append", default=[], metavar="NAME", help="also make credentials for a client that posts"
+    )
+    init.add_argument(
+        "--admin",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="also make credentials for an administrator, who changes the servers from any machine",
     )
 
     command = _command(commands, "run", "run the node of a directory, in the foreground", _run)
@@ -228,7 +237,12 @@ def _members(commands: "argparse._SubParsersAction[_Parser]") -> None:
     ]:
         command = _command(actions, name, text, _member)
         command.set_defaults(action=name)
-        command.add_argument("directory", type=Path, metavar="DIR")
+        if name in {"invite", "accept"}:
+            command.add_argument("directory", type=Path, metavar="DIR", help="of a server")
+        else:
+            command.add_argument(
+                "directory", type=Path, metavar="DIR|FILE", help="of a server that runs; or admin-NAME.toml, anywhere"
+            )
         if name in {"invite", "add"}:
             command.add_argument("server", type=_server, metavar="ID=ENDPOINT")
         if name == "invite":
@@ -268,6 +282,10 @@ def _snapshot(options: argparse.Namespace) -> Exit:
 def _member(options: argparse.Namespace) -> Exit:
     from gf_i2p.cli import members
 
+    if options.action not in {"invite", "accept"} and options.directory.is_file():
+        from gf_i2p.cli import remote_members
+
+        return remote_members.run(options, _print_json)
     match options.action:
         case "invite":
             return members.invite(options, _print_json)
@@ -334,8 +352,9 @@ def _seconds(text: str) -> float:
 
 def _init(options: argparse.Namespace) -> Exit:
     servers = dict(options.server)
-    if len(set(options.client)) != len(options.client):
-        raise CommandError("two clients have the same name", code=Exit.USAGE)
+    for names, who in ((options.client, "clients"), (options.admin, "administrators")):
+        if len(set(names)) != len(names):
+            raise CommandError(f"two {who} have the same name", code=Exit.USAGE)
     known = [endpoint for endpoint in servers.values() if endpoint is not None]
     if len(servers) != len(options.server) or len(set(known)) != len(known):
         raise CommandError("two servers have the same id or the same endpoint", code=Exit.USAGE)
@@ -349,7 +368,12 @@ def _init(options: argparse.Namespace) -> Exit:
     from gf_i2p.node.setup import make_farm
 
     written = make_farm(
-        options.directory, servers, cluster=options.cluster, profile=options.profile, clients=options.client
+        options.directory,
+        servers,
+        cluster=options.cluster,
+        profile=options.profile,
+        clients=options.client,
+        admins=options.admin,
     )
     if options.json:
         _print_json({"ok": True, "written": [str(path) for path in written]})

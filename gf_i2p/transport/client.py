@@ -20,6 +20,7 @@ from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.limits import HANDSHAKE_SECONDS
 from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
+from gf_i2p.wire.values import Configuration
 
 # Between two tries when a try has told nothing new: an election takes about a second, a full queue milliseconds.
 _PAUSE_FLOOR: Final = 0.02
@@ -57,6 +58,18 @@ class Found:
     log_index: int | None
     """Of the newest Configuration; None when no server has told us any."""
     places: tuple[FoundPlace, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """Who tells what of the farm, by server id."""
+
+    told: Mapping[int, Configuration]
+    """The newest Configuration in each one's log, committed or not."""
+    troubles: Mapping[int, str]
+    """Why the others have told nothing: a sentence each."""
+    strange: Mapping[int, str]
+    """Those among them that nothing here says how to dial, or how to know."""
 
 
 def _trust_the_transport(_: Sequence[Place]) -> Mapping[Place, str]:
@@ -156,23 +169,84 @@ class FarmClient:
         if not values:
             raise ValueError("there is nothing to post: give one value at least")
         request = _request(tuple(Entry(0, ValueType.APPLICATION, value) for value in values))
+        return (
+            await self._deliver(request, timeout, final=lambda response: response.accepted, unknown=_unknown)
+        ).next_index - 1
+
+    async def change_servers(self, request: Request, *, timeout: float = 30.0) -> Response:  # noqa: ASYNC109
+        """Send an AddServerRequest or a RemoveServerRequest to the leader, and return its answer.
+
+        Accepted means that the change has begun; a refusal says that it cannot begin now, or makes no sense. Who may do
+        it is an administrator; the server ends the connection of anybody else. Raises as `post`.
+        """
+        return await self._deliver(
+            request,
+            timeout,
+            final=lambda response: response.accepted or response.destination == response.source,
+            unknown=_change_unknown,
+        )
+
+    async def survey(self, *, timeout: float = 10.0) -> Survey:  # noqa: ASYNC109
+        """Ask all servers, side by side, for the newest Configuration in their logs. `timeout`: seconds for each."""
+        told: dict[int, Configuration] = {}
+        troubles: dict[int, str] = {}
+
+        async def ask(place: Place) -> None:
+            try:
+                found = await fetch_configuration(
+                    self._transport,
+                    place.endpoint,
+                    self._cluster,
+                    self._credentials_for(place.endpoint),
+                    seconds=timeout,
+                )
+            except TransportError as error:
+                troubles[place.server] = str(error)
+                return
+            if found is None:
+                troubles[place.server] = f"{place.endpoint} tells nobody who belongs to {self._cluster} (404)."
+                return
+            self._directory.learn(found)
+            if place.server not in told or told[place.server].log_index < found.log_index:
+                told[place.server] = found
+
+        known = None
+        while known != self._directory.places:  # who is told of now is asked, too
+            new = [place for place in self._directory.places if known is None or place not in known]
+            known = self._directory.places
+            await asyncio.gather(*map(ask, new))
+        strange = self._directory.troubles
+        return Survey(
+            told, {server: why for server, why in (troubles | strange).items() if server not in told}, strange
+        )
+
+    async def _deliver(
+        self,
+        request: Request,
+        seconds: float,
+        *,
+        final: Callable[[Response], bool],
+        unknown: Callable[[int, str], str],
+    ) -> Response:
+        """Bring a request to the leader, and return the first answer that is final. `unknown`: words for no answer."""
         pause = Backoff(floor=_PAUSE_FLOOR, ceiling=_PAUSE_CEILING)
         refusal: str | None = None
         asked: int | None = None  # the server that has our request now
         followed = False  # the last refusal told us where to go, and we went there at once
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(seconds):
                 while True:
                     place, link = await self._reach()
                     answer = _send(link, request)
                     asked = place.server
                     response = await answer
                     if response is None:
-                        raise OutcomeUnknownError(_unknown(asked, link.last_error or "the connection ended"))
+                        raise OutcomeUnknownError(unknown(asked, link.last_error or "the connection ended"))
                     asked = None
                     if response.accepted:
                         self._leader = place.server
-                        return response.next_index - 1
+                    if final(response):
+                        return response
                     refusal, worth_following = self._learn(place, response)
                     if not worth_following and await self._has_news(place, response):
                         refusal, worth_following = self._learn(place, response)
@@ -181,9 +255,9 @@ class FarmClient:
                         await asyncio.sleep(pause.next())
         except TimeoutError:
             if asked is not None:
-                raise OutcomeUnknownError(_unknown(asked, f"no answer came within {timeout:g} s")) from None
+                raise OutcomeUnknownError(unknown(asked, f"no answer came within {seconds:g} s")) from None
             why = refusal or f"no server was reached ({self._troubles()})"
-            raise NotCommittedError(f"Not committed within {timeout:g} s: {why}.") from None
+            raise NotCommittedError(f"Not committed within {seconds:g} s: {why}.") from None
 
     async def find(self, *, timeout: float = 30.0) -> Found:  # noqa: ASYNC109
         """Find the servers, and who leads: ask until the leader itself has answered, or the time is over.
@@ -439,4 +513,11 @@ def _unknown(server: int, why: str) -> str:
     return (
         f"Server {server} got the values, but {why.rstrip('.')}: they may be committed or not. "
         "Look into the farm's log before posting them again, or do it if twice does no harm."
+    )
+
+
+def _change_unknown(server: int, why: str) -> str:
+    return (
+        f"Server {server} was asked, but {why.rstrip('.')}: the change may have begun or not. See who belongs to the "
+        "farm before asking again."
     )
