@@ -1,12 +1,14 @@
 """A farm that begins anew from a snapshot, among servers of the old one that run all the same."""
 
 import asyncio
+import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from gf_i2p.node import restoring
+from gf_i2p.node import joining, restoring
 from gf_i2p.node.config import Config, Secrets
 from gf_i2p.node.errors import ConfigError
 from gf_i2p.node.layout import DATABASE_FILE, HISTORY_DIRECTORY
@@ -22,6 +24,11 @@ from integration.localfarm import until
 from tests.farm.strategies import leaf, record
 from tests.node.farm import NodeFarm
 from tests.node.test_members import ids, joins, sees
+
+
+@pytest.fixture(autouse=True)
+def eager_joiners(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joining, "AGAIN_SECONDS", 0.2)
 
 
 async def snapshot(node: Node) -> SavedSnapshot:
@@ -134,7 +141,7 @@ async def test_nothing_of_what_was_there_is_lost(tmp_path: Path) -> None:
         found = summarize(farm.path(1) / HISTORY_DIRECTORY)
         assert found.restored == [(1, saved.snapshot.index, done.term)]
         assert not (farm.path(1) / "restoring").exists()
-        assert set(Secrets.load(farm.path(1)).users) == {"server-1", "client-test"}
+        assert set(Secrets.load(farm.path(1)).users) == {"server-1", "client-test", "admin-test"}
         assert [server.id for server in Config.load(farm.path(1)).servers] == [1]
         again = restore(saved, farm.path(1))
         assert again.term > done.term + TERM_LEAP - 1
@@ -213,7 +220,7 @@ async def test_what_is_interrupted_anywhere_can_be_done_again(
         for server in (1, 2, 3):
             await farm.stop(server)
         calls = 0
-        real = getattr(restoring.shutil, "rmtree") if "." in step else getattr(restoring, step)  # noqa: B009
+        real: Callable[..., object] = shutil.rmtree if "." in step else getattr(restoring, step)
 
         def fails(*args: object, **options: object) -> object:
             nonlocal calls

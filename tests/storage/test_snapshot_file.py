@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gf_i2p.raft.effects import Snapshot
-from gf_i2p.storage import snapshot_file
 from gf_i2p.storage.snapshot_file import MAGIC, SavedSnapshot, SnapshotFileError, load, write
 from gf_i2p.wire.errors import LocalProtocolError
 from gf_i2p.wire.limits import MAX_CONFIGURATION_BYTES, MAX_ID, MAX_INTEGER, MAX_SNAPSHOT_BYTES
@@ -192,7 +191,7 @@ def test_one_that_is_made_meanwhile_stays(tmp_path: Path, monkeypatch: pytest.Mo
         sync(descriptor)
         path.write_bytes(b"theirs")
 
-    monkeypatch.setattr(snapshot_file.os, "fsync", other_makes_it)
+    monkeypatch.setattr("os.fsync", other_makes_it)
     with pytest.raises(FileExistsError):
         write(path, DATA, force=False)
     assert path.read_bytes() == b"theirs"
@@ -203,7 +202,7 @@ def test_a_disk_without_second_names_will_do(tmp_path: Path, monkeypatch: pytest
     def no_links(*_: object) -> None:
         raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr(snapshot_file.os, "link", no_links)
+    monkeypatch.setattr("os.link", no_links)
     write(tmp_path / "s", DATA, force=False)
     assert load(tmp_path / "s") == SAVED
     with pytest.raises(FileExistsError):
@@ -217,7 +216,7 @@ def test_a_full_disk_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.M
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(snapshot_file.os, "fsync", full)
+    monkeypatch.setattr("os.fsync", full)
     with pytest.raises(OSError, match="No space"):
         write(path, DATA, force=True)
     assert path.read_bytes() == b"old"
