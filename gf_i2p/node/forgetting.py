@@ -1,18 +1,68 @@
-"""Makes a server's files forget the other servers: where they are, and what checks their passwords.
+"""Makes a server forget the others, where a farm begins anew with it: where they are, and what checks their passwords.
+
+Then an old server that comes back with its old log cannot say anything here, and the new ones that are invited may have
+its id and its endpoint. Terms do the same for the log: it goes on in one that the old farm cannot have reached.
 
 Only whole tables are taken out of the text, so that everything else, comments included, stays as the operator wrote it;
 and what comes out is read again, and must be the same but for those tables.
 """
 
 import re
+import secrets as randomness
+import shutil
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, Final
 
 from gf_i2p.node.errors import ConfigError
+from gf_i2p.node.layout import CONFIG_FILE, SECRETS_FILE
+from gf_i2p.node.setup import write_private
+from gf_i2p.raft.core import MAX_TERM_STEP
+from gf_i2p.storage.files import sync_directory, sync_file
+
+TERM_LEAP: Final = 2**28
+"""Terms between what the old farm is known to have reached and the new log. A server that has lost the others calls two
+elections a second at worst, and so needs four years for as many. Fourteen new beginnings fit below `MAX_TERM_STEP`,
+which a new server with an empty log takes at once."""
+TERM_SCATTER: Final = 2**20
+"""Up to so many more, by chance: two new beginnings from one state go on in different terms."""
+_TERM_END: Final = MAX_TERM_STEP - 2 * TERM_LEAP
 
 _HEADER: Final = re.compile(r"^[ \t]*\[", re.MULTILINE)
+
+
+def term_beyond(known: int) -> int:
+    """Return a term that a farm which is known to have reached `known` cannot have reached.
+
+    Raises `ConfigError` when there is none left.
+    """
+    if known >= _TERM_END:
+        raise ConfigError(f"the farm has reached term {known}, and there are not enough behind it: begin a new farm")
+    return known + TERM_LEAP + randomness.randbelow(TERM_SCATTER)
+
+
+def without_others(directory: Path, own_id: int) -> dict[str, str]:
+    """Return the texts of a node's files as they should be, by name; nothing is changed. Raises `ConfigError`."""
+    return {
+        CONFIG_FILE: forget_servers((directory / CONFIG_FILE).read_text(encoding="utf-8"), own_id),
+        SECRETS_FILE: forget_users((directory / SECRETS_FILE).read_text(encoding="utf-8"), own_id),
+    }
+
+
+def replace_files(directory: Path, texts: Mapping[str, str], backup: Path) -> None:
+    """Put these texts in the place of the files, each all of it or nothing, with a copy of the old one in `backup`."""
+    for name, text in texts.items():
+        path, new = directory / name, directory / f"{name}-new"
+        shutil.copy2(path, backup / name)
+        sync_file(backup / name)
+        new.unlink(missing_ok=True)
+        write_private(new, text)
+        new.chmod(path.stat().st_mode & 0o777)
+        sync_file(new)
+        new.replace(path)
+    sync_directory(directory)
 
 
 def forget_servers(text: str, own_id: int) -> str:

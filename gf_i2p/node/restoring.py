@@ -10,7 +10,6 @@ the old farm did after that, so three things keep the two apart (ARCHITECTURE, "
 - *The Configuration* behind the snapshot names this server alone, at the endpoint that its own file says.
 """
 
-import secrets as randomness
 import shutil
 import time
 from collections.abc import Callable
@@ -21,31 +20,21 @@ from typing import Final
 from gf_i2p.node.config import Config, Secrets
 from gf_i2p.node.errors import ConfigError
 from gf_i2p.node.exporter import now_ms
-from gf_i2p.node.forgetting import forget_servers, forget_users
-from gf_i2p.node.layout import CONFIG_FILE, DATABASE_FILE, HISTORY_DIRECTORY, SECRETS_FILE
-from gf_i2p.node.setup import write_private
+from gf_i2p.node.forgetting import replace_files, term_beyond, without_others
+from gf_i2p.node.layout import DATABASE_FILE, HISTORY_DIRECTORY
 from gf_i2p.node.snapshotting import state_of
-from gf_i2p.raft.core import MAX_TERM_STEP
 from gf_i2p.raft.effects import HardState, Write
 from gf_i2p.storage import wal
 from gf_i2p.storage.database import Storage
 from gf_i2p.storage.errors import DamagedError, LostError
-from gf_i2p.storage.files import Lock, sync_directory, sync_file
+from gf_i2p.storage.files import Lock, sync_directory
 from gf_i2p.storage.history import History, Rotation
 from gf_i2p.storage.snapshot_file import SavedSnapshot
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.limits import MAX_INTEGER
 from gf_i2p.wire.values import ClusterServer, Configuration
 
-TERM_LEAP: Final = 2**28
-"""Terms between what the old farm is known to have reached and the new log. A server that has lost the others calls two
-elections a second at worst, and so needs four years for as many. Fifteen restorations fit below `MAX_TERM_STEP`, which
-a new server with an empty log takes at once."""
-TERM_SCATTER: Final = 2**20
-"""Up to so many more, by chance: two restorations of one file go on in different terms."""
-
 _BUILDING: Final = "restoring"
-_TERM_END: Final = MAX_TERM_STEP - 2 * TERM_LEAP
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +85,9 @@ def plan(saved: SavedSnapshot, directory: Path) -> Plan:
     state_of(saved)
     old = _look(directory, config)
     known = max(saved.reached, saved.snapshot.term, 0 if old is None else old.term)
-    if known >= _TERM_END or saved.snapshot.index >= MAX_INTEGER - 1:
-        raise ConfigError(
-            f"the farm has reached term {known}, and entry {saved.snapshot.index}: beyond that nothing can be "
-            "restored. Begin a new farm (gf-i2p init)"
-        )
+    term_beyond(known)  # there has to be one
+    if saved.snapshot.index >= MAX_INTEGER - 1:
+        raise ConfigError("the snapshot ends with the last entry that there can be: begin a new farm")
     loses = old is not None and old.fault is None and old.last_index > saved.snapshot.index
     return Plan(config.node.cluster, ClusterServer(config.node.id, str(config.own_endpoint)), old, known, loses=loses)
 
@@ -127,11 +114,8 @@ def restore(saved: SavedSnapshot, directory: Path, *, on_step: Callable[[str], N
     try:
         planned = plan(saved, directory)
         config = Config.load(directory)
-        term = planned.known_term + TERM_LEAP + randomness.randbelow(TERM_SCATTER)
-        texts = {
-            CONFIG_FILE: forget_servers(_read(directory / CONFIG_FILE), config.node.id),
-            SECRETS_FILE: forget_users(_read(directory / SECRETS_FILE), config.node.id),
-        }
+        term = term_beyond(planned.known_term)
+        texts = without_others(directory, config.node.id)
         building = directory / _BUILDING
         shutil.rmtree(building, ignore_errors=True)  # of one that was killed
         building.mkdir(mode=0o700)
@@ -142,8 +126,7 @@ def restore(saved: SavedSnapshot, directory: Path, *, on_step: Callable[[str], N
         backup = _free(directory, f"before-restore-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}")
         backup.mkdir(mode=0o700)
         on_step(f"moving what was there to {backup.name}")
-        for name, text in texts.items():
-            _replace(directory / name, text, building / name, backup / name)
+        replace_files(directory, texts, backup)
         if (directory / HISTORY_DIRECTORY).exists():
             (directory / HISTORY_DIRECTORY).rename(backup / HISTORY_DIRECTORY)
         if config.history.enabled:
@@ -184,16 +167,6 @@ def _begin_history(saved: SavedSnapshot, directory: Path, planned: Plan, rotatio
         history.close()
 
 
-def _replace(path: Path, text: str, new: Path, backup: Path) -> None:
-    """Keep a copy of a small file, and put another in its place, with the same rights."""
-    shutil.copy2(path, backup)
-    sync_file(backup)
-    write_private(new, text)
-    new.chmod(path.stat().st_mode & 0o777)
-    sync_file(new)
-    new.replace(path)
-
-
 def _take_place(new: Path, database: Path, backup: Path) -> None:
     """Put the new log where the old one was.
 
@@ -215,7 +188,3 @@ def _free(directory: Path, name: str) -> Path:
         number += 1
         path = directory / f"{name}-{number}"
     return path
-
-
-def _read(path: Path) -> str:
-    return path.read_text(encoding="utf-8")
