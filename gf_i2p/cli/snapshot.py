@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from gf_i2p.cli import client
 from gf_i2p.cli.errors import CommandError, Exit
@@ -21,6 +21,8 @@ from gf_i2p.storage.snapshot_file import MAX_FILE_BYTES, SavedSnapshot, Snapshot
 
 Print = Callable[[Any], None]
 
+_SILENT_SECONDS: Final = 2.0
+
 
 def save(options: argparse.Namespace, print_json: Print) -> Exit:
     """`snapshot save`."""
@@ -32,19 +34,14 @@ def save(options: argparse.Namespace, print_json: Print) -> Exit:
             f"{path} exists already: choose another name, or add --force to put the new one in its place"
         )
     running = holder(directory / DATABASE_FILE) is not None
+    if not path.absolute().parent.is_dir():
+        raise CommandError(f"{path.parent} is no directory: make it, or write the file elsewhere")
     leader, last = None, 0
     with Progress() as progress:
         if running:
             status = asyncio.run(client.request(directory, "GET", "/v1/status"))
             leader, last = status["leader"], status["log"]["last_index"]
-            data = asyncio.run(
-                client.download(
-                    directory,
-                    "/v1/snapshot",
-                    max_bytes=MAX_FILE_BYTES,
-                    on_bytes=lambda size: progress(f"{size >> 20} MiB of the snapshot are here"),
-                )
-            )
+            data = asyncio.run(_downloaded(directory, progress))
             saved = SavedSnapshot.decode(data)
         else:
             saved = of_stopped(
@@ -66,6 +63,21 @@ def save(options: argparse.Namespace, print_json: Print) -> Exit:
                 " Save again when the farm has a leader; should it never have one, stop this node and save again."
             )
     return Exit.DEGRADED if running and leader is None else Exit.OK
+
+
+async def _downloaded(directory: Path, progress: Progress) -> bytes:
+    getting = asyncio.ensure_future(
+        client.download(
+            directory,
+            "/v1/snapshot",
+            max_bytes=MAX_FILE_BYTES,
+            on_bytes=lambda size: progress(f"{size >> 20} MiB of the snapshot are here"),
+        )
+    )
+    await asyncio.wait([getting], timeout=_SILENT_SECONDS)
+    if not getting.done():
+        progress("the node makes the snapshot")
+    return await getting
 
 
 def inspect(options: argparse.Namespace, print_json: Print) -> Exit:
@@ -106,8 +118,7 @@ def restore_farm(options: argparse.Namespace, print_json: Print) -> Exit:
         answer = options.confirm
     if answer != saved.cluster:
         raise CommandError("that is not the farm's name: nothing was changed", code=Exit.USAGE)
-    with Progress() as progress:
-        done = restore(saved, directory, on_step=progress)
+    done = restore(saved, directory, on_step=(lambda _: None) if options.json else print)
     if options.json:
         print_json({"ok": True, "backup": str(done.backup), "index": done.index, "term": done.term})
         return Exit.OK
@@ -180,6 +191,8 @@ def _consequences(saved: SavedSnapshot, planned: Plan) -> str:
         here = "There is no log here."
     elif old.fault is not None:
         here = f"The log here cannot be used: {old.fault}"
+    elif old.last_index == 0:
+        here = "The log here is empty."
     else:
         here = f"The log here goes up to entry {old.last_index} of term {old.term}, and is given up."
     unsure = ""

@@ -94,14 +94,13 @@ def of_stopped(directory: Path, *, on_entry: Callable[[int, int], None] = lambda
     )
     sure = max(first, _exported(directory / HISTORY_DIRECTORY, config.node.cluster, config.node.id))
     alone = len(configurations.members) == 1
-    term = before.term if before is not None and before.index == index else term_at(loaded.terms, index)
     return SavedSnapshot(
         config.node.cluster,
         config.node.id,
         reached=loaded.hard_state.term,
         saved_ms=_now_ms(),
         committed=index if alone and configurations.members[0] == config.node.id else min(sure, index),
-        snapshot=Snapshot(index, term, configurations.current, state.encode()),
+        snapshot=Snapshot(index, term_at(loaded.terms, index), configurations.current, state.encode()),
     )
 
 

@@ -162,7 +162,7 @@ def test_saving_says_what_is_in_the_way(tmp_path: Path, capsys: pytest.CaptureFi
     for words, says in (
         ([tmp_path, path], "is no node's directory"),
         ([node, path], "is empty: there is nothing to save yet"),
-        ([node, tmp_path / "none" / "s"], "is empty"),
+        ([node, tmp_path / "none" / "s"], "none is no directory"),
     ):
         assert main(["snapshot", "save", *map(str, words)]) == 1
         assert says in capsys.readouterr().err

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gf_i2p.node import joining, restoring
+from gf_i2p.node import joining, restoring, view
 from gf_i2p.node.config import Config, Secrets
 from gf_i2p.node.errors import ConfigError
 from gf_i2p.node.forgetting import TERM_LEAP
@@ -25,6 +25,7 @@ from integration.localfarm import until
 from tests.farm.strategies import leaf, record
 from tests.node.farm import NodeFarm
 from tests.node.test_members import ids, joins, sees
+from tests.node.test_snapshots import shortened
 
 
 @pytest.fixture(autouse=True)
@@ -76,6 +77,32 @@ async def test_a_stopped_log_without_history_says_what_is_not_sure(tmp_path: Pat
         await alone.stop(1)
         saved = of_stopped(alone.path(1))
         assert saved.committed == saved.snapshot.index, "what one server of one has is committed"
+
+
+async def test_where_the_log_was_shortened_its_snapshot_is_where_it_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(view, "SNAPSHOT_ENTRIES", 50)
+    monkeypatch.setattr(view, "KEPT_ENTRIES", 5)
+    async with NodeFarm(tmp_path, servers=1) as farm:
+        node = await farm.leader()
+        await node.driver.post([record(1, leaf(1)).encode()], seconds=10)
+        await shortened(node, node, 60)
+        running = await snapshot(node)
+        core = node.driver.core
+        assert core.log.base < running.snapshot.index
+        assert running.snapshot.configuration == core.configuration
+        await farm.stop(1)
+        stopped = of_stopped(farm.path(1))
+        assert stopped.snapshot == running.snapshot
+        assert set(state_of(stopped).records) == {1}
+        done = restore(stopped, farm.path(1))
+        assert of_stopped(farm.path(1)).snapshot.term == done.term
+        again = await farm.start(1)
+        await farm.leader()
+        await shortened(again, again, done.index + 60)
+        await farm.stop(1)
+        assert set(state_of(of_stopped(farm.path(1))).records) == {1}
 
 
 async def test_a_log_that_is_open_is_not_read_and_one_that_is_read_is_not_opened(tmp_path: Path) -> None:
