@@ -20,8 +20,9 @@ from gf_i2p.cli.show import printable
 from gf_i2p.node.clientfile import ClientFile
 from gf_i2p.node.roles import Role, User
 from gf_i2p.raft.quorum import majority
-from gf_i2p.transport.client import FarmClient, Found, Survey
+from gf_i2p.transport.client import FarmClient, Found
 from gf_i2p.transport.errors import NotCommittedError, OutcomeUnknownError
+from gf_i2p.transport.survey import Survey
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.errors import LocalProtocolError
 from gf_i2p.wire.messages import MessageType, Request

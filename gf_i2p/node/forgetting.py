@@ -99,17 +99,26 @@ def forget_users(text: str, own_id: int) -> str:
 
 def _without(text: str, goes: Callable[[dict[str, Any]], bool]) -> str:
     """Leave out the tables of which this says so; a table goes from its header to the next."""
-    starts = [0, *(match.start() for match in _HEADER.finditer(text)), len(text)]
-    kept = []
+    starts = [*(match.start() for match in _HEADER.finditer(text)), len(text)]
+    kept = [text[: starts[0]]]
     for start, end in pairwise(starts):
         piece = text[start:end]
         try:
-            gone = start > 0 and goes(tomllib.loads(piece))
+            gone = goes(tomllib.loads(piece))
         except ValueError:
             gone = False
-        if not gone:
-            kept.append(piece)
+        kept.append(_comments_behind(piece) if gone else piece)
     return "".join(kept)
+
+
+def _comments_behind(piece: str) -> str:
+    """Return what stands behind the last line of a table, if it says anything: it belongs to the next one."""
+    lines = piece.splitlines(keepends=True)
+    end = len(lines)
+    while end and (not lines[end - 1].strip() or lines[end - 1].lstrip().startswith("#")):
+        end -= 1
+    behind = "".join(lines[end:])
+    return behind if behind.strip() else ""
 
 
 def _checked(new: str, wanted: dict[str, Any], what: str) -> str:

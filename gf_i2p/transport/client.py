@@ -15,12 +15,12 @@ from gf_i2p.transport.errors import NotCommittedError, OutcomeUnknownError, Tran
 from gf_i2p.transport.i2p import I2P_HANDSHAKE_SECONDS, I2P_REQUEST_SECONDS
 from gf_i2p.transport.inquiry import fetch_configuration
 from gf_i2p.transport.link import Link
+from gf_i2p.transport.survey import Survey, survey
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.limits import HANDSHAKE_SECONDS
 from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
-from gf_i2p.wire.values import Configuration
 
 # Between two tries when a try has told nothing new: an election takes about a second, a full queue milliseconds.
 _PAUSE_FLOOR: Final = 0.02
@@ -58,18 +58,6 @@ class Found:
     log_index: int | None
     """Of the newest Configuration; None when no server has told us any."""
     places: tuple[FoundPlace, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Survey:
-    """Who tells what of the farm, by server id."""
-
-    told: Mapping[int, Configuration]
-    """The newest Configuration in each one's log, committed or not."""
-    troubles: Mapping[int, str]
-    """Why the others have told nothing: a sentence each."""
-    strange: Mapping[int, str]
-    """Those among them that nothing here says how to dial, or how to know."""
 
 
 def _trust_the_transport(_: Sequence[Place]) -> Mapping[Place, str]:
@@ -188,37 +176,7 @@ class FarmClient:
 
     async def survey(self, *, timeout: float = 10.0) -> Survey:  # noqa: ASYNC109
         """Ask all servers, side by side, for the newest Configuration in their logs. `timeout`: seconds for each."""
-        told: dict[int, Configuration] = {}
-        troubles: dict[int, str] = {}
-
-        async def ask(place: Place) -> None:
-            try:
-                found = await fetch_configuration(
-                    self._transport,
-                    place.endpoint,
-                    self._cluster,
-                    self._credentials_for(place.endpoint),
-                    seconds=timeout,
-                )
-            except TransportError as error:
-                troubles[place.server] = str(error)
-                return
-            if found is None:
-                troubles[place.server] = f"{place.endpoint} tells nobody who belongs to {self._cluster} (404)."
-                return
-            self._directory.learn(found)
-            if place.server not in told or told[place.server].log_index < found.log_index:
-                told[place.server] = found
-
-        known = None
-        while known != self._directory.places:  # who is told of now is asked, too
-            new = [place for place in self._directory.places if known is None or place not in known]
-            known = self._directory.places
-            await asyncio.gather(*map(ask, new))
-        strange = self._directory.troubles
-        return Survey(
-            told, {server: why for server, why in (troubles | strange).items() if server not in told}, strange
-        )
+        return await survey(self._transport, self._directory, self._cluster, self._credentials_for, seconds=timeout)
 
     async def _deliver(
         self,

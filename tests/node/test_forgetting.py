@@ -55,6 +55,12 @@ def test_what_only_looks_like_a_table_stays() -> None:
     assert forget_users(SECRETS, 1) == SECRETS.replace('[users.server-2]   # the other\nmd5 = "a"\nsha256 = "b"\n', "")
 
 
+def test_what_is_said_of_the_next_table_stays() -> None:
+    text = "[[servers]]\nid = 2  # gone\n# gone?\nx = 1\n\n# The router,\n# ours.\n[router]\n[[servers]]\nid = 1\n"
+    assert forget_servers(text, 1) == "\n# The router,\n# ours.\n[router]\n[[servers]]\nid = 1\n"
+    assert forget_servers(text, 2) == text.removesuffix("[[servers]]\nid = 1\n")
+
+
 def test_the_last_user_leaves_an_empty_table() -> None:
     assert tomllib.loads(forget_users('password = "x"\n[users.server-2]\nmd5 = "a"\n', 1)) == {
         "password": "x",
@@ -66,7 +72,7 @@ def test_the_last_user_leaves_an_empty_table() -> None:
     "text",
     [
         'users.server-2.md5 = "a"\n',
-        '[users]\nserver-2 = {md5 = "a"}\n',
+        '[users]\nserver-2 = {md5 = "a"}\nadmin-x = {md5 = "b"}\n',
         '[users.server-2.more]\nmd5 = "a"\n[users.server-2]\nmd5 = "a"\n[users.server-3]\n"""\n',
     ],
 )
