@@ -22,25 +22,29 @@ from gf_i2p.node.setup import write_private
 from gf_i2p.raft.core import MAX_TERM_STEP
 from gf_i2p.storage.files import sync_directory, sync_file
 
+ELECTIONS_A_SECOND: Final = 2
+"""That a server which has lost the others calls at worst: with the shortest time-outs of the profiles."""
 TERM_LEAP: Final = 2**28
-"""Terms between what the old farm is known to have reached and the new log. A server that has lost the others calls two
-elections a second at worst, and so needs four years for as many. Fourteen new beginnings fit below `MAX_TERM_STEP`,
-which a new server with an empty log takes at once."""
+"""Terms between what the old farm can have reached and the new log: four years of such elections, where nobody knows
+how long it went on, or the clocks are wrong. At least six new beginnings fit below `MAX_TERM_STEP`, by which a new
+server with an empty log can be behind."""
 TERM_SCATTER: Final = 2**20
-"""Up to so many more, by chance: two new beginnings from one state go on in different terms."""
-_TERM_END: Final = MAX_TERM_STEP - 2 * TERM_LEAP
+"""Up to so many more, by chance: two new beginnings from one state, at one time, go on in different terms."""
+_TERM_END: Final = MAX_TERM_STEP - 3 * TERM_LEAP
 
 _HEADER: Final = re.compile(r"^[ \t]*\[", re.MULTILINE)
 
 
-def term_beyond(known: int) -> int:
-    """Return a term that a farm which is known to have reached `known` cannot have reached.
+def term_beyond(known: int, *, since: float = 0.0) -> int:
+    """Return a term that a farm which was in term `known`, so many seconds ago, cannot have reached.
 
+    Nor can one that began anew from the same state in between: it began so much lower as it is older.
     Raises `ConfigError` when there is none left.
     """
     if known >= _TERM_END:
         raise ConfigError(f"the farm has reached term {known}, and there are not enough behind it: begin a new farm")
-    return known + TERM_LEAP + randomness.randbelow(TERM_SCATTER)
+    lived = min(int(ELECTIONS_A_SECOND * max(since, 0.0)), TERM_LEAP)
+    return known + lived + TERM_LEAP + randomness.randbelow(TERM_SCATTER)
 
 
 def without_others(directory: Path, own_id: int) -> dict[str, str]:

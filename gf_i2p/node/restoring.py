@@ -114,7 +114,7 @@ def restore(saved: SavedSnapshot, directory: Path, *, on_step: Callable[[str], N
     try:
         planned = plan(saved, directory)
         config = Config.load(directory)
-        term = term_beyond(planned.known_term)
+        term = term_beyond(planned.known_term, since=(now_ms() - saved.saved_ms) / 1000)
         texts = without_others(directory, config.node.id)
         building = directory / _BUILDING
         shutil.rmtree(building, ignore_errors=True)  # of one that was killed
@@ -134,7 +134,7 @@ def restore(saved: SavedSnapshot, directory: Path, *, on_step: Callable[[str], N
         _take_place(building / DATABASE_FILE, database, backup)
         sync_directory(backup)
         sync_directory(directory)
-        shutil.rmtree(building)
+        shutil.rmtree(building, ignore_errors=True)
         return Restored(backup, index, term)
     finally:
         lock.close()
