@@ -5,6 +5,7 @@
     GET  /v1/entries?first=N&limit=N    committed entries; `stale=1` reads a server that does not lead
     POST /v1/servers                    {"add": {"id": N, "endpoint": TEXT}} or {"remove": N} -> {"begun": true}
     POST /v1/stepdown                   {} -> {"leader": WHO LEADS NOW, OR NULL}
+    GET  /v1/snapshot                   what `gf-i2p snapshot save` keeps, as bytes (storage/snapshot_file.py)
 
 An entry's value is a text ("value") when it is one in UTF-8, otherwise "base64". Errors are
 {"error": SENTENCE, "outcome": "no" | "unknown"} with a 4xx or 5xx status.
@@ -26,6 +27,7 @@ from gf_i2p.node.driver import Driver, NotLeaderError, PostError, PostOutcomeUnk
 from gf_i2p.node.layout import socket_path_fault
 from gf_i2p.node.roles import concerned
 from gf_i2p.storage.errors import StorageError
+from gf_i2p.storage.snapshot_file import SavedSnapshot
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.errors import LocalProtocolError
 from gf_i2p.wire.limits import MAX_ENTRIES, MAX_ENTRIES_BYTES, MAX_INTEGER, MAX_VALUE_BYTES
@@ -37,13 +39,21 @@ logger = structlog.get_logger()
 CHANGE_SECONDS: Final = 30.0
 """For the leader's answer, or a new leader."""
 STEP_POLL_SECONDS: Final = 0.05
+SNAPSHOT_SECONDS: Final = 30.0
+"""For what is committed to be taken in."""
 _BODY_BYTES: Final = 6 * MAX_ENTRIES_BYTES  # a JSON string may need six bytes for one
 
 
 class LocalInterface:
-    """Serves one node. `status` describes it."""
+    """Serves one node. `status` describes it; `snapshot` makes one of all that is committed, None when nothing is."""
 
-    def __init__(self, path: Path, driver: Driver, status: Callable[[], dict[str, Any]]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        driver: Driver,
+        status: Callable[[], dict[str, Any]],
+        snapshot: Callable[[], Awaitable[SavedSnapshot | None]],
+    ) -> None:
         """Raise `OSError` when the path cannot be the name of a socket."""
         fault = socket_path_fault(path)
         if fault is not None:
@@ -51,6 +61,7 @@ class LocalInterface:
         self._path = path
         self._driver = driver
         self._status = status
+        self._snapshot = snapshot
         app = web.Application(client_max_size=_BODY_BYTES, middlewares=[_errors_as_json])
         app.add_routes(
             [
@@ -59,6 +70,7 @@ class LocalInterface:
                 web.get("/v1/entries", self._get_entries),
                 web.post("/v1/servers", self._post_servers),
                 web.post("/v1/stepdown", self._post_stepdown),
+                web.get("/v1/snapshot", self._get_snapshot),
             ]
         )
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
@@ -115,6 +127,21 @@ class LocalInterface:
         entries = self._driver.core.log.slice(first, last, max_entries=limit, max_bytes=MAX_PAGE_BYTES)
         page = [_shown(index, entry) for index, entry in enumerate(entries, first)]
         return web.json_response({"entries": page, "commit": last})
+
+    async def _get_snapshot(self, _request: web.Request) -> web.Response:
+        try:
+            async with asyncio.timeout(SNAPSHOT_SECONDS):
+                saved = await self._snapshot()
+        except TimeoutError:
+            return _error(503, "the node is far behind in taking in its log: try again in a moment", outcome="no")
+        if saved is None:
+            return _error(
+                503,
+                "nothing is known to be committed yet: wait for a leader, or stop this node and save again",
+                outcome="no",
+            )
+        # The checksum of a large one takes longer than a heartbeat.
+        return web.Response(body=await asyncio.to_thread(saved.encode), content_type="application/octet-stream")
 
     # Servers --------------------------------------------------------------------------------------------------------
 

@@ -1,5 +1,7 @@
 """Asks a running node over its local socket."""
 
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,32 @@ async def request(directory: Path, method: str, path: str, *, seconds: float = 1
 
     Raises `CommandError` with what to do next.
     """
+    async with _asked(directory, method, path, seconds, body) as response:
+        return await response.json()
+
+
+async def download(
+    directory: Path, path: str, *, max_bytes: int, on_bytes: Callable[[int], None], seconds: float = 60.0
+) -> bytes:
+    """Get bytes, up to so many; `on_bytes` hears how many there are so far.
+
+    Raises `CommandError` with what to do next.
+    """
+    data = bytearray()
+    async with _asked(directory, "GET", path, seconds, None) as response:
+        async for piece in response.content.iter_chunked(1 << 18):
+            data += piece
+            if len(data) > max_bytes:
+                raise CommandError(f"the node in {directory} sends more than {max_bytes} bytes: is it a newer version?")
+            on_bytes(len(data))
+    return bytes(data)
+
+
+@asynccontextmanager
+async def _asked(
+    directory: Path, method: str, path: str, seconds: float, body: object
+) -> AsyncIterator[aiohttp.ClientResponse]:
+    """Send a request; yields an answer that is none of an error, to be read at once."""
     if not (directory / CONFIG_FILE).exists():
         raise CommandError(f"{directory} is no node's directory: there is no {CONFIG_FILE} in it")
     fault = socket_path_fault(directory / SOCKET_FILE)
@@ -26,6 +54,9 @@ async def request(directory: Path, method: str, path: str, *, seconds: float = 1
             aiohttp.ClientSession(connector=connector, timeout=limit) as session,
             session.request(method, f"http://node{path}", json=body) as response,
         ):
+            if response.status == 200:
+                yield response
+                return
             answer = await response.json()
     except aiohttp.ClientConnectorError as error:
         raise CommandError(
@@ -35,7 +66,5 @@ async def request(directory: Path, method: str, path: str, *, seconds: float = 1
         raise CommandError(f"the node in {directory} did not answer within {seconds:g} s", outcome="unknown") from error
     except aiohttp.ClientError as error:
         raise CommandError(f"the node in {directory} broke off: {error}", outcome="unknown") from error
-    if response.status != 200:
-        code = {400: Exit.USAGE, 413: Exit.USAGE, 503: Exit.DEGRADED}.get(response.status, Exit.FAILED)
-        raise CommandError(answer["error"], code=code, outcome=answer["outcome"])
-    return answer
+    code = {400: Exit.USAGE, 413: Exit.USAGE, 503: Exit.DEGRADED}.get(response.status, Exit.FAILED)
+    raise CommandError(answer["error"], code=code, outcome=answer["outcome"])

@@ -101,7 +101,9 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     init = _command(commands, "init", "make the directories of a new farm", _init)
-    init.add_argument("directory", type=Path, metavar="DIR", help="where server-ID/ and client-NAME.toml are written")
+    init.add_argument(
+        "directory", type=Path, metavar="DIR", help="where server-ID/, client-NAME.toml and admin-NAME.toml are written"
+    )
     init.add_argument(
         "--server",
         action="append",
@@ -115,6 +117,13 @@ def _parser() -> argparse.ArgumentParser:
     init.add_argument("--profile", choices=["auto", "lan", "i2p"], default="auto", help="time-outs (default: auto)")
     init.add_argument(
         "--client", action="append", default=[], metavar="NAME", help="also make credentials for a client that posts"
+    )
+    init.add_argument(
+        "--admin",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="also make credentials for an administrator, who changes the servers from any machine",
     )
 
     command = _command(commands, "run", "run the node of a directory, in the foreground", _run)
@@ -167,6 +176,8 @@ def _parser() -> argparse.ArgumentParser:
     recover = _command(commands, "recover", "make a farm of one when the majority is lost for good", _recover)
     recover.add_argument("directory", type=Path, metavar="DIR", help="of the server that is left; its node is stopped")
     recover.add_argument("--confirm", metavar="FARM", help="the farm's name, instead of typing it")
+
+    _snapshots(commands)
 
     simulate = _command(
         commands, "simulate", "run whole farms with made-up faults, and check that nothing breaks", _simulate
@@ -226,7 +237,12 @@ def _members(commands: "argparse._SubParsersAction[_Parser]") -> None:
     ]:
         command = _command(actions, name, text, _member)
         command.set_defaults(action=name)
-        command.add_argument("directory", type=Path, metavar="DIR")
+        if name in {"invite", "accept"}:
+            command.add_argument("directory", type=Path, metavar="DIR", help="of a server")
+        else:
+            command.add_argument(
+                "directory", type=Path, metavar="DIR|FILE", help="of a server that runs; or admin-NAME.toml, anywhere"
+            )
         if name in {"invite", "add"}:
             command.add_argument("server", type=_server, metavar="ID=ENDPOINT")
         if name == "invite":
@@ -238,9 +254,38 @@ def _members(commands: "argparse._SubParsersAction[_Parser]") -> None:
             command.add_argument("--force", action="store_true", help="also one that is dead, or whose loss may hurt")
 
 
+def _snapshots(commands: "argparse._SubParsersAction[_Parser]") -> None:
+    snapshots = commands.add_parser("snapshot", help="keep the farm's state in a file, and begin anew with it")
+    actions = snapshots.add_subparsers(required=True, metavar="COMMAND")
+    save = _command(actions, "save", "write the farm's state into a file, from a node that runs or not", _snapshot)
+    save.add_argument("directory", type=Path, metavar="DIR", help="of a node")
+    save.add_argument("file", type=Path, metavar="FILE")
+    save.add_argument("--force", action="store_true", help="put it in the place of a file that exists")
+    inspect = _command(actions, "inspect", "check a saved snapshot, and show what is in it", _snapshot)
+    inspect.add_argument("file", type=Path, metavar="FILE")
+    restore = _command(actions, "restore", "begin the farm anew with one server, when all logs are lost", _snapshot)
+    restore.add_argument("file", type=Path, metavar="FILE")
+    restore.add_argument("directory", type=Path, metavar="DIR", help="of the server; its node is stopped")
+    restore.add_argument("--confirm", metavar="FARM", help="the farm's name, instead of typing it")
+    restore.add_argument("--force", action="store_true", help="also when the log that is there has more")
+    for action, command in (("save", save), ("inspect", inspect), ("restore", restore)):
+        command.set_defaults(action=action)
+
+
+def _snapshot(options: argparse.Namespace) -> Exit:
+    from gf_i2p.cli import snapshot
+
+    act = {"save": snapshot.save, "inspect": snapshot.inspect, "restore": snapshot.restore_farm}[options.action]
+    return act(options, _print_json)
+
+
 def _member(options: argparse.Namespace) -> Exit:
     from gf_i2p.cli import members
 
+    if options.action not in {"invite", "accept"} and options.directory.is_file():
+        from gf_i2p.cli import remote_members
+
+        return remote_members.run(options, _print_json)
     match options.action:
         case "invite":
             return members.invite(options, _print_json)
@@ -307,8 +352,9 @@ def _seconds(text: str) -> float:
 
 def _init(options: argparse.Namespace) -> Exit:
     servers = dict(options.server)
-    if len(set(options.client)) != len(options.client):
-        raise CommandError("two clients have the same name", code=Exit.USAGE)
+    for names, who in ((options.client, "clients"), (options.admin, "administrators")):
+        if len(set(names)) != len(names):
+            raise CommandError(f"two {who} have the same name", code=Exit.USAGE)
     known = [endpoint for endpoint in servers.values() if endpoint is not None]
     if len(servers) != len(options.server) or len(set(known)) != len(known):
         raise CommandError("two servers have the same id or the same endpoint", code=Exit.USAGE)
@@ -322,7 +368,12 @@ def _init(options: argparse.Namespace) -> Exit:
     from gf_i2p.node.setup import make_farm
 
     written = make_farm(
-        options.directory, servers, cluster=options.cluster, profile=options.profile, clients=options.client
+        options.directory,
+        servers,
+        cluster=options.cluster,
+        profile=options.profile,
+        clients=options.client,
+        admins=options.admin,
     )
     if options.json:
         _print_json({"ok": True, "written": [str(path) for path in written]})

@@ -38,7 +38,7 @@ def run(options: argparse.Namespace, print_json: Callable[[Any], None]) -> Exit:
         f"The log as it was is in {done.backup}.\n"
         f"Server {found.server_id} is the farm now (entry {done.index}, term {done.term}). Start it:\n"
         f"  gf-i2p run {options.directory}\n"
-        f"Then take servers in again, under new ids: gf-i2p members invite {options.directory} ID=ENDPOINT --into DIR"
+        f"Then take servers in again: gf-i2p members invite {options.directory} ID=ENDPOINT --into DIR"
     )
     return Exit.OK
 
@@ -51,7 +51,8 @@ def _consequences(found: Look) -> str:
         "- What only the others had is lost, also if it was acknowledged to somebody.\n"
         "- What this server had and was never committed becomes part of the farm's log.\n"
         f"- Servers {', '.join(others) or '(none)'} must never run again with the data they have: two farms would then "
-        "both be the farm. Take them in again under new ids, with empty directories.\n"
+        "both be the farm. This server forgets their passwords, so they cannot speak to it; but clients could still "
+        "find them. Take them in again with empty directories.\n"
         "- If a majority of the servers can still be started, do that instead: then nothing is lost.\n"
-        "- The log is copied before anything is changed.\n"
+        "- The log, gf-i2p.toml and secrets.toml are copied before anything is changed.\n"
     )

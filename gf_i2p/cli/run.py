@@ -19,6 +19,7 @@ from gf_i2p.node.config import Config, Secrets
 from gf_i2p.node.errors import ConfigError
 from gf_i2p.node.layout import SOCKET_FILE
 from gf_i2p.node.node import Node
+from gf_i2p.node.snapshotting import of_running
 from gf_i2p.node.status import status
 from gf_i2p.transport.errors import TransportError
 
@@ -46,7 +47,9 @@ async def _serve(directory: Path, config: Config, secrets: Secrets) -> Exit:
     )
     started = time.monotonic()
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, partial(_reload, node, directory))
-    local = LocalInterface(directory / SOCKET_FILE, node.driver, lambda: status(node, started))
+    local = LocalInterface(
+        directory / SOCKET_FILE, node.driver, lambda: status(node, started), partial(of_running, node)
+    )
     await node.start()
     try:
         await local.start()

@@ -21,9 +21,10 @@ MAX_OPENINGS: Final = MAX_DESTINATIONS + 64
 a JSON parser goes depends on who has called it."""
 MAX_DIGITS: Final = 32
 """Of a number. How many more Python reads depends on its environment."""
-_MAX_DATE_MS: Final = 2**53 - 1
+MAX_DATE_MS: Final = 2**53 - 1
 """What JSON's numbers hold exactly everywhere."""
-_MAX_SERVER_ID: Final = 2**32 - 2
+MAX_SERVER_ID: Final = 2**32 - 2
+"""The highest id of a server."""
 _HASH_BYTES: Final = 32
 _MAX_DESTINATION_BYTES: Final = 1024
 
@@ -141,8 +142,8 @@ class StatusRecord:
             raise RecordError(f"destinations is a list of up to {MAX_DESTINATIONS}")
         return cls(
             cluster=_text(record, "cluster"),
-            date_ms=_whole(record, "date", _MAX_DATE_MS),
-            id=_whole(record, "id", _MAX_SERVER_ID),
+            date_ms=_whole(record, "date", MAX_DATE_MS),
+            id=_whole(record, "id", MAX_SERVER_ID),
             router_up=_flag(router, "up"),
             router={name: value for name, value in router.items() if name != "up"},
             meta=None if "meta" not in record else _meta(_object(record["meta"], "meta")),
@@ -197,7 +198,7 @@ def _meta(found: dict[str, Any]) -> Meta:
         destination=_text(found, "destination"),
         publish_config=_text(found, "publishConfig"),
         publishing=_flag(found, "publishing"),
-        last_published_ms=_whole(found, "lastPublishedTime", _MAX_DATE_MS),
+        last_published_ms=_whole(found, "lastPublishedTime", MAX_DATE_MS),
         last_published_set=published_set,
     )
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Final, Self
 
 from gf_i2p.farm.publisher import farm_time_ms
-from gf_i2p.farm.record import RecordError, StatusRecord
+from gf_i2p.farm.record import MAX_DATE_MS, MAX_SERVER_ID, RecordError, StatusRecord
 
 MAX_AHEAD_MS: Final = 30_000
 """How far ahead of farm time an announced set counts. Half of what a publisher may be ahead of its own clock: so nobody
@@ -69,17 +69,24 @@ class FarmState:
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise SnapshotError(f"it is no state of a farm ({type(error).__name__}: {error})") from error
         if not known:
-            raise SnapshotError(f"it has the format {found['format']!r}; this version knows {_FORMAT}")
+            raise SnapshotError(f"it has the format {str(found['format'])[:80]!r}; this version knows {_FORMAT}")
         state = cls(cluster)
         try:
-            state.configure(int(server) for server in found["servers"])
-            for text in found["records"].values():
+            state.configure(_whole(server, MAX_SERVER_ID) for server in found["servers"])
+            for server, text in found["records"].items():
                 record = StatusRecord.parse(text.encode())
+                state._check(record, server)
                 state.records[record.id], state._values[record.id] = record, text.encode()
-            state.last_published_ms = int(found["lastPublishedTime"])
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            state.last_published_ms = _whole(found["lastPublishedTime"], MAX_DATE_MS)
+        except SnapshotError:
+            raise
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise SnapshotError(f"it is no state of a farm ({type(error).__name__}: {error})") from error
         return state
+
+    def _check(self, record: StatusRecord, server: str) -> None:
+        if str(record.id) != server or record.id not in self.servers or record.cluster != self._cluster:
+            raise SnapshotError(f"it has a record of server {record.id} of {record.cluster!r} for another")
 
     def _count_announcements(self) -> None:
         """What is ahead of its time counts when its time has come, if its server still says it then."""
@@ -89,3 +96,9 @@ class FarmState:
         self.last_published_ms = max(
             [self.last_published_ms, *(each for each in announced if each <= now + MAX_AHEAD_MS)]
         )
+
+
+def _whole(value: object, high: int) -> int:
+    if type(value) is not int or not 0 <= value <= high:
+        raise SnapshotError(f"it has a number that is none from 0 to {high}")
+    return value

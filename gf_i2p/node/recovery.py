@@ -2,6 +2,8 @@
 
 Raft cannot do this: no majority, no decision. What the server has in its log becomes the farm's log, committed or not;
 what only the others had is lost, and also what they had acknowledged to somebody. So an operator has to want it.
+
+The old farm is kept out as where it is restored from a snapshot: see `forgetting`.
 """
 
 import shutil
@@ -11,11 +13,11 @@ from pathlib import Path
 
 from gf_i2p.node.config import Config
 from gf_i2p.node.errors import ConfigError
+from gf_i2p.node.forgetting import replace_files, term_beyond, without_others
 from gf_i2p.node.layout import DATABASE_FILE
 from gf_i2p.raft.effects import HardState, Write
 from gf_i2p.storage.database import Storage
 from gf_i2p.wire.entries import Entry, ValueType
-from gf_i2p.wire.limits import MAX_INTEGER
 from gf_i2p.wire.values import ClusterServer, Configuration
 
 
@@ -71,12 +73,13 @@ def recover(directory: Path) -> Recovered:
         raise ConfigError(
             f"server {found.server_id} was no member of the farm, as far as its own log goes: recover from one that was"
         )
-    if found.term >= MAX_INTEGER - 1:
-        raise ConfigError("the last term that there is has been reached; begin a new farm")
+    term = term_beyond(found.term)
+    texts = without_others(directory, found.server_id)
     backup = _back_up(database)
     storage = Storage.open(database, cluster=found.cluster, server_id=found.server_id)
     try:
-        index, term = found.last_index + 1, found.term + 1
+        replace_files(directory, texts, backup)  # before the log: without it this server is no farm yet
+        index = found.last_index + 1
         before = storage.loaded.configurations
         alone = Configuration(index, before[-1][0] if before else 0, (own,))
         group = storage.group()

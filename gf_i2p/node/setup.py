@@ -12,6 +12,7 @@ from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.node import templates
 from gf_i2p.node.errors import ConfigError
 from gf_i2p.node.layout import CONFIG_FILE, DATABASE_FILE, DESTINATION_FILE, SECRETS_FILE
+from gf_i2p.node.roles import Role, User
 from gf_i2p.storage.database import Storage
 from gf_i2p.transport.certificates import fingerprint, make_certificate
 from gf_i2p.wire.digest import Secret
@@ -44,9 +45,17 @@ class NewServer:
 
 
 def make_farm(
-    directory: Path, servers: Mapping[int, Endpoint | None], *, cluster: str, profile: str, clients: Sequence[str]
+    directory: Path,
+    servers: Mapping[int, Endpoint | None],
+    *,
+    cluster: str,
+    profile: str,
+    clients: Sequence[str],
+    admins: Sequence[str] = (),
 ) -> list[Path]:
-    """Write a directory for each server, `server-ID`, and a file for each client, `client-NAME.toml`.
+    """Write a directory for each server, `server-ID`, and a file for each client and administrator.
+
+    Those are `client-NAME.toml` and `admin-NAME.toml`.
 
     A server without endpoint is given a new address inside I2P.
     All or nothing: on an error nothing is left. Raises `ConfigError` when the directory holds any of them already.
@@ -54,7 +63,8 @@ def make_farm(
     """
     try:
         check_name("cluster name", cluster)
-        users = [check_name("user name", f"client-{name}") for name in clients]
+        names = [f"{Role.CLIENT}-{name}" for name in clients] + [f"{Role.ADMIN}-{name}" for name in admins]
+        users = [check_name("user name", name) for name in names]
     except ValueError as error:
         raise ConfigError(str(error)) from error
     new = [new_server(server_id, endpoint) for server_id, endpoint in sorted(servers.items())]
@@ -121,7 +131,8 @@ def _servers_text(servers: Sequence[NewServer]) -> str:
 
 def _client_text(cluster: str, user: str, password: str, servers: Sequence[NewServer]) -> str:
     by_tls = any(server.certificate is not None for server in servers)
-    text = templates.CLIENT.format(
+    text = (templates.ADMIN if User(user).role is Role.ADMIN else templates.CLIENT).format(cluster=cluster, user=user)
+    text += templates.CREDENTIALS.format(
         cluster=cluster, user=user, password=password, ca=templates.CLIENT_CA if by_tls else ""
     )
     if any(server.endpoint.is_i2p for server in servers):

@@ -128,6 +128,17 @@ CLIENT: Final = """\
 # A client of the farm "{cluster}", for programs that post entries. Whoever reads this file can post. Mode 0600.
 # One server that lives is enough: it tells where the others are. Try it with: gf-i2p find {user}.toml
 
+"""
+
+ADMIN: Final = """\
+# An administrator of the farm "{cluster}", from any machine: gf-i2p members list {user}.toml
+# Whoever reads this file can add and remove servers, and post. Mode 0600. To take the right away, remove the user
+# {user} from the secrets.toml of every server, and reload (SIGHUP).
+# One server that lives is enough: it tells where the others are.
+
+"""
+
+CREDENTIALS: Final = """\
 cluster = "{cluster}"
 user = "{user}"
 password = "{password}"

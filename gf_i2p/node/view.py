@@ -119,16 +119,21 @@ class FarmView:
     def _apply(self, entry: Entry) -> None:
         self.applied += 1
         self._bytes += size_of(entry)
-        try:
-            match entry.value_type:
-                case ValueType.CONFIGURATION:
-                    self.state.configure(server.id for server in Configuration.decode(entry.value).servers)
-                case ValueType.APPLICATION:
-                    self.state.apply(entry.value)
-        except Exception:  # no entry may stop the farm: it would do so on every server, and after every restart
-            logger.exception("a defect: an entry cannot be taken in, and is left out", index=self.applied)
+        take_in(self.state, self.applied, entry)
 
     async def reaches(self, index: int) -> None:
         """Return when the entry at this index has been taken in."""
         async with self._moved:
             await self._moved.wait_for(lambda: self.applied >= index)
+
+
+def take_in(state: FarmState, index: int, entry: Entry) -> None:
+    """Have the state follow from one more entry, whatever is in it."""
+    try:
+        match entry.value_type:
+            case ValueType.CONFIGURATION:
+                state.configure(server.id for server in Configuration.decode(entry.value).servers)
+            case ValueType.APPLICATION:
+                state.apply(entry.value)
+    except Exception:  # no entry may stop the farm: it would do so on every server, and after every restart
+        logger.exception("a defect: an entry cannot be taken in, and is left out", index=index)

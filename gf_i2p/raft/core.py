@@ -150,6 +150,10 @@ class Core:
         """The Configuration that counts."""
         return self._state.configurations.current
 
+    def configuration_at(self, index: int) -> Configuration:
+        """The Configuration that counts when the entries up to `index`, the log's base or a later one, are taken in."""
+        return self._state.configurations.at(index)
+
     @property
     def is_member(self) -> bool:
         """Whether the Configuration that counts has us."""

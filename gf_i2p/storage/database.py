@@ -15,17 +15,18 @@ Here is what needs files. What is stored, how it is loaded and in which transact
 
 import sqlite3
 import weakref
-from contextlib import ExitStack, closing
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Final
 
 from gf_i2p.storage import files, wal
-from gf_i2p.storage.errors import REJOIN, StorageError, explaining, held
+from gf_i2p.storage.errors import REJOIN, LostError, StorageError, explaining, held
 from gf_i2p.storage.group import Group
 from gf_i2p.storage.loading import Loaded, load
-from gf_i2p.storage.schema import check_header, connect, set_wal_mode
+from gf_i2p.storage.schema import SCHEMA_VERSION, check_header, connect, set_wal_mode
 from gf_i2p.storage.tables import Tables
-from gf_i2p.storage.upgrade import upgrade
+from gf_i2p.storage.upgrade import upgrade, version_of
 from gf_i2p.wire.entries import Entry
 
 WAL_BYTES: Final = 8 << 20
@@ -123,6 +124,26 @@ class Storage:
                 raise _missing(path)
             return _look(path, cluster, server_id)
 
+    @staticmethod
+    @contextmanager
+    def reading(path: Path, *, cluster: str, server_id: int) -> Iterator[Tables]:
+        """Read a log that no node has open, and let none open it meanwhile; nothing of it is changed.
+
+        What `Tables` has to read may be used, nothing else. Raises as `open` does.
+        """
+        path = path.resolve()
+        with explaining(path), ExitStack() as stack:
+            if not path.exists():
+                raise _missing(path)
+            stack.callback(files.Lock(path).close)
+            check_header(path)
+            usable = wal.usable_bytes(path)
+            connection = stack.enter_context(closing(connect(path, _read_only(usable))))
+            loaded = load(path, connection, cluster, server_id, usable)
+            if version_of(connection) != SCHEMA_VERSION:
+                raise StorageError(f"{path} is of an older version, and is made a new one when its node runs: run it")
+            yield Tables(path, connection, connection, (cluster, server_id), loaded)
+
     @classmethod
     def open(cls, path: Path, *, cluster: str, server_id: int) -> "Storage":
         """Open the log of this server, which must exist; what is in it is durable when this returns.
@@ -217,8 +238,8 @@ class Storage:
         return not busy and 0 <= frames == moved
 
 
-def _missing(path: Path) -> StorageError:
-    return StorageError(
+def _missing(path: Path) -> LostError:
+    return LostError(
         f"{path} is missing. If this server is new, create it with `gf-i2p init`. If it has run before, its log is "
         f"lost: bring its directory itself back if it was moved, but no older copy. Otherwise: {REJOIN}"
     )
@@ -228,6 +249,10 @@ def _look(path: Path, cluster: str, server_id: int) -> Loaded:
     """Read what the log says of itself, without writing."""
     check_header(path)
     usable = wal.usable_bytes(path)
-    # Where there is no WAL, SQLite would make one.
-    with closing(connect(path, "mode=ro" if usable else "immutable=1")) as first:
+    with closing(connect(path, _read_only(usable))) as first:
         return load(path, first, cluster, server_id, usable)
+
+
+def _read_only(wal_bytes: int) -> str:
+    """How to connect without a trace: where there is no WAL, SQLite would make one."""
+    return "mode=ro" if wal_bytes else "immutable=1"

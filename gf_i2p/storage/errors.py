@@ -14,7 +14,8 @@ _DENIED: Final = frozenset((sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sq
 
 REJOIN: Final = (
     "This server must not come back under its id: remove it from the farm and add a new one, with a new id and a new, "
-    "empty directory. (This version cannot change the servers of a farm yet; the others go on without it.)"
+    "empty directory (`gf-i2p members remove … --force`, then `invite`); the others go on without it. When the "
+    "logs of all are lost, `gf-i2p snapshot restore` begins anew from a saved snapshot."
 )
 """What to do about a log that is lost."""
 
@@ -25,6 +26,10 @@ class StorageError(Exception):
 
 class DamagedError(StorageError):
     """The log file does not hold what was written to it, or is no log file at all."""
+
+
+class LostError(StorageError):
+    """The log file, or the WAL that belongs to it, is not there."""
 
 
 def damaged(path: Path, what: str) -> DamagedError:

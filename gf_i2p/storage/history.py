@@ -34,6 +34,7 @@ from gf_i2p.storage.history_lines import (
     other_line,
     parse_line,
     record_line,
+    restored_line,
     trailer_line,
 )
 from gf_i2p.storage.history_reading import (
@@ -170,6 +171,11 @@ class History:
         """Note that the entries after `durable_index` up to `last` will never be seen here. Raises `OSError`."""
         assert last > self.durable_index
         self._write(gap_line(self.durable_index + 1, last), last)
+
+    def restored(self, last: int, term: int) -> None:
+        """Note that the farm begins anew in this term, from a snapshot of the entry `last`. Raises `OSError`."""
+        assert last > self.durable_index
+        self._write(restored_line(self.durable_index + 1, last, term), last)
 
     def _write(self, lines: bytes, last: int) -> None:
         """Append to the newest file and sync."""

@@ -5,6 +5,7 @@
     {"base64":"/w==","index":2,"received":1790000000123,"term":1}              one whose value is not JSON: its bytes
     {"other":[3,5]}                                                            Configuration entries: not exported
     {"gap":[6,900]}                                                            entries that this server has not seen
+    {"restored":[1,800],"term":268435460}                                      the same, and why: see `Restored`
     {"last":900}                                                               the last line of a rotated file
 
 Every index from "first" on is in exactly one line, in order, and the next file goes on after "last": so what is missing
@@ -80,6 +81,16 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
+class Restored(Gap):
+    """A gap, because the farm began anew from a snapshot of the entry `last`, in a term above all that it had before.
+
+    What an older history has after that entry the farm has forgotten: these indexes are other entries' now.
+    """
+
+    term: int
+
+
+@dataclass(frozen=True, slots=True)
 class Other:
     """Entries that are no Application entries."""
 
@@ -127,6 +138,11 @@ def record_line(index: int, term: int, received_ms: int, value: bytes) -> bytes:
 def gap_line(first: int, last: int) -> bytes:
     """Encode that the entries from `first` to `last` were not seen."""
     return b'{"gap":[%d,%d]}\n' % (first, last)
+
+
+def restored_line(first: int, last: int, term: int) -> bytes:
+    """Encode that the farm went on from a snapshot of the entry `last`, and that those before it were not seen."""
+    return b'{"restored":[%d,%d],"term":%d}\n' % (first, last, term)
 
 
 def other_line(first: int, last: int) -> bytes:
@@ -198,6 +214,7 @@ def _dump(value: Mapping[str, Any]) -> bytes:
 _READ: Final = json.JSONDecoder(parse_constant=_no_number).decode
 _RECORD: Final = {"index", "received", "record", "term"}
 _RAW: Final = {"base64", "index", "received", "term"}
+_RESTORED: Final = {"restored", "term"}
 _HEADER: Final = {"cluster", "first", "format", "opened", "server"}
 
 
@@ -219,9 +236,10 @@ def parse_line(data: bytes) -> Line:
         if name == "last":
             return Trailer(_number(value, 0, MAX_INTEGER, name))
         if name in {"gap", "other"} and isinstance(value, list) and len(value) == 2:
-            first = _number(value[0], 1, MAX_INTEGER, name)
-            last = _number(value[1], first, MAX_INTEGER, name)
+            first, last = _span(value, name)
             return Gap(first, last) if name == "gap" else Other(first, last)
+    if names == _RESTORED and isinstance(found["restored"], list) and len(found["restored"]) == 2:
+        return Restored(*_span(found["restored"], "restored"), _number(found["term"], 1, MAX_INTEGER, "term"))
     if "format" in names and found["format"] != FORMAT:
         raise LineError("its format is another version's: use the newest gf-i2p")
     if names == _HEADER:
@@ -256,6 +274,11 @@ def _place(found: Mapping[str, Any]) -> tuple[int, int, int]:
         _number(found["term"], 0, MAX_INTEGER, "term"),
         _number(found["received"], 0, MAX_TIME_MS, "received"),
     )
+
+
+def _span(value: list[object], name: str) -> tuple[int, int]:
+    first = _number(value[0], 1, MAX_INTEGER, name)
+    return first, _number(value[1], first, MAX_INTEGER, name)
 
 
 def _number(value: object, low: int, high: int, name: str) -> int:

@@ -26,6 +26,7 @@ from gf_i2p.storage.history_lines import (
     LineError,
     Other,
     Record,
+    Restored,
     Sequence,
     Trailer,
     glance_line,
@@ -263,6 +264,8 @@ class Summary:
     """Entries of other kinds, which are not exported."""
     gaps: list[tuple[int, int]] = field(default_factory=list)
     """First and last index of each; those that touch are one."""
+    restored: list[tuple[int, int, int]] = field(default_factory=list)
+    """First and last index, and the new term, where the farm went on from a snapshot (`Restored`)."""
 
 
 def summarize(directory: Path, *, on_file: Callable[[int, int], None] = lambda *_: None) -> Summary:
@@ -274,6 +277,9 @@ def summarize(directory: Path, *, on_file: Callable[[int, int], None] = lambda *
                 found.last = index
                 found.records += 1
                 found.raw += raw is not None
+            case Restored(first, last, term):
+                found.restored.append((first, last, term))
+                found.last = last
             case Gap(first, last):
                 if found.gaps and found.gaps[-1][1] == first - 1:
                     first, _ = found.gaps.pop()

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Final
 
 from gf_i2p.storage import files
-from gf_i2p.storage.errors import REJOIN, StorageError
+from gf_i2p.storage.errors import REJOIN, LostError
 
 _START: Final = struct.Struct(">II")
 _MAGIC: Final = 0x377F0682
@@ -50,7 +50,7 @@ def usable_bytes(database: Path) -> int:
     return path.stat().st_size if (magic & ~1, version) == (_MAGIC, _VERSION) else 0
 
 
-def lost(database: Path, least: int) -> StorageError:
+def lost(database: Path, least: int) -> LostError:
     """Say that the WAL, which had at least `least` bytes, is not what it was."""
     path = path_of(database)
     if not path.exists():
@@ -59,7 +59,7 @@ def lost(database: Path, least: int) -> StorageError:
         what = f"has only {length} of at least {least} bytes"
     else:
         what = "is not the one that was written"
-    return StorageError(
+    return LostError(
         f"{path} {what}, and {database.name} was not closed before: its newest entries, its term and its vote may "
         "stand in that file only. Nothing was changed. If the log was moved or copied, bring the whole directory as it "
         f"is where its node ended, with the {path.name} that belongs to it; an older one would have forgotten votes "

@@ -15,6 +15,7 @@ from gf_i2p.transport.errors import NotCommittedError, OutcomeUnknownError, Tran
 from gf_i2p.transport.i2p import I2P_HANDSHAKE_SECONDS, I2P_REQUEST_SECONDS
 from gf_i2p.transport.inquiry import fetch_configuration
 from gf_i2p.transport.link import Link
+from gf_i2p.transport.survey import Survey, survey
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.entries import Entry, ValueType
@@ -156,23 +157,54 @@ class FarmClient:
         if not values:
             raise ValueError("there is nothing to post: give one value at least")
         request = _request(tuple(Entry(0, ValueType.APPLICATION, value) for value in values))
+        return (
+            await self._deliver(request, timeout, final=lambda response: response.accepted, unknown=_unknown)
+        ).next_index - 1
+
+    async def change_servers(self, request: Request, *, timeout: float = 30.0) -> Response:  # noqa: ASYNC109
+        """Send an AddServerRequest or a RemoveServerRequest to the leader, and return its answer.
+
+        Accepted means that the change has begun; a refusal says that it cannot begin now, or makes no sense. Who may do
+        it is an administrator; the server ends the connection of anybody else. Raises as `post`.
+        """
+        return await self._deliver(
+            request,
+            timeout,
+            final=lambda response: response.accepted or response.destination == response.source,
+            unknown=_change_unknown,
+        )
+
+    async def survey(self, *, timeout: float = 10.0) -> Survey:  # noqa: ASYNC109
+        """Ask all servers, side by side, for the newest Configuration in their logs. `timeout`: seconds for each."""
+        return await survey(self._transport, self._directory, self._cluster, self._credentials_for, seconds=timeout)
+
+    async def _deliver(
+        self,
+        request: Request,
+        seconds: float,
+        *,
+        final: Callable[[Response], bool],
+        unknown: Callable[[int, str], str],
+    ) -> Response:
+        """Bring a request to the leader, and return the first answer that is final. `unknown`: words for no answer."""
         pause = Backoff(floor=_PAUSE_FLOOR, ceiling=_PAUSE_CEILING)
         refusal: str | None = None
         asked: int | None = None  # the server that has our request now
         followed = False  # the last refusal told us where to go, and we went there at once
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(seconds):
                 while True:
                     place, link = await self._reach()
                     answer = _send(link, request)
                     asked = place.server
                     response = await answer
                     if response is None:
-                        raise OutcomeUnknownError(_unknown(asked, link.last_error or "the connection ended"))
+                        raise OutcomeUnknownError(unknown(asked, link.last_error or "the connection ended"))
                     asked = None
                     if response.accepted:
                         self._leader = place.server
-                        return response.next_index - 1
+                    if final(response):
+                        return response
                     refusal, worth_following = self._learn(place, response)
                     if not worth_following and await self._has_news(place, response):
                         refusal, worth_following = self._learn(place, response)
@@ -181,9 +213,9 @@ class FarmClient:
                         await asyncio.sleep(pause.next())
         except TimeoutError:
             if asked is not None:
-                raise OutcomeUnknownError(_unknown(asked, f"no answer came within {timeout:g} s")) from None
+                raise OutcomeUnknownError(unknown(asked, f"no answer came within {seconds:g} s")) from None
             why = refusal or f"no server was reached ({self._troubles()})"
-            raise NotCommittedError(f"Not committed within {timeout:g} s: {why}.") from None
+            raise NotCommittedError(f"Not committed within {seconds:g} s: {why}.") from None
 
     async def find(self, *, timeout: float = 30.0) -> Found:  # noqa: ASYNC109
         """Find the servers, and who leads: ask until the leader itself has answered, or the time is over.
@@ -439,4 +471,11 @@ def _unknown(server: int, why: str) -> str:
     return (
         f"Server {server} got the values, but {why.rstrip('.')}: they may be committed or not. "
         "Look into the farm's log before posting them again, or do it if twice does no harm."
+    )
+
+
+def _change_unknown(server: int, why: str) -> str:
+    return (
+        f"Server {server} was asked, but {why.rstrip('.')}: the change may have begun or not. See who belongs to the "
+        "farm before asking again."
     )

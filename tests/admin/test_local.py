@@ -5,6 +5,7 @@ import io
 import stat
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from gf_i2p.admin.limits import MAX_PAGE
 from gf_i2p.admin.local import LocalInterface
 from gf_i2p.node.layout import SOCKET_PATH_BYTES
 from gf_i2p.node.node import Node
+from gf_i2p.node.snapshotting import of_running
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.wire.limits import MAX_ENTRIES, MAX_VALUE_BYTES
 from tests.node.farm import NodeFarm
@@ -40,7 +42,7 @@ class Asker:
 
 @asynccontextmanager
 async def served(node: Node, path: Path) -> AsyncIterator[Asker]:
-    local = LocalInterface(path, node.driver, lambda: {"cluster": node.cluster})
+    local = LocalInterface(path, node.driver, lambda: {"cluster": node.cluster}, partial(of_running, node))
     await local.start()
     try:
         async with aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(path))) as session:
@@ -198,4 +200,6 @@ async def test_nobody_else_may_open_the_socket_and_one_left_behind_gives_way(tmp
 async def test_a_path_that_is_too_long(tmp_path: Path) -> None:
     async with NodeFarm(tmp_path, servers=1) as farm:
         with pytest.raises(OSError, match="use a shorter directory"):
-            LocalInterface(tmp_path / ("x" * SOCKET_PATH_BYTES), farm.nodes[1].driver, dict)
+            LocalInterface(
+                tmp_path / ("x" * SOCKET_PATH_BYTES), farm.nodes[1].driver, dict, partial(of_running, farm.nodes[1])
+            )

@@ -36,6 +36,7 @@ def test_as_json(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert answer == {
         "ok": True, "cluster": "farm", "server": 7, "files": len(list(directory.iterdir())), "first": 1, "last": 90,
         "records": len(truth), "raw": raw, "others": 80 - len(truth), "gaps": [[81, 90]],
+        "restored": [],
     }  # fmt: skip
 
 
@@ -76,3 +77,17 @@ def test_damage_and_a_wrong_directory_fail(directory: Path, tmp_path: Path, caps
     with pytest.raises(SystemExit) as raised:
         main(["history", "verify"])
     assert raised.value.code == 2
+
+
+def test_a_farm_that_began_anew(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    directory = tmp_path / "history"
+    with closing(open_history(directory)) as history:
+        history.restored(40, 2**28)
+        history.gap(41)
+    assert main(["history", "verify", str(directory)]) == 0
+    output = capsys.readouterr().out
+    assert f"restored 1 to 40: the farm began anew in term {2**28}, from a snapshot of entry 40" in output
+    assert "gap      41 to 41" in output
+    assert main(["history", "verify", str(directory), "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["restored"], answer["gaps"], answer["last"]) == ([[1, 40, 2**28]], [[41, 41]], 41)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from gf_i2p.node.clientfile import ClientFile
 from gf_i2p.node.config import Config, Secrets
 from gf_i2p.node.errors import ConfigError
 from gf_i2p.node.setup import make_farm
@@ -16,12 +17,12 @@ SERVERS = {1: Endpoint("192.0.2.1", 9001), 7: Endpoint("example.org", 9001)}
 
 
 def make(directory: Path) -> list[Path]:
-    return make_farm(directory, SERVERS, cluster="blue", profile="i2p", clients=["web"])
+    return make_farm(directory, SERVERS, cluster="blue", profile="i2p", clients=["web"], admins=["ops"])
 
 
 def test_each_server_gets_what_it_needs_and_no_others_password(tmp_path: Path) -> None:
     written = make(tmp_path / "new")
-    assert [path.name for path in written] == ["server-1", "server-7", "client-web.toml"]
+    assert [path.name for path in written] == ["server-1", "server-7", "client-web.toml", "admin-ops.toml"]
     passwords = {}
     for server, endpoint in SERVERS.items():
         directory = tmp_path / "new" / f"server-{server}"
@@ -34,7 +35,7 @@ def test_each_server_gets_what_it_needs_and_no_others_password(tmp_path: Path) -
     for server in SERVERS:
         directory = tmp_path / "new" / f"server-{server}"
         verifiers = Secrets.load(directory).verifiers
-        assert set(verifiers) == {"server-1", "server-7", "client-web"}
+        assert set(verifiers) == {"server-1", "server-7", "client-web", "admin-ops"}
         for other, password in passwords.items():
             assert verifiers[f"server-{other}"] == Secret.derive(f"server-{other}", "blue", password)
             if other != server:
@@ -46,7 +47,10 @@ def test_secrets_are_for_the_owner_only(tmp_path: Path) -> None:
     make(tmp_path)
     for name in ("secrets.toml", "key.pem", "log.sqlite"):
         assert stat.S_IMODE((tmp_path / "server-1" / name).stat().st_mode) == 0o600
-    assert stat.S_IMODE((tmp_path / "client-web.toml").stat().st_mode) == 0o600
+    for name in ("client-web.toml", "admin-ops.toml"):
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
+    assert "can add and remove servers" in (tmp_path / "admin-ops.toml").read_text()
+    assert ClientFile.load(tmp_path / "admin-ops.toml").user == "admin-ops"
     assert stat.S_IMODE((tmp_path / "server-1").stat().st_mode) == 0o700
 
 

@@ -182,3 +182,30 @@ def test_lines_that_do_not_follow_each_other_are_refused(taken: list[lines.Line]
         sequence.take(line)
     with pytest.raises(LineError, match=expected):
         sequence.take(taken[-1])
+
+
+def test_a_farm_that_began_anew_has_its_line() -> None:
+    line = lines.restored_line(3, 80, 2**28)
+    assert lines.parse_line(line) == lines.Restored(3, 80, 2**28)
+    assert list(json.loads(line)) == sorted(json.loads(line))
+    assert isinstance(lines.parse_line(line), Gap), "who asks for gaps only gets it, too"
+    sequence = Sequence(3)
+    sequence.take(Header("farm", 7, 3, 0))
+    sequence.take(lines.parse_line(line))
+    assert sequence.last_index == 80
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"restored":[3,2],"term":5}',
+        b'{"restored":[3],"term":5}',
+        b'{"restored":3,"term":5}',
+        b'{"restored":[3,4],"term":0}',
+        b'{"restored":[3,4]}',
+        b'{"term":5}',
+    ],
+)
+def test_such_a_line_is_whole_or_none(line: bytes) -> None:
+    with pytest.raises(LineError):
+        lines.parse_line(line)

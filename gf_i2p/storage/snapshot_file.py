@@ -1,0 +1,230 @@
+"""A farm's snapshot in a file of its own: what `gf-i2p snapshot save` writes, and `restore` begins a log with.
+
+    magic       8 bytes  89 "GFS" 0D 0A 1A 0A: text-mode copies of it show at once, as with PNG
+    format      u32      1
+    sizes       u16 u32 u64   of cluster, Configuration and data
+    server      u32      who saved it
+    index       u64      of the last entry that the snapshot covers
+    term        u64      that entry's
+    reached     u64      the term in which that server was; no entry it had seen is of a later one
+    saved       u64      when, ms since the epoch
+    committed   u64      index up to which all is known to be committed; less than `index` only from a stopped server
+    cluster     ASCII
+    Configuration        as in the log (proposal 150, "Log Contents")
+    data                 the state, opaque here
+    SHA-256     32 bytes over everything before it
+
+Numbers are big-endian. All sizes are checked against the limits, and against the length of the file, before anything
+is read by them. The checksum finds damage, not forgery: whoever can write the file can also compute it.
+"""
+
+import hashlib
+import os
+import stat
+import struct
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from secrets import token_hex
+from typing import Final
+
+from gf_i2p.raft.effects import Snapshot
+from gf_i2p.storage.errors import StorageError
+from gf_i2p.storage.files import sync_directory
+from gf_i2p.wire.errors import LocalProtocolError, ProtocolError
+from gf_i2p.wire.limits import MAX_CONFIGURATION_BYTES, MAX_ID, MAX_INTEGER, MAX_NAME_BYTES, MAX_SNAPSHOT_BYTES
+from gf_i2p.wire.names import check_name
+from gf_i2p.wire.values import Configuration
+
+FORMAT: Final = 1
+MAGIC: Final = b"\x89GFS\r\n\x1a\n"
+_HEAD: Final = struct.Struct(">8sIHIQIQQQQQ")
+_START: Final = struct.Struct(">8sI")
+_DIGEST_BYTES: Final = hashlib.sha256().digest_size
+_MAX_TIME_MS: Final = 2**53 - 1
+MAX_FILE_BYTES: Final = _HEAD.size + MAX_NAME_BYTES + MAX_CONFIGURATION_BYTES + MAX_SNAPSHOT_BYTES + _DIGEST_BYTES
+"""No such file is longer."""
+
+
+class SnapshotFileError(StorageError):
+    """The file is no snapshot that can be used; `str()` says why and what to do next, without naming it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SavedSnapshot:
+    """A snapshot, and where it comes from."""
+
+    cluster: str
+    server_id: int
+    """Who saved it: 0 to 2^32-2."""
+    reached: int
+    """The term in which that server was: `snapshot.term` at least."""
+    saved_ms: int
+    """When, since the epoch."""
+    committed: int
+    """Index up to which everything is known to be committed, 0 to `snapshot.index`."""
+    snapshot: Snapshot
+
+    def encode(self) -> bytes:
+        """Give the content of the file. Raises `LocalProtocolError` when a value is outside what it may be."""
+        found = self.snapshot
+        try:
+            cluster = check_name("cluster name", self.cluster).encode("ascii")
+        except ValueError as error:
+            raise LocalProtocolError(str(error)) from error
+        configuration = found.configuration.encode()
+        fault = _fault(self) or _size_fault(len(cluster), len(configuration), len(found.data))
+        if fault is not None:
+            raise LocalProtocolError(fault)
+        head = _HEAD.pack(
+            MAGIC,
+            FORMAT,
+            len(cluster),
+            len(configuration),
+            len(found.data),
+            self.server_id,
+            found.index,
+            found.term,
+            self.reached,
+            self.saved_ms,
+            self.committed,
+        )
+        digest = hashlib.sha256()
+        parts = (head, cluster, configuration, found.data)
+        for part in parts:
+            digest.update(part)
+        return b"".join((*parts, digest.digest()))
+
+    @classmethod
+    def decode(cls, data: bytes) -> "SavedSnapshot":
+        """Read the content of a file. Raises `SnapshotFileError`, whatever the bytes are."""
+        sizes = _sizes(data[: _HEAD.size], len(data))
+        end = len(data) - _DIGEST_BYTES
+        if hashlib.sha256(memoryview(data)[:end]).digest() != data[end:]:
+            raise _damaged("it does not match its checksum")
+        *_, server_id, index, term, reached, saved_ms, committed = _HEAD.unpack_from(data)
+        at = _HEAD.size
+        pieces = []
+        for size in sizes:
+            pieces.append(data[at : at + size])
+            at += size
+        name, configuration, state = pieces
+        try:
+            cluster = check_name("cluster name", name.decode("ascii"))
+            snapshot = Snapshot(index, term, Configuration.decode(configuration), state)
+        except (ValueError, ProtocolError) as error:
+            raise _damaged(str(error)) from error
+        found = cls(cluster, server_id, reached, saved_ms, committed, snapshot)
+        fault = _fault(found)
+        if fault is not None:
+            raise _damaged(fault)
+        return found
+
+
+def load(path: Path) -> SavedSnapshot:
+    """Read a file. Raises `SnapshotFileError` that names it, or `OSError`."""
+    try:
+        return _load(path)
+    except SnapshotFileError as error:
+        raise SnapshotFileError(f"{path} cannot be used: {error}") from error
+
+
+def _load(path: Path) -> SavedSnapshot:
+    # Not to wait for what somebody may write into a pipe some day.
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise SnapshotFileError("it is no file: give what `gf-i2p snapshot save` has written")
+        with open(descriptor, "rb", closefd=False) as file:
+            head = file.read(_HEAD.size)
+            _sizes(head, status.st_size)
+            return SavedSnapshot.decode(head + file.read(status.st_size - len(head)))
+    finally:
+        os.close(descriptor)
+
+
+def write(path: Path, data: bytes, *, force: bool) -> None:
+    """Write a new file with mode 0600: all of it, on the disk when this returns, or nothing.
+
+    Raises `FileExistsError` when there is one and `force` is not given, and `OSError`.
+    """
+    if not force and os.path.lexists(path):
+        raise FileExistsError(17, "it exists already", str(path))
+    new = path.with_name(f".{path.name}.{token_hex(8)}")
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        if not force:
+            _reserve(path, new)
+        new.replace(path)
+        sync_directory(path.absolute().parent)
+    finally:
+        with suppress(FileNotFoundError):
+            new.unlink()
+
+
+def _reserve(path: Path, new: Path) -> None:
+    """Make `path` ours, if nobody has made it meanwhile."""
+    try:
+        os.link(new, path)
+    except FileExistsError:
+        raise
+    except OSError:  # no second name is possible on many a disk that backups are kept on
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+
+
+def _sizes(head: bytes, length: int) -> tuple[int, int, int]:
+    """Return the sizes of cluster, Configuration and data, as the beginning of a file of this length has them."""
+    if not head:
+        raise _damaged("it is empty")
+    if not MAGIC.startswith(head[: len(MAGIC)]):
+        raise SnapshotFileError("it is no snapshot of a farm: give what `gf-i2p snapshot save` has written")
+    if len(head) >= _START.size and (number := _START.unpack_from(head)[1]) != FORMAT:
+        raise SnapshotFileError(
+            f"it has the format {number}, and this program knows {FORMAT}: was it written by a newer gf-i2p? Then "
+            "install that one here, too. Otherwise it is damaged: take another copy"
+        )
+    if len(head) < _HEAD.size:
+        raise _damaged(f"it has only {length} bytes")
+    _, _, cluster, configuration, data, *_ = _HEAD.unpack(head)
+    fault = _size_fault(cluster, configuration, data)
+    if fault is not None:
+        raise _damaged(fault)
+    expected = _HEAD.size + cluster + configuration + data + _DIGEST_BYTES
+    if length != expected:
+        raise _damaged(f"it has {length} bytes, and should have {expected}")
+    return cluster, configuration, data
+
+
+def _size_fault(cluster: int, configuration: int, data: int) -> str | None:
+    if not 1 <= cluster <= MAX_NAME_BYTES:
+        return f"a cluster's name of {cluster} bytes; 1 to {MAX_NAME_BYTES} are legal"
+    if configuration > MAX_CONFIGURATION_BYTES:
+        return f"a Configuration of {configuration} bytes; up to {MAX_CONFIGURATION_BYTES} are legal"
+    if not 1 <= data <= MAX_SNAPSHOT_BYTES:
+        return f"a state of {data} bytes; 1 to {MAX_SNAPSHOT_BYTES} are legal"
+    return None
+
+
+def _fault(found: SavedSnapshot) -> str | None:
+    """What its numbers say that cannot be."""
+    index, term = found.snapshot.index, found.snapshot.term
+    if not (1 <= index <= MAX_INTEGER and 1 <= term <= found.reached <= MAX_INTEGER):
+        return f"entry {index} of term {term}, saved in term {found.reached}, cannot be"
+    if not 0 <= found.server_id < MAX_ID:
+        return f"no server has the id {found.server_id}"
+    if not 0 <= found.saved_ms <= _MAX_TIME_MS:
+        return f"it says that it was saved {found.saved_ms} ms after 1970"
+    if not 0 <= found.committed <= index:
+        return f"it ends with entry {index}, and says that those up to {found.committed} are committed"
+    if found.snapshot.configuration.log_index > index:
+        return f"its Configuration is of entry {found.snapshot.configuration.log_index}, after its end"
+    return None
+
+
+def _damaged(what: str) -> SnapshotFileError:
+    return SnapshotFileError(f"it is damaged ({what}). Take another copy of it, or another snapshot")

@@ -1,0 +1,159 @@
+"""`gf-i2p members` with an administrator's file, against real nodes over TLS."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gf_i2p.cli import remote_members
+from gf_i2p.cli.main import main
+from gf_i2p.node import joining
+from gf_i2p.node.config import Config, Secrets
+from gf_i2p.node.invitation import accept, invite
+from gf_i2p.node.node import Node
+from gf_i2p.wire.endpoint import Endpoint
+from integration.localfarm import becomes
+from integration.processes import free_ports
+from tests.node.farm import NodeFarm
+from tests.node.test_members import ids, joins, sees
+
+
+class Typed:
+    """Types commands on "another machine": with a file, and nothing else of the farm."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+
+    async def __call__(self, *words: object) -> tuple[int, Any]:
+        code = await asyncio.to_thread(main, [*map(str, words), "--json"])
+        return code, json.loads(self._capsys.readouterr().out.splitlines()[-1])
+
+    async def text(self, *words: object) -> tuple[int, str]:
+        code = await asyncio.to_thread(main, [*map(str, words)])
+        read = self._capsys.readouterr()
+        return code, "\n".join(line for line in (read.out + read.err).splitlines() if "[info" not in line)
+
+
+@pytest.fixture
+def gf(capsys: pytest.CaptureFixture[str]) -> Typed:
+    return Typed(capsys)
+
+
+async def test_the_servers_are_listed_and_removed(tmp_path: Path, gf: Typed) -> None:
+    async with NodeFarm(tmp_path) as farm:
+        leader = (await farm.calm()).driver.core.id
+        file = tmp_path / "admin-test.toml"
+        code, answer = await gf("members", "list", file)
+        assert (code, answer["leader"]) == (0, leader)
+        assert [(each["id"], each["leader"], each["connected"]) for each in answer["servers"]] == [
+            (server, server == leader, True) for server in (1, 2, 3)
+        ]
+        other, third = (server for server in (1, 2, 3) if server != leader)
+        code, answer = await gf("members", "remove", file, 9)
+        assert (code, answer["outcome"]) == (1, "no")
+        assert "the farm has no server 9" in answer["error"]
+        await farm.stop(third)
+        code, answer = await gf("members", "remove", file, third)
+        assert code == 1
+        assert "add --force" in answer["error"]
+        code, answer = await gf("members", "remove", file, other)
+        assert code == 1
+        assert "only 1 of the 2 other servers can be reached" in answer["error"]
+        code, answer = await gf("members", "remove", file, third, "--force")
+        assert (code, sorted(answer["servers"]), answer["committed"]) == (0, sorted([leader, other]), True)
+        await sees(farm.nodes[leader], leader, other)
+        code, text = await gf.text("members", "list", file)
+        assert code == 0
+        assert f"{leader}  tcp://127.0.0.1:{farm.endpoints[leader].port}  leader" in text
+        assert str(farm.endpoints[third]) not in text
+
+
+async def test_a_server_is_added_by_a_follower_that_is_all_the_file_knows(
+    tmp_path: Path, gf: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(joining, "AGAIN_SECONDS", 3600.0)  # the new one asks once, before anybody knows it
+    async with NodeFarm(tmp_path) as farm:
+        leader = await farm.calm()
+        written = invite(farm.path(1), farm.directory, 4, Endpoint("127.0.0.1", free_ports(1)[0]))
+        new = await farm.start(4)
+        await becomes("it was refused", lambda: all(link.last_error for link in new.links.values()))
+        for server in (1, 2, 3):
+            accept(farm.path(server), written.accept)
+            reloaded(farm, server)
+        endpoint = f"tcp://127.0.0.1:{new._config.own_endpoint.port}"
+        code, answer = await gf("members", "add", tmp_path / "admin-test.toml", f"4={endpoint}")
+        # Three of four are a majority; the file does not know the new one's certificate.
+        assert (code, sorted(answer["servers"]), answer["committed"]) == (0, [1, 2, 3, 4], True)
+        await sees(leader, 1, 2, 3, 4)
+        code, answer = await gf("members", "list", tmp_path / "admin-test.toml")
+        assert code == 0
+        assert "add the [[servers]] table of server 4" in answer["servers"][3]["error"]
+        code, answer = await gf("members", "add", tmp_path / "admin-test.toml", f"5={endpoint}")
+        assert (code, answer["outcome"]) == (1, "no")
+        assert "the leader, refuses" in answer["error"]
+
+
+async def test_what_cannot_be_seen_from_here_is_said(
+    tmp_path: Path, gf: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(joining, "AGAIN_SECONDS", 0.2)
+    async with NodeFarm(tmp_path, servers=1) as farm:
+        await farm.leader()
+        new = await joins(farm, 2)
+        await sees(new, 1, 2)
+        code, answer = await gf("members", "add", tmp_path / "admin-test.toml", f"2={new._config.own_endpoint}")
+        assert (code, answer["servers"], answer["committed"]) == (3, [1, 2], None)
+
+
+def reloaded(farm: NodeFarm, server: int) -> Node:
+    node = farm.nodes[server]
+    assert node.reload(Config.load(farm.path(server)), Secrets.load(farm.path(server))) == []
+    return node
+
+
+async def test_others_are_told_whose_business_it_is(tmp_path: Path, gf: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_members, "_SECONDS", 2.0)
+    async with NodeFarm(tmp_path, servers=1) as farm:
+        node = await farm.leader()
+        client = tmp_path / "client-test.toml"
+        for words in (["list", client], ["remove", client, 1], ["add", client, "2=tcp://h:1"], ["stepdown", client]):
+            code, answer = await gf("members", *words)
+            assert (code, answer["outcome"]) == (2, "no")
+            assert "an administrator's business" in answer["error"]
+        code, answer = await gf("members", "stepdown", tmp_path / "admin-test.toml")
+        assert code == 2
+        assert "no message" in answer["error"]
+        nobody = tmp_path / "nobody.toml"
+        nobody.touch(mode=0o600)
+        nobody.write_text(client.read_text().replace('"client-test"', '"test"'))
+        code, answer = await gf("members", "list", nobody)
+        assert code == 2
+        assert "names are server-ID" in answer["error"]
+        # A client that lies about itself in its file is who it logs in as, and that is nobody.
+        liar = tmp_path / "liar.toml"
+        liar.touch(mode=0o600)
+        liar.write_text(client.read_text().replace('"client-test"', '"admin-test"'))
+        code, answer = await gf("members", "remove", liar, 1, "--force")
+        assert (code, answer["outcome"]) == (1, "no")
+        assert "refuses user admin-test" in answer["error"]
+        assert ids(node) == [1]
+
+
+async def test_without_a_leader_nothing_is_changed(tmp_path: Path, gf: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_members, "_SECONDS", 1.0)
+    async with NodeFarm(tmp_path) as farm:
+        await farm.leader()
+        await farm.stop(1)
+        await farm.stop(2)
+        await becomes("no leader", lambda: farm.nodes[3].driver.core.leader not in {1, 2, 3})
+        code, answer = await gf("members", "list", tmp_path / "admin-test.toml")
+        assert (code, answer["leader"]) == (3, None)
+        code, answer = await gf("members", "remove", tmp_path / "admin-test.toml", 1, "--force")
+        assert (code, answer["outcome"]) == (3, "no")
+        assert "nothing was changed" in answer["error"]
+        await farm.stop(3)
+        code, answer = await gf("members", "list", tmp_path / "admin-test.toml")
+        assert code == 1
+        assert "cannot be reached" in answer["error"]
