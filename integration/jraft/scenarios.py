@@ -1,0 +1,287 @@
+"""What is to be seen with real JRaft servers. Each scenario is one farm; it raises when something is not so."""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final
+
+from gf_i2p.raft.settings import Flow
+from gf_i2p.wire.messages import MessageType
+from gf_i2p.wire.values import ClusterServer
+from integration.jraft.farm import PATIENT, TIMING, Farm
+from integration.jraft.ours import OurServer
+from integration.jraft.theirs import JraftServer, endpoint
+from integration.processes import free_ports
+
+Scenario = Callable[[Farm], Awaitable[None]]
+
+
+async def short_log(farm: Farm) -> None:
+    """A JRaft server joins a farm of ours so young that nothing need be packed for it."""
+    ours = await _alone(farm)
+    await farm.post(ours, 2)
+    jraft = farm.their(2)
+    await farm.see("JRaft has elected itself", lambda: jraft.said("add initial configuration"))
+    await farm.add(ours, jraft)
+    await farm.see("it is a member", lambda: jraft.said("committed as one of cluster members"))
+    await farm.post(ours, 3)
+    await farm.all_have_everything()
+    jraft.kill()
+    farm.compare_logs(ours, jraft)
+
+
+async def we_lead(farm: Farm) -> None:
+    """We lead; JRaft joins by packs, follows, is killed and comes back, votes, and is removed."""
+    ports = free_ports(2)
+    founders = [ClusterServer(i, endpoint(port)) for i, port in enumerate(ports, 1)]
+    for server, port in zip(founders, ports, strict=True):
+        await farm.our(server.id, founders, port=port)
+    leader = await farm.our_leader([1, 2])
+    await farm.post(leader, 100)
+    jraft = farm.their(3, timing=PATIENT)
+    await farm.see("JRaft has elected itself", lambda: jraft.said("add initial configuration"))
+    await farm.add(leader, jraft)
+    await farm.see("it is a member", lambda: jraft.said("committed as one of cluster members"))
+    packs = leader.peers[3].sent[MessageType.SYNC_LOG_REQUEST]
+    assert packs, "nothing was packed"
+    await farm.post(leader, 100)
+    await farm.all_have_everything()
+    jraft.kill()
+    await farm.post(leader, 100)
+    farm.compare_logs(leader, jraft)
+    jraft.start()
+    await farm.all_have_everything()
+    # Two of three remain: whoever wins needs JRaft's vote.
+    await farm.stop_ours(leader.id)
+    (other,) = farm.ours
+    leader = await farm.our_leader([other])
+    await farm.post(leader, 50)
+    await farm.all_have_everything()
+    await farm.our(3 - other, founders, port=ports[2 - other])
+    await farm.post(leader, 50)
+    await farm.all_have_everything()
+    await farm.remove(leader, 3)
+    await farm.see("JRaft was removed, and has ended", lambda: jraft.exit_status == 0)
+    farm.compare_logs(leader, jraft)
+    del farm.theirs[3]
+    await farm.post(leader, 5)
+    await farm.all_have_everything()
+
+
+async def comes_again(farm: Farm) -> None:
+    """We lead; JRaft joins, leaves, and joins under its old id with a new directory: the log has it as a member."""
+    ours = await _alone(farm, Flow(append_entries=5))
+    for posts in (20, 40):
+        await farm.post(ours, posts)
+        jraft = farm.their(2, timing=PATIENT)
+        await farm.see("JRaft has elected itself", partial(jraft.said, "add initial configuration"))
+        await farm.add(ours, jraft)
+        await farm.see("it is a member", lambda: len(ours.driver.core.configuration.servers) == 2)
+        await farm.post(ours, 20)
+        await farm.all_have_everything()
+        await farm.remove(ours, 2)
+        await farm.see("JRaft was removed, and has ended", partial(_left, jraft))
+        farm.compare_logs(ours, jraft)
+        del farm.theirs[2]
+
+
+async def interrupted(farm: Farm) -> None:
+    """Whoever joins is killed in the midst of it, and comes back: first JRaft with us, then ours with JRaft."""
+    ours = await _alone(farm, Flow(append_entries=1))
+    await farm.post(ours, 400, batch=50)
+    jraft = farm.their(2)
+    await farm.see("JRaft has elected itself", lambda: jraft.said("add initial configuration"))
+    await farm.add(ours, jraft)
+    await farm.see("JRaft has a part of the log", lambda: len(jraft.applied()[0]) > 30, poll=0.001)
+    jraft.kill()
+    assert len(ours.driver.core.configuration.servers) == 1, "it was too fast to be interrupted"
+    jraft.start()
+    await farm.see("it is a member", lambda: len(ours.driver.core.configuration.servers) == 2)
+    await farm.post(ours, 20)
+    await farm.all_have_everything()
+    await farm.stop_ours(1)
+    jraft.kill()
+    del farm.theirs[2]
+    farm.posted.clear()
+
+    jraft = farm.their(3)
+    await farm.jraft_leader([3])
+    await farm.post(jraft, 800, batch=50)
+    newcomer = await farm.our(4)
+    await farm.add(jraft, newcomer)
+    await farm.see("ours has a part of the log", lambda: newcomer.driver.core.log.last_index > 50, poll=0.001)
+    await farm.stop_ours(4)
+    newcomer = await farm.our(4, port=newcomer.port)
+    assert not newcomer.driver.core.is_member, "it was too fast to be interrupted"
+    await farm.see("ours is a member", lambda: len(newcomer.driver.core.configuration.servers) == 2)
+    await farm.post(jraft, 20)
+    await farm.all_have_everything()
+
+
+async def jraft_leads(farm: Farm) -> None:
+    """JRaft leads; one of ours joins, wins an election and leads JRaft; then JRaft leads again, and ours is removed."""
+    ports = free_ports(2)
+    servers = [ClusterServer(i, endpoint(port)) for i, port in enumerate(ports, 1)]
+    for server, port in zip(servers, ports, strict=True):
+        others = [other for other in servers if other != server]
+        farm.their(server.id, others, port=port, timing=PATIENT)
+    leader = await farm.jraft_leader([1, 2])
+    await farm.post(leader, 100)
+    ours = await farm.our(3)
+    await farm.add(leader, ours)
+    await farm.see("ours is a member", lambda: len(ours.driver.core.configuration.servers) == 3)
+    await farm.post(leader, 100)
+    await farm.post(ours, 10)  # which hands them on to the leader
+    await farm.all_have_everything()
+    leader.kill()
+    await farm.our_leader([3])
+    await farm.post(ours, 100)
+    leader.start()
+    await farm.all_have_everything()
+    other = farm.theirs[3 - leader.id]
+    other.kill()
+    farm.compare_logs(ours, other)
+    await farm.post(ours, 20)
+    other.start()
+    await farm.all_have_everything()
+    port = ours.port
+    await farm.stop_ours(3)
+    leader = await farm.jraft_leader([1, 2])
+    await farm.post(leader, 50)
+    ours = await farm.our(3, port=port)
+    await farm.all_have_everything()
+    leader = await farm.jraft_leader([1, 2])  # ours may have stood for election before it was found
+    await farm.remove(leader, 3)
+    await farm.see("ours was removed", lambda: not ours.driver.core.is_member)
+    # JRaft may not tell it that this is committed: it must not stand for election all the same.
+    del farm.ours[3]
+    try:
+        began = farm.progress.seconds
+        await farm.see("three time-outs have passed", lambda: farm.progress.seconds > began + 3 * TIMING.election_max)
+        assert ours.driver.core.role == "follower", "who was removed stands for election"
+    finally:
+        await ours.stop()
+    await farm.post(leader, 5)
+    await farm.all_have_everything()
+
+
+async def our_snapshots(farm: Farm) -> None:
+    """We lead and have dropped the log: JRaft joins by a snapshot, and gets another one when it was away for long."""
+    ours = await _alone(farm, Flow(append_entries=50, snapshot_bytes=4096))
+    await farm.post(ours, 300, size=200)
+    ours.keep_snapshot(keep=20)
+    await farm.see("the log's beginning is dropped", lambda: ours.driver.core.log.base > 200)
+    jraft = farm.their(2, timing=PATIENT)
+    await farm.see("JRaft has elected itself", lambda: jraft.said("add initial configuration"))
+    await farm.add(ours, jraft)
+    await farm.see("it is a member", lambda: jraft.said("committed as one of cluster members"))
+    await farm.post(ours, 50)
+    await farm.all_have_everything()
+    first = jraft.applied()[1]
+    assert first, "JRaft was not sent the snapshot"
+    jraft.kill()
+    farm.compare_logs(ours, jraft)
+    jraft.start()
+    third = await farm.our(3)  # so that there is a majority without JRaft
+    await farm.add(ours, third)
+    await farm.see("a third server is a member", lambda: len(ours.driver.core.configuration.servers) == 3)
+    jraft.kill()
+    await farm.post(ours, 300, size=200)
+    ours.keep_snapshot(keep=5)
+    await farm.see("what JRaft needs is dropped", lambda: ours.driver.core.log.base > 500)
+    jraft.start()
+    await farm.all_have_everything()
+    assert len(jraft.applied()[1]) == 2, "JRaft was not sent the second snapshot"
+    await farm.post(ours, 20)
+    await farm.all_have_everything()
+    jraft.kill()
+    farm.compare_logs(ours, jraft)
+
+
+async def answers_lost(farm: Farm) -> None:
+    """We lead; JRaft's answers are lost, and what they would have told of it has dropped from its log meanwhile."""
+    ports = free_ports(2)
+    founders = [ClusterServer(i, endpoint(port)) for i, port in enumerate(ports, 1)]
+    for server, port in zip(founders, ports, strict=True):
+        await farm.our(server.id, founders, port=port)
+    leader = await farm.our_leader([1, 2])
+    await farm.post(leader, 20)
+    jraft = farm.their(3, timing=PATIENT, snapshot_distance=20)
+    await farm.see("JRaft has elected itself", lambda: jraft.said("add initial configuration"))
+    await farm.add(leader, jraft)
+    await farm.see("it is a member", lambda: jraft.said("committed as one of cluster members"))
+    await farm.all_have_everything()
+    leader.peers[3].deaf = True
+    known = leader.driver.core.match[3]
+    await farm.post(leader, 400, batch=50)
+    await farm.see("JRaft has dropped what we do not know that it has", lambda: jraft.snapshot_index() > known + 1)
+    leader.peers[3].deaf = False
+    leader.peers[3].reset("its answers are lost")
+    await farm.post(leader, 20)
+    await farm.all_have_everything()
+
+
+async def jraft_snapshots(farm: Farm) -> None:
+    """JRaft leads and makes snapshots: ours begins from one, joins by one, and gets another one when it was away."""
+    ports = free_ports(4)
+    servers = [ClusterServer(i, endpoint(port)) for i, port in enumerate(ports[:3], 1)]
+    for server, port in zip(servers[:2], ports[:2], strict=True):
+        farm.their(server.id, [other for other in servers if other != server], port=port)
+    leader = await farm.jraft_leader([1, 2])
+    await farm.post(leader, 150, size=200)
+    # A leader that begins with an empty log, drops it, and has not reached some server before, is lost to that one, and
+    # to its clients at times: so snapshots come in a later term.
+    leader = await _again(farm, snapshot_distance=50)
+    await farm.post(leader, 10, size=200)
+    await farm.see("JRaft has dropped its log's beginning", lambda: leader.snapshot_index() > 100)
+    leader = await _again(farm, snapshot_distance=50)
+    late = await farm.our(3, servers, port=ports[2], timing=PATIENT)
+    await farm.all_have_everything()
+    assert late.restored, "a late founder was not sent the snapshot"
+    ours = await farm.our(4, port=ports[3], timing=PATIENT)
+    await farm.add(leader, ours)
+    await farm.see("ours is a member", lambda: len(ours.driver.core.configuration.servers) == 4)
+    await farm.all_have_everything()
+    assert ours.restored, "the newcomer was not sent the snapshot"
+    await farm.post(leader, 20, size=200)
+    await farm.all_have_everything()
+    await farm.stop_ours(4)
+    await farm.post(leader, 150, size=200)
+    ours = await farm.our(4, port=ports[3], timing=PATIENT)
+    await farm.all_have_everything()
+    assert len(ours.restored) == 2, f"the server that was away was not sent a snapshot: {ours.restored}"
+    await farm.post(leader, 20)
+    await farm.all_have_everything()
+
+
+async def _again(farm: Farm, *, snapshot_distance: int) -> JraftServer:
+    """Kill all JRaft servers, and start them again."""
+    for server in farm.theirs.values():
+        server.kill()
+    for server in farm.theirs.values():
+        server.start(snapshot_distance=snapshot_distance)
+    return await farm.jraft_leader(list(farm.theirs))
+
+
+def _left(jraft: JraftServer) -> bool:
+    return jraft.exit_status == 0
+
+
+async def _alone(farm: Farm, flow: Flow | None = None) -> OurServer:
+    (port,) = free_ports(1)
+    await farm.our(1, [ClusterServer(1, endpoint(port))], port=port, flow=flow)
+    return await farm.our_leader([1])
+
+
+SCENARIOS: Final[dict[str, Scenario]] = {
+    each.__name__.replace("_", "-"): each
+    for each in (
+        short_log,
+        we_lead,
+        comes_again,
+        interrupted,
+        jraft_leads,
+        our_snapshots,
+        answers_lost,
+        jraft_snapshots,
+    )
+}
