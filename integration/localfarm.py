@@ -4,7 +4,7 @@ import asyncio
 import signal
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -16,6 +16,7 @@ from gf_i2p.wire.endpoint import Endpoint
 from integration.processes import free_ports, spawn, tail
 
 POLL_SECONDS: Final = 0.02
+PROGRAM: Final = ("-m", "gf_i2p.cli.main")
 
 
 class NotSeenError(AssertionError):
@@ -49,9 +50,14 @@ class LocalFarm:
     Leaving the `with` block stops every process, whatever happened inside.
     """
 
-    def __init__(self, directory: Path, *, servers: int = 3, client: str = "load") -> None:
+    def __init__(
+        self, directory: Path, *, servers: int = 3, client: str = "load", program: Sequence[str] = PROGRAM
+    ) -> None:
+        """`program`: what Python runs, before `run DIRECTORY`; see `integration.shortlog`."""
         self.directory = directory
         self.ids = tuple(range(1, servers + 1))
+        """Those that belong to the farm; who changes that says it here."""
+        self._program = tuple(program)
         self.client_file = directory / f"client-{client}.toml"
         if not self.client_file.exists():
             self._make(client)
@@ -59,9 +65,12 @@ class LocalFarm:
 
     def _make(self, client: str) -> None:
         """Write the directories."""
+        make_farm(self.directory, self.endpoints(), cluster="farm", profile="lan", clients=[client])
+
+    def endpoints(self) -> dict[int, Endpoint]:
+        """Give each server a place."""
         ports = free_ports(len(self.ids))
-        endpoints = {i: Endpoint("127.0.0.1", port) for i, port in zip(self.ids, ports, strict=True)}
-        make_farm(self.directory, endpoints, cluster="farm", profile="lan", clients=[client])
+        return {i: Endpoint("127.0.0.1", port) for i, port in zip(self.ids, ports, strict=True)}
 
     def node(self, server_id: int) -> Path:
         """Directory of a server."""
@@ -81,9 +90,13 @@ class LocalFarm:
         return [server_id for server_id, process in self._processes.items() if process.poll() is None]
 
     def start(self, server_id: int, *python_arguments: str) -> None:
-        """Start a server's process; `python_arguments` stand before `-m gf_i2p.cli.main`."""
-        command = [sys.executable, *python_arguments, "-m", "gf_i2p.cli.main", "run", str(self.node(server_id))]
-        self._processes[server_id] = spawn(command, self.log(server_id))
+        """Start a server's process; `python_arguments` stand before the program."""
+        command = [sys.executable, *python_arguments, *self._program, "run", str(self.node(server_id))]
+        self._processes[server_id] = spawn([*self.where(server_id), *command], self.log(server_id))
+
+    def where(self, _server_id: int) -> list[str]:
+        """Give the command that runs another one where a server is."""
+        return []
 
     def start_all(self) -> None:
         """Start every server."""
@@ -108,10 +121,10 @@ class LocalFarm:
             if (code := process.poll()) is not None:
                 raise NotSeenError(f"server {server_id} ended by itself ({code}):\n{tail(self.log(server_id))}")
 
-    async def status(self, server_id: int) -> dict[str, Any] | None:
-        """Return the status of a server, None while it does not answer."""
+    async def status(self, server_id: int, *, seconds: float = 5) -> dict[str, Any] | None:
+        """Return the status of a server, None when it does not answer within so many seconds."""
         try:
-            answer: dict[str, Any] = await client.request(self.node(server_id), "GET", "/v1/status", seconds=5)
+            answer: dict[str, Any] = await client.request(self.node(server_id), "GET", "/v1/status", seconds=seconds)
         except CommandError:
             return None
         return answer
@@ -146,6 +159,15 @@ class LocalFarm:
 
         await until("equal logs on all servers", seconds, equal)
         return length[0]
+
+    async def exported(self, index: int, seconds: float = 60.0) -> None:
+        """Wait until every server's history has the log up to this index."""
+
+        async def all_have() -> bool:
+            answers = [await self.status(server_id) for server_id in self.ids]
+            return all(answer is not None and answer["history"]["exported"] >= index for answer in answers)
+
+        await until(f"all histories go up to {index}", seconds, all_have)
 
     def stop(self) -> None:
         """Stop every process, kindly first."""
