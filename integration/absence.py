@@ -221,12 +221,13 @@ async def run(
     seconds: float,
     rounds: int,
     snapshot_entries: int | None = None,
+    most_slowed: float = MOST_SLOWED,
     tell: Say = say,
 ) -> Figures:
-    """Measure one load on one farm; return its figures."""
-    program = shortlog.program(_WHOLE_LOG, _WHOLE_LOG) if log == "whole" else PROGRAM
-    if snapshot_entries is not None:
-        program = shortlog.program(snapshot_entries, snapshot_entries // 10)
+    """Measure one load, of `LOADS`, on one farm with one of `LOGS`; return its figures."""
+    program = PROGRAM if snapshot_entries is None else shortlog.program(snapshot_entries, snapshot_entries // 10)
+    if log == "whole":
+        program = shortlog.program(_WHOLE_LOG, _WHOLE_LOG)
     with LocalFarm(directory, program=program) as farm:
         farm.start_all()
         await farm.leader()
@@ -245,7 +246,7 @@ async def run(
         wrong.append("the log was not shortened, or was, against what was to be measured")
     usual, slow = _joined(absence.phases[BEFORE], absence.phases[AFTER]), absence.phases[CATCHES_UP]
     slowed = 1 - slow.rate / usual.rate if usual.rate else 1.0
-    if slowed > MOST_SLOWED:
+    if slowed > most_slowed:
         wrong.append(f"catching up has slowed the load {kind!r}, with the log {log!r}, by {slowed:.0%}")
     return {
         "load": f"{rate:g} posts/s" if kind == "below" else f"{writers} sequential writers",

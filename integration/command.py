@@ -52,8 +52,18 @@ def run(options: argparse.Namespace, name: str, work: Callable[[Path], Awaitable
         return conclude(options, name, lambda: work(Path(directory)), limit=limit)
 
 
-def conclude(options: argparse.Namespace, name: str, work: Callable[[], Awaitable[Figures]], *, limit: float) -> int:
-    """Do the work, and print what it found or what has kept it from that; return the exit code."""
+def conclude(
+    options: argparse.Namespace,
+    name: str,
+    work: Callable[[], Awaitable[Figures]],
+    *,
+    limit: float,
+    lifeline: int | None = None,
+) -> int:
+    """Do the work, and print what it found or what has kept it from that; return the exit code.
+
+    `lifeline`: of the first process inside namespaces, see `integration.testnet.namespace`.
+    """
 
     async def bounded() -> Figures:
         async with asyncio.timeout(limit):
@@ -61,7 +71,7 @@ def conclude(options: argparse.Namespace, name: str, work: Callable[[], Awaitabl
 
     try:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            figures = runner.run(_until_told(bounded()))
+            figures = runner.run(_until_told(bounded(), lifeline))
     except asyncio.CancelledError:
         return _failed(options, name, "stopped before its end; nothing is left of it", STOPPED)
     except TimeoutError:
@@ -94,20 +104,28 @@ def _failed(options: argparse.Namespace, name: str, what: str, code: int) -> int
     return code
 
 
-async def _until_told(work: Coroutine[Any, Any, Figures]) -> Figures:
+async def _until_told(work: Coroutine[Any, Any, Figures], lifeline: int | None) -> Figures:
     """Cancel the work at the first signal that ends us, and not again: what it does then is to clean up."""
     loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work)
-    told: list[int] = []
+    told = False
 
-    def end(number: int) -> None:
+    def end() -> None:
+        nonlocal told
+        if lifeline is not None:
+            loop.remove_reader(lifeline)
         if not told:
-            told.append(number)
+            told = True
             task.cancel()
 
     for number in SIGNALS:
-        loop.add_signal_handler(number, end, number)
+        loop.add_signal_handler(number, end)
+    if lifeline is not None:
+        loop.add_reader(lifeline, end)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)  # held until somebody knows what to do with them
     try:
         return await task
     finally:
         for number in SIGNALS:
             loop.remove_signal_handler(number)
+        if lifeline is not None:
+            loop.remove_reader(lifeline)
