@@ -8,8 +8,8 @@ printed: the same seed chooses the same faults in the same order, though not at 
 
 Seen to hold, or exit 1: the history of each register is linearizable, and so is that of the log as a whole; what was
 acknowledged stands where it was said to, what was refused does not, nothing stands twice; a read shows what the log
-has. When all is mended the logs become equal, and the histories that the servers export are the same record by record, but
-for what a snapshot stood for and the times at which it was received. No server ends by itself or reports a defect.
+has. When all is mended the logs become equal, and the histories that the servers export are the same record by record,
+but for what a snapshot stood for and the times at which it was received. No server ends by itself or reports a defect.
 """
 
 import argparse
