@@ -1,7 +1,7 @@
 """What it costs the others when a server that was away for long catches up: `make absence`.
 
     python -m integration.absence [--entries 100000] [--rate 1000] [--writers 64] [--seconds 10] [--rounds 3]
-                                  [--load below|full] [--log short|whole] [--json]
+                                  [--load below|full] [--log short|whole] [--same-priority] [--json]
 
 Three servers. One is stopped, 100,000 entries of 1 KiB are committed, it starts again, and is measured until it has
 caught up; so many rounds. The load is the same all the time: a rate that the farm bears easily, or as much as so many
@@ -10,8 +10,9 @@ so that all that was missed comes as entries. Without --load and --log all four 
 by more than a tenth of the throughput that it has with three servers and nothing to catch up, when histories differ, or
 when the log was not as it was to be.
 
-All servers and the clients share this machine: what one of them does it takes from the others. `cores` says how many
-were in use, and by whom. Farms have a machine for each server.
+All servers and the clients share this machine, and farms have a machine for each server. So the one that was away runs
+when nobody else wants to (SCHED_IDLE), as if its processor were another one; with --same-priority it competes with the
+others, and what is measured is mostly that. `cores` says how many were in use, and by whom.
 """
 
 import argparse
@@ -54,6 +55,7 @@ CATCH_UP_SECONDS: Final = 300.0
 _FILL_BATCH: Final = 100
 _FILL_WRITERS: Final = 4
 _POLL_SECONDS: Final = 0.05
+_LOWLY: Final = ("nice", "-n", "15")
 _WHOLE_LOG: Final = 10_000_000
 _RECORD_PAD: Final = 60_000
 
@@ -88,10 +90,20 @@ class Phase:
         }
 
 
+class LowlyFarm(LocalFarm):
+    """One in which a server may stand behind all others where the processor is short."""
+
+    lowly: int | None = None
+
+    def where(self, server_id: int) -> list[str]:
+        """See `LocalFarm.where`."""
+        return list(_LOWLY) if server_id == self.lowly else []
+
+
 class Absence:
     """One farm under one load."""
 
-    def __init__(self, farm: LocalFarm, load: Load, tell: Say) -> None:
+    def __init__(self, farm: LowlyFarm, load: Load, tell: Say) -> None:
         self.farm = farm
         self.phases: dict[str, Phase] = {}
         self.rounds: list[dict[str, Any]] = []
@@ -126,11 +138,26 @@ class Absence:
         assert answer is not None, f"server {server} does not answer"
         return answer
 
+    async def roles(self) -> tuple[int, int]:
+        """Say who leads and who is to be away: the same server each time, unless that one leads."""
+        leader, lowly = await self.farm.leader(), self.farm.lowly
+        if lowly is None or lowly == leader:
+            lowly = max(server for server in self.farm.ids if server != leader)
+        return leader, lowly
+
+    async def demote(self) -> None:
+        """Let the server that is to be away have the lowest priority from now on."""
+        farm = self.farm
+        _, away = await self.roles()
+        farm.lowly = away
+        await asyncio.to_thread(farm.kill, away, signal.SIGTERM)
+        farm.start(away)
+        await farm.converged(CATCH_UP_SECONDS)
+
     async def round(self, entries: int, seconds: float) -> None:
         """Do it once: before, away, back, after."""
         farm = self.farm
-        leader = await farm.leader()
-        away = max(server for server in farm.ids if server != leader)
+        leader, away = await self.roles()
         await self.watch(BEFORE, leader, away, asyncio.sleep(seconds))
         await asyncio.to_thread(farm.kill, away, signal.SIGTERM)
         last = (await self.status(leader))["log"]["commit"]
@@ -221,6 +248,7 @@ async def run(
     seconds: float,
     rounds: int,
     snapshot_entries: int | None = None,
+    same_priority: bool = True,
     most_slowed: float = MOST_SLOWED,
     tell: Say = say,
 ) -> Figures:
@@ -228,13 +256,15 @@ async def run(
     program = PROGRAM if snapshot_entries is None else shortlog.program(snapshot_entries, snapshot_entries // 10)
     if log == "whole":
         program = shortlog.program(_WHOLE_LOG, _WHOLE_LOG)
-    with LocalFarm(directory, program=program) as farm:
+    with LowlyFarm(directory, program=program) as farm:
         farm.start_all()
         await farm.leader()
         load: Load = Saturating(farm.client_file, writers) if kind == "full" else Paced(farm.client_file, rate)
+        absence = Absence(farm, load, tell)
+        await absence.large_records()
+        if not same_priority:
+            await absence.demote()
         async with load:
-            absence = Absence(farm, load, tell)
-            await absence.large_records()
             await asyncio.sleep(min(seconds, 2.0))  # connections, and what a process does only once
             for _ in range(rounds):
                 await absence.round(entries, seconds)
@@ -267,7 +297,7 @@ def _joined(*phases: Phase) -> Phase:
 
 async def run_all(directory: Path, options: argparse.Namespace) -> Figures:
     """Measure each load with each log, one after the other."""
-    figures: Figures = {"entries": options.entries}
+    figures: Figures = {"priority": "the same for all" if options.same_priority else "the lowest for who was away"}
     wrong: list[str] = []
     for kind in options.load:
         for log in options.log:
@@ -281,6 +311,7 @@ async def run_all(directory: Path, options: argparse.Namespace) -> Figures:
                 writers=options.writers,
                 seconds=options.seconds,
                 rounds=options.rounds,
+                same_priority=options.same_priority,
             )
             wrong += found.pop("wrong")
             figures |= {f"{kind}, {log}: {name}": value for name, value in found.items()}
@@ -297,6 +328,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=between(1, 20), default=3, metavar="N")
     parser.add_argument("--load", choices=LOADS, action="append", help="one only")
     parser.add_argument("--log", choices=LOGS, action="append", help="one only")
+    parser.add_argument("--same-priority", action="store_true", help="let the server that was away compete")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     options.load, options.log = options.load or LOADS, options.log or LOGS
