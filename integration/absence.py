@@ -10,14 +10,15 @@ so that all that was missed comes as entries. Without --load and --log all four 
 by more than a tenth of the throughput that it has with three servers and nothing to catch up, when histories differ, or
 when the log was not as it was to be.
 
-All servers and the clients share this machine, and farms have a machine for each server. So the one that was away runs
-when nobody else wants to (SCHED_IDLE), as if its processor were another one; with --same-priority it competes with the
-others, and what is measured is mostly that. `cores` says how many were in use, and by whom.
+All servers and the clients share this machine, and farms have a machine for each server. So the one that was away gets
+what processor time the others leave, as if it had its own; with --same-priority it competes with them, and what is
+measured is mostly that. As root we go before whatever else runs here. `cores` says how many were in use, and by whom.
 """
 
 import argparse
 import asyncio
 import json
+import os
 import signal
 import sys
 import time
@@ -35,7 +36,7 @@ from integration.command import run as run_command
 from integration.judging import compare_exports, read_export
 from integration.localfarm import PROGRAM, LocalFarm, until
 from integration.posting import VALUE_BYTES
-from integration.processes import cpu_seconds, machine_cpu_seconds
+from integration.processes import cpu_seconds, machine_cpu_seconds, set_share, share
 from integration.steady import Load, Paced, Saturating
 
 BEFORE: Final = "three servers, before"
@@ -55,7 +56,8 @@ CATCH_UP_SECONDS: Final = 300.0
 _FILL_BATCH: Final = 100
 _FILL_WRITERS: Final = 4
 _POLL_SECONDS: Final = 0.05
-_LOWLY: Final = ("nice", "-n", "15")
+_NICER: Final = 10
+"""Between the server that was away and the others: a share of a tenth, where all want the processor."""
 _WHOLE_LOG: Final = 10_000_000
 _RECORD_PAD: Final = 60_000
 
@@ -90,25 +92,17 @@ class Phase:
         }
 
 
-class LowlyFarm(LocalFarm):
-    """One in which a server may stand behind all others where the processor is short."""
-
-    lowly: int | None = None
-
-    def where(self, server_id: int) -> list[str]:
-        """See `LocalFarm.where`."""
-        return list(_LOWLY) if server_id == self.lowly else []
-
-
 class Absence:
     """One farm under one load."""
 
-    def __init__(self, farm: LowlyFarm, load: Load, tell: Say) -> None:
+    def __init__(self, farm: LocalFarm, load: Load, *, same_priority: bool, tell: Say) -> None:
         self.farm = farm
         self.phases: dict[str, Phase] = {}
         self.rounds: list[dict[str, Any]] = []
         self._load = load
         self._say = tell
+        self._away: int | None = None
+        self._nice = 0 if same_priority else _NICER
 
     async def watch(self, what: str, leader: int, away: int, awaited: Awaitable[object]) -> float:
         """Add what is seen until then to a phase; return the seconds."""
@@ -139,20 +133,18 @@ class Absence:
         return answer
 
     async def roles(self) -> tuple[int, int]:
-        """Say who leads and who is to be away: the same server each time, unless that one leads."""
-        leader, lowly = await self.farm.leader(), self.farm.lowly
-        if lowly is None or lowly == leader:
-            lowly = max(server for server in self.farm.ids if server != leader)
-        return leader, lowly
+        """Say who leads and who is to be away: the same server each time, unless that one leads. Give them shares."""
+        leader = await self.farm.leader()
+        if self._away in {None, leader}:
+            self._away = max(server for server in self.farm.ids if server != leader)
+        assert self._away is not None
+        for server in self.farm.running:
+            self._weigh(server)
+        return leader, self._away
 
-    async def demote(self) -> None:
-        """Let the server that is to be away have the lowest priority from now on."""
-        farm = self.farm
-        _, away = await self.roles()
-        farm.lowly = away
-        await asyncio.to_thread(farm.kill, away, signal.SIGTERM)
-        farm.start(away)
-        await farm.converged(CATCH_UP_SECONDS)
+    def _weigh(self, server: int) -> None:
+        most = -_NICER if os.geteuid() == 0 else 0
+        set_share(self.farm.pid(server), most + self._nice if server == self._away else most)
 
     async def round(self, entries: int, seconds: float) -> None:
         """Do it once: before, away, back, after."""
@@ -166,6 +158,7 @@ class Absence:
         status = await self.status(leader)
         behind, first = status["log"]["commit"] - last, status["log"]["first_index"]
         farm.start(away)
+        self._weigh(away)
         connecting = await self.watch(STARTS, leader, away, self._until_connected(leader, away))
         catching_up = await self.watch(CATCHES_UP, leader, away, self._until_caught_up(leader, away))
         await self.watch(AFTER, leader, away, asyncio.sleep(seconds))
@@ -256,18 +249,21 @@ async def run(
     program = PROGRAM if snapshot_entries is None else shortlog.program(snapshot_entries, snapshot_entries // 10)
     if log == "whole":
         program = shortlog.program(_WHOLE_LOG, _WHOLE_LOG)
-    with LowlyFarm(directory, program=program) as farm:
+    with LocalFarm(directory, program=program) as farm:
         farm.start_all()
         await farm.leader()
         load: Load = Saturating(farm.client_file, writers) if kind == "full" else Paced(farm.client_file, rate)
-        absence = Absence(farm, load, tell)
+        absence = Absence(farm, load, same_priority=same_priority, tell=tell)
         await absence.large_records()
-        if not same_priority:
-            await absence.demote()
+        ours = share(os.getpid())
         async with load:
+            set_share(os.getpid(), -_NICER if os.geteuid() == 0 else ours)
             await asyncio.sleep(min(seconds, 2.0))  # connections, and what a process does only once
-            for _ in range(rounds):
-                await absence.round(entries, seconds)
+            try:
+                for _ in range(rounds):
+                    await absence.round(entries, seconds)
+            finally:
+                set_share(os.getpid(), ours)
         length = await farm.converged(CATCH_UP_SECONDS)
         await farm.exported(length, CATCH_UP_SECONDS)
         farm.stop()
