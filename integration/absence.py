@@ -25,7 +25,7 @@ import time
 from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from gf_i2p.cli import client
 from gf_i2p.node.clientfile import ClientFile
@@ -62,6 +62,14 @@ _WHOLE_LOG: Final = 10_000_000
 _RECORD_PAD: Final = 60_000
 
 
+class Shares(NamedTuple):
+    """How nice sessions are to others, see `integration.processes.share`."""
+
+    others: int
+    """Those of the clients, and of the servers that stay."""
+    away: int
+
+
 @dataclass(slots=True)
 class Phase:
     """What the clients saw in some stretches of time, as long as the same was going on."""
@@ -95,14 +103,14 @@ class Phase:
 class Absence:
     """One farm under one load."""
 
-    def __init__(self, farm: LocalFarm, load: Load, *, same_priority: bool, tell: Say) -> None:
+    def __init__(self, farm: LocalFarm, load: Load, shares: Shares | None, tell: Say) -> None:
         self.farm = farm
         self.phases: dict[str, Phase] = {}
         self.rounds: list[dict[str, Any]] = []
         self._load = load
         self._say = tell
         self._away: int | None = None
-        self._nice = 0 if same_priority else _NICER
+        self._shares = shares
 
     async def watch(self, what: str, leader: int, away: int, awaited: Awaitable[object]) -> float:
         """Add what is seen until then to a phase; return the seconds."""
@@ -143,8 +151,8 @@ class Absence:
         return leader, self._away
 
     def _weigh(self, server: int) -> None:
-        most = -_NICER if os.geteuid() == 0 else 0
-        set_share(self.farm.pid(server), most + self._nice if server == self._away else most)
+        if self._shares is not None:
+            set_share(self.farm.pid(server), self._shares.away if server == self._away else self._shares.others)
 
     async def round(self, entries: int, seconds: float) -> None:
         """Do it once: before, away, back, after."""
@@ -241,7 +249,7 @@ async def run(
     seconds: float,
     rounds: int,
     snapshot_entries: int | None = None,
-    same_priority: bool = True,
+    shares: Shares | None = None,
     most_slowed: float = MOST_SLOWED,
     tell: Say = say,
 ) -> Figures:
@@ -253,17 +261,18 @@ async def run(
         farm.start_all()
         await farm.leader()
         load: Load = Saturating(farm.client_file, writers) if kind == "full" else Paced(farm.client_file, rate)
-        absence = Absence(farm, load, same_priority=same_priority, tell=tell)
+        absence = Absence(farm, load, shares, tell)
         await absence.large_records()
         ours = share(os.getpid())
-        async with load:
-            set_share(os.getpid(), -_NICER if os.geteuid() == 0 else ours)
-            await asyncio.sleep(min(seconds, 2.0))  # connections, and what a process does only once
-            try:
+        if shares is not None:
+            set_share(os.getpid(), shares.others)
+        try:
+            async with load:
+                await asyncio.sleep(min(seconds, 2.0))  # connections, and what a process does only once
                 for _ in range(rounds):
                     await absence.round(entries, seconds)
-            finally:
-                set_share(os.getpid(), ours)
+        finally:
+            set_share(os.getpid(), ours)
         length = await farm.converged(CATCH_UP_SECONDS)
         await farm.exported(length, CATCH_UP_SECONDS)
         farm.stop()
@@ -295,6 +304,7 @@ async def run_all(directory: Path, options: argparse.Namespace) -> Figures:
     """Measure each load with each log, one after the other."""
     figures: Figures = {"priority": "the same for all" if options.same_priority else "the lowest for who was away"}
     wrong: list[str] = []
+    most = -_NICER if os.geteuid() == 0 else 0
     for kind in options.load:
         for log in options.log:
             say(f"load {kind}, log {log}")
@@ -307,7 +317,7 @@ async def run_all(directory: Path, options: argparse.Namespace) -> Figures:
                 writers=options.writers,
                 seconds=options.seconds,
                 rounds=options.rounds,
-                same_priority=options.same_priority,
+                shares=Shares(most, most if options.same_priority else most + _NICER),
             )
             wrong += found.pop("wrong")
             figures |= {f"{kind}, {log}: {name}": value for name, value in found.items()}

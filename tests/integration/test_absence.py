@@ -2,21 +2,18 @@
 
 from pathlib import Path
 
-import pytest
-
 from integration.absence import run
 
 
-@pytest.mark.parametrize("log", ["short", "whole"])
-async def test_a_server_that_was_away_catches_up(tmp_path: Path, log: str) -> None:
+async def test_a_server_that_was_away_catches_up_by_snapshot_and_log(tmp_path: Path) -> None:
     figures = await run(
         tmp_path,
         kind="below",
-        log=log,
+        log="short",
         entries=2_000,
         rate=200,
         writers=1,
-        seconds=0.5,
+        seconds=0.1,
         rounds=1,
         snapshot_entries=500,
         most_slowed=1.0,
