@@ -62,6 +62,8 @@ class LocalFarm:
         if not self.client_file.exists():
             self._make(client)
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._ending: set[int] = set()
+        """Servers that are being ended by us: `kill` may run in a thread, beside all else."""
 
     def _make(self, client: str) -> None:
         """Write the directories."""
@@ -87,7 +89,11 @@ class LocalFarm:
     @property
     def running(self) -> list[int]:
         """Ids of the servers whose process runs."""
-        return [server_id for server_id, process in self._processes.items() if process.poll() is None]
+        return [
+            server_id
+            for server_id, process in tuple(self._processes.items())
+            if server_id not in self._ending and process.poll() is None
+        ]
 
     def start(self, server_id: int, *python_arguments: str) -> None:
         """Start a server's process; `python_arguments` stand before the program."""
@@ -106,9 +112,13 @@ class LocalFarm:
     def kill(self, server_id: int, number: signal.Signals = signal.SIGKILL) -> int:
         """Send a signal, wait for the end of the process and return its exit status."""
         process = self._processes[server_id]
-        process.send_signal(number)
-        status = process.wait(timeout=30)
-        del self._processes[server_id]  # from now on its absence is no surprise
+        self._ending.add(server_id)  # from now on its end is no surprise
+        try:
+            process.send_signal(number)
+            status = process.wait(timeout=30)
+            del self._processes[server_id]
+        finally:
+            self._ending.discard(server_id)
         return status
 
     def send_signal(self, server_id: int, number: signal.Signals) -> None:
@@ -117,8 +127,10 @@ class LocalFarm:
 
     def check(self) -> None:
         """Raise `NotSeenError` with the end of its log when a server has ended by itself."""
-        for server_id, process in self._processes.items():
-            if (code := process.poll()) is not None:
+        for server_id, process in tuple(self._processes.items()):
+            code = process.poll()
+            ours = server_id in self._ending or self._processes.get(server_id) is not process
+            if code is not None and not ours:
                 raise NotSeenError(f"server {server_id} ended by itself ({code}):\n{tail(self.log(server_id))}")
 
     async def status(self, server_id: int, *, seconds: float = 5) -> dict[str, Any] | None:
@@ -174,11 +186,12 @@ class LocalFarm:
         for server_id in self.running:
             self._processes[server_id].send_signal(signal.SIGCONT)
             self._processes[server_id].send_signal(signal.SIGTERM)
+        processes = tuple(self._processes.values())
         try:
-            for process in self._processes.values():
+            for process in processes:
                 process.wait(timeout=20)
         finally:
-            for process in self._processes.values():
+            for process in processes:
                 process.kill()
                 process.wait()
 
