@@ -199,9 +199,11 @@ class Absence:
         await until(f"server {away} has caught up", CATCH_UP_SECONDS, almost, poll=_POLL_SECONDS)
 
     async def _seen(self, leader: int, away: int) -> dict[str, Any]:
-        """What the leader knows of the server that was away."""
-        servers: list[dict[str, Any]] = (await self.status(leader))["servers"]
-        return next(server for server in servers if server["id"] == away)
+        """What the leader knows of the server that was away, which may come back with a higher term and unseat it."""
+        answer = await self.status(leader)
+        if answer["role"] != "leader" and answer["leader"] in self.farm.running:
+            answer = await self.status(answer["leader"])
+        return next(server for server in answer["servers"] if server["id"] == away)
 
     async def large_records(self) -> None:
         """Let each server post a status record nearly as large as records may be: they are what a snapshot holds."""
