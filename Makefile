@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_ARGS ?=
 
-.PHONY: farm test check fast simulate canaries scenarios bench soak clean
+.PHONY: farm test check fast simulate canaries scenarios bench soak growth absence torture clean
 .DELETE_ON_ERROR:
 
 ## Set-up -------------------------------------------------------------------------------------------------------------
@@ -87,6 +87,11 @@ bench: $(VENV)/.bench $(VENV)/.bench-programs
 
 soak: $(VENV)/.test
 	@$(BIN)/python -m integration.crash --entries 10000 --kills 20
+
+# A farm that grows and shrinks under load; what it costs when a server that was away for long catches up; ten minutes
+# of kill -9, SIGSTOP and network cuts. The options of each: RUN_ARGS="--help".
+growth absence torture: $(VENV)/.test
+	@$(BIN)/python -m integration.$@ $(RUN_ARGS)
 
 ## Test ---------------------------------------------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ from gf_i2p.storage.history_reading import read_history
 from gf_i2p.transport.client import FarmClient
 from gf_i2p.transport.errors import NotCommittedError, OutcomeUnknownError
 from gf_i2p.wire.entries import ValueType
+from integration.judging import judge_posts
 from integration.localfarm import LocalFarm
 
 VALUE_BYTES = 1024
@@ -137,20 +138,7 @@ def judge(farm: LocalFarm, record: Record) -> list[str]:
         if log != {index: key for index, key in whole.items() if index in log or index not in unseen}:
             wrong.append(f"the log of server {server} differs from the others")
     keys = [whole[index] for index in sorted(whole)]
-    counts = Counter(keys)
-    wrong += [f"{key} was acknowledged and is not there" for key in record.acknowledged if not counts[key]]
-    wrong += [
-        f"{key} is there {count} times and was posted {1 + record.retried[key]} times"
-        for key, count in counts.items()
-        if count > 1 + record.retried[key]
-    ]
-    seen: dict[str, int] = {}
-    for key in keys:
-        client, position = key.split(":")
-        if int(position) > seen.get(client, -1) + 1:
-            wrong.append(f"{key} stands before the entry that its client posted before it")
-        seen[client] = max(seen.get(client, -1), int(position))
-    return wrong
+    return wrong + judge_posts(keys, record.acknowledged, record.retried)
 
 
 async def run(directory: Path, *, entries: int, kills: int, clients: int, seed: int) -> dict[str, object]:

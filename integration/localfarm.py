@@ -4,7 +4,7 @@ import asyncio
 import signal
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -16,6 +16,7 @@ from gf_i2p.wire.endpoint import Endpoint
 from integration.processes import free_ports, spawn, tail
 
 POLL_SECONDS: Final = 0.02
+PROGRAM: Final = ("-m", "gf_i2p.cli.main")
 
 
 class NotSeenError(AssertionError):
@@ -49,19 +50,29 @@ class LocalFarm:
     Leaving the `with` block stops every process, whatever happened inside.
     """
 
-    def __init__(self, directory: Path, *, servers: int = 3, client: str = "load") -> None:
+    def __init__(
+        self, directory: Path, *, servers: int = 3, client: str = "load", program: Sequence[str] = PROGRAM
+    ) -> None:
+        """`program`: what Python runs, before `run DIRECTORY`; see `integration.shortlog`."""
         self.directory = directory
         self.ids = tuple(range(1, servers + 1))
+        """Those that belong to the farm; who changes that says it here."""
+        self._program = tuple(program)
         self.client_file = directory / f"client-{client}.toml"
         if not self.client_file.exists():
             self._make(client)
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._ending: set[int] = set()
+        """Servers that are being ended by us: `kill` may run in a thread, beside all else."""
 
     def _make(self, client: str) -> None:
         """Write the directories."""
+        make_farm(self.directory, self.endpoints(), cluster="farm", profile="lan", clients=[client])
+
+    def endpoints(self) -> dict[int, Endpoint]:
+        """Give each server a place."""
         ports = free_ports(len(self.ids))
-        endpoints = {i: Endpoint("127.0.0.1", port) for i, port in zip(self.ids, ports, strict=True)}
-        make_farm(self.directory, endpoints, cluster="farm", profile="lan", clients=[client])
+        return {i: Endpoint("127.0.0.1", port) for i, port in zip(self.ids, ports, strict=True)}
 
     def node(self, server_id: int) -> Path:
         """Directory of a server."""
@@ -78,12 +89,20 @@ class LocalFarm:
     @property
     def running(self) -> list[int]:
         """Ids of the servers whose process runs."""
-        return [server_id for server_id, process in self._processes.items() if process.poll() is None]
+        return [
+            server_id
+            for server_id, process in tuple(self._processes.items())
+            if server_id not in self._ending and process.poll() is None
+        ]
 
     def start(self, server_id: int, *python_arguments: str) -> None:
-        """Start a server's process; `python_arguments` stand before `-m gf_i2p.cli.main`."""
-        command = [sys.executable, *python_arguments, "-m", "gf_i2p.cli.main", "run", str(self.node(server_id))]
-        self._processes[server_id] = spawn(command, self.log(server_id))
+        """Start a server's process; `python_arguments` stand before the program."""
+        command = [sys.executable, *python_arguments, *self._program, "run", str(self.node(server_id))]
+        self._processes[server_id] = spawn([*self.where(server_id), *command], self.log(server_id))
+
+    def where(self, _server_id: int) -> list[str]:
+        """Give the command that runs another one where a server is."""
+        return []
 
     def start_all(self) -> None:
         """Start every server."""
@@ -93,9 +112,13 @@ class LocalFarm:
     def kill(self, server_id: int, number: signal.Signals = signal.SIGKILL) -> int:
         """Send a signal, wait for the end of the process and return its exit status."""
         process = self._processes[server_id]
-        process.send_signal(number)
-        status = process.wait(timeout=30)
-        del self._processes[server_id]  # from now on its absence is no surprise
+        self._ending.add(server_id)  # from now on its end is no surprise
+        try:
+            process.send_signal(number)
+            status = process.wait(timeout=30)
+            del self._processes[server_id]
+        finally:
+            self._ending.discard(server_id)
         return status
 
     def send_signal(self, server_id: int, number: signal.Signals) -> None:
@@ -104,14 +127,16 @@ class LocalFarm:
 
     def check(self) -> None:
         """Raise `NotSeenError` with the end of its log when a server has ended by itself."""
-        for server_id, process in self._processes.items():
-            if (code := process.poll()) is not None:
+        for server_id, process in tuple(self._processes.items()):
+            code = process.poll()
+            ours = server_id in self._ending or self._processes.get(server_id) is not process
+            if code is not None and not ours:
                 raise NotSeenError(f"server {server_id} ended by itself ({code}):\n{tail(self.log(server_id))}")
 
-    async def status(self, server_id: int) -> dict[str, Any] | None:
-        """Return the status of a server, None while it does not answer."""
+    async def status(self, server_id: int, *, seconds: float = 5) -> dict[str, Any] | None:
+        """Return the status of a server, None when it does not answer within so many seconds."""
         try:
-            answer: dict[str, Any] = await client.request(self.node(server_id), "GET", "/v1/status", seconds=5)
+            answer: dict[str, Any] = await client.request(self.node(server_id), "GET", "/v1/status", seconds=seconds)
         except CommandError:
             return None
         return answer
@@ -147,16 +172,26 @@ class LocalFarm:
         await until("equal logs on all servers", seconds, equal)
         return length[0]
 
+    async def exported(self, index: int, seconds: float = 60.0) -> None:
+        """Wait until every server's history has the log up to this index."""
+
+        async def all_have() -> bool:
+            answers = [await self.status(server_id) for server_id in self.ids]
+            return all(answer is not None and answer["history"]["exported"] >= index for answer in answers)
+
+        await until(f"all histories go up to {index}", seconds, all_have)
+
     def stop(self) -> None:
         """Stop every process, kindly first."""
         for server_id in self.running:
             self._processes[server_id].send_signal(signal.SIGCONT)
             self._processes[server_id].send_signal(signal.SIGTERM)
+        processes = tuple(self._processes.values())
         try:
-            for process in self._processes.values():
+            for process in processes:
                 process.wait(timeout=20)
         finally:
-            for process in self._processes.values():
+            for process in processes:
                 process.kill()
                 process.wait()
 

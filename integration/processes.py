@@ -133,3 +133,20 @@ def machine_cpu_seconds() -> float:
     times = [int(ticks) for ticks in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
     user, nice, system, _idle, _waiting, interrupts, soft_interrupts, stolen = times
     return (user + nice + system + interrupts + soft_interrupts + stolen) / CLOCK_TICKS
+
+
+def share(pid: int) -> int:
+    """Return how nice the session of a process is to other sessions, -20 to 19 (sched(7), autogroup); 0 where none is.
+
+    Each server is a session of its own, and then its own niceness means nothing to the others.
+    """
+    try:
+        return int(Path(f"/proc/{pid}/autogroup").read_text().split()[-1])
+    except FileNotFoundError:
+        return 0
+
+
+def set_share(pid: int, nice: int) -> None:
+    """Set the same. Below 0, and below what it was, only root may."""
+    if share(pid) != nice:
+        Path(f"/proc/{pid}/autogroup").write_text(str(nice))

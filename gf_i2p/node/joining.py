@@ -7,6 +7,7 @@ from typing import Final
 import structlog
 
 from gf_i2p.node.driver import Driver, Peer
+from gf_i2p.transport.backoff import Backoff
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
 from gf_i2p.wire.values import ClusterServer
@@ -15,7 +16,13 @@ logger = structlog.get_logger()
 
 AGAIN_SECONDS: Final = 5.0
 """Between two questions; a farm takes one server after the other."""
+SOON_SECONDS: Final = 0.1
+"""The least between two attempts to find a leader to ask; they become rarer. A node that has just started has no
+connection yet, and has them all a moment later."""
 ANSWER_SECONDS: Final = 60.0
+NOBODY_FOUND: Final = (
+    "no leader is found yet: is the farm up, and have its servers accepted us (`gf-i2p members accept`)?"
+)
 
 
 class Joiner:
@@ -32,20 +39,28 @@ class Joiner:
     async def run(self) -> None:
         """Return when we are a member, or were one."""
         core = self._driver.core
+        search = Backoff(floor=SOON_SECONDS, ceiling=AGAIN_SECONDS)
         while not core.was_member:
-            self._note(await self._ask())
-            await asyncio.sleep(AGAIN_SECONDS)
+            link = await self._leader()
+            if link is None:
+                self._note(NOBODY_FOUND)
+                await asyncio.sleep(search.next())
+            else:
+                self._note(await self._ask(*link))
+                await asyncio.sleep(AGAIN_SECONDS)
         if core.is_member:
             self._log.info("this server belongs to the farm now")
 
-    async def _ask(self) -> str:
-        """Ask once; return what came of it, a sentence."""
+    async def _leader(self) -> tuple[int, Peer] | None:
+        """Find the leader and the way to it."""
         leader = self._driver.core.leader
         if leader == NOBODY:
             leader = await self._find()
         link = self._links.get(leader)
-        if link is None or not link.connected:
-            return "no leader is found yet: is the farm up, and have its servers accepted us (`gf-i2p members accept`)?"
+        return (leader, link) if link is not None and link.connected else None
+
+    async def _ask(self, leader: int, link: Peer) -> str:
+        """Ask once; return what came of it, a sentence."""
         core = self._driver.core
         value = ClusterServer(core.id, self._endpoint).encode()
         response = await self._send(

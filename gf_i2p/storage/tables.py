@@ -54,6 +54,8 @@ class Tables:
         self._owner = owner
         self._writing = writing
         self._reading = reading
+        self._latest: tuple[object, tuple[Chunk, tuple[Entry, ...]]] | None = None
+        """The row that `read` has unpacked last: who reads a log in pieces comes back for the rest of it."""
         self._hard_state = loaded.hard_state
         self._last_index = loaded.last_index
         self._runs: list[Run] = [Run(*run) for run in loaded.terms]
@@ -90,7 +92,9 @@ class Tables:
         rows = self._reading.execute(CHUNKS_FROM, (first, last, first))
         try:
             for row in rows:
-                chunk, found = unpacked(self._path, row)
+                if self._latest is None or self._latest[0] != row:  # all of the row: it may have been replaced
+                    self._latest = row, unpacked(self._path, row)
+                chunk, found = self._latest[1]
                 if expected and chunk.first != expected:
                     raise damaged(self._path, f"after the entry {expected - 1} comes {chunk.first}")
                 expected = chunk.end

@@ -12,7 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import FrameType
 from typing import Any, Final
 
@@ -20,18 +20,19 @@ SIGNALS: Final = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
 """They end us."""
 KEEP: Final = b"k"
 """On the lifeline: go on without whoever started us."""
-_NEEDED: Final = {"unshare": "util-linux", "setpriv": "util-linux", "ip": "iproute2", "i2pd": "i2pd"}
+NEEDED: Final = {"unshare": "util-linux", "setpriv": "util-linux", "ip": "iproute2", "i2pd": "i2pd"}
+"""Programs of a private I2P network, and Debian's packages that have them."""
 
 
 class MissingError(Exception):
     """A network cannot be had on this machine; the text says what is missing, and how to get it."""
 
 
-def check_programs() -> None:
+def check_programs(needed: Mapping[str, str] = NEEDED) -> None:
     """Raise `MissingError` when this machine lacks what a network needs: programs, or namespaces."""
-    missing = [command for command in _NEEDED if shutil.which(command, path=_path()) is None]
+    missing = [command for command in needed if shutil.which(command, path=_path()) is None]
     if missing:
-        packages = " ".join(sorted({_NEEDED[command] for command in missing}))
+        packages = " ".join(sorted({needed[command] for command in missing}))
         raise MissingError(f"{', '.join(missing)} not found. To have them: sudo apt-get install {packages}")
     trial = subprocess.run([*_unshare(), "true"], capture_output=True, text=True, check=False, env=environment())
     if trial.returncode != 0:

@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+import pytest
+
+from gf_i2p.node import joining
 from gf_i2p.node.config import Config, Secrets
 from gf_i2p.node.invitation import accept, invite
 from gf_i2p.node.node import Node
@@ -52,6 +55,16 @@ async def removes(leader: Node, server: int) -> bool:
     )
     response = await leader.driver.change_servers(request, seconds=10)
     return response is not None and response.accepted
+
+
+async def test_a_new_server_asks_as_soon_as_it_has_found_the_leader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(joining, "AGAIN_SECONDS", 3600.0)
+    async with NodeFarm(tmp_path, servers=2) as farm:
+        await farm.leader()
+        new = await joins(farm, 3)  # which has no connection yet
+        await sees(new, 1, 2, 3)
 
 
 async def test_a_farm_grows_and_shrinks_while_it_is_written_to(tmp_path: Path) -> None:

@@ -8,13 +8,14 @@ from contextlib import closing
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gf_i2p.raft.effects import HardState, Write
-from gf_i2p.storage import chunks, database, files
+from gf_i2p.storage import chunks, database, files, loading, tables
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.storage.loading import Loaded
 from gf_i2p.wire.entries import ENTRY_HEADER_BYTES
@@ -132,6 +133,29 @@ def test_read_stops_at_the_last_entry_or_the_bytes_but_gives_one_at_least(
 def test_entries_that_are_not_there_are_an_error(tmp_path: Path, first: int, last: int) -> None:
     with closing(open_log(filled(tmp_path, SMALL))) as storage, pytest.raises(StorageError, match="does not hold"):
         storage.read(first, last, 1000)
+
+
+def test_who_reads_a_log_in_pieces_has_each_row_unpacked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A follower that catches up gets 128 KiB at a time, and rows have twice as much."""
+    unpacked: list[int] = []
+
+    def counting(path: Path, row: Any) -> Any:
+        unpacked.append(row[0])
+        return loading.unpacked(path, row)
+
+    monkeypatch.setattr(tables, "unpacked", counting)
+    entries = [app(b"%d" % number) for number in range(12)]
+    writes = [Write(HardState(1, 1), first + 1, tuple(entries[first : first + 6])) for first in (0, 6)]
+    with closing(open_log(filled(tmp_path, writes))) as storage:
+        assert [storage.read(index, 12, 1)[0] for index in range(1, 13)] == entries
+        assert unpacked == [1, 7]
+
+
+def test_what_replaces_a_row_that_was_read_is_read_afterwards(tmp_path: Path) -> None:
+    with closing(open_log(filled(tmp_path, [Write(HardState(1, 1), 1, (app(b"a"), app(b"b")))]))) as storage:
+        assert storage.read(1, 2, 1) == [app(b"a")]
+        store(storage, Write(None, 1, (app(b"c"), app(b"d"))))
+        assert storage.read(1, 2, 1000) == [app(b"c"), app(b"d")]
 
 
 def test_reading_does_not_keep_the_wal_from_starting_over(tmp_path: Path) -> None:
