@@ -103,7 +103,8 @@ class Phase:
 class Absence:
     """One farm under one load."""
 
-    def __init__(self, farm: LocalFarm, load: Load, shares: Shares | None, tell: Say) -> None:
+    def __init__(self, farm: LocalFarm, load: Load, shares: Shares | None, *, shortens: bool, tell: Say) -> None:
+        """`shortens`: whether the log is, and what is missed is to come by a snapshot."""
         self.farm = farm
         self.phases: dict[str, Phase] = {}
         self.rounds: list[dict[str, Any]] = []
@@ -111,6 +112,7 @@ class Absence:
         self._say = tell
         self._away: int | None = None
         self._shares = shares
+        self._shortens = shortens
 
     async def watch(self, what: str, leader: int, away: int, awaited: Awaitable[object]) -> float:
         """Add what is seen until then to a phase; return the seconds."""
@@ -162,6 +164,12 @@ class Absence:
         await asyncio.to_thread(farm.kill, away, signal.SIGTERM)
         last = (await self.status(leader))["log"]["commit"]
         await self.fill(entries)
+        if self._shortens:  # by and by: what the history has not yet on its disk is kept
+
+            async def dropped() -> bool:
+                return bool((await self.status(leader))["log"]["first_index"] > last + 1)
+
+            await until("the log is shortened beyond what is missed", CATCH_UP_SECONDS, dropped, poll=_POLL_SECONDS)
         await self.watch(AWAY, leader, away, asyncio.sleep(seconds))
         status = await self.status(leader)
         behind, first = status["log"]["commit"] - last, status["log"]["first_index"]
@@ -263,7 +271,7 @@ async def run(
         farm.start_all()
         await farm.leader()
         load: Load = Saturating(farm.client_file, writers) if kind == "full" else Paced(farm.client_file, rate)
-        absence = Absence(farm, load, shares, tell)
+        absence = Absence(farm, load, shares, shortens=log == "short", tell=tell)
         await absence.large_records()
         ours = share(os.getpid())
         if shares is not None:
