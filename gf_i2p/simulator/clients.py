@@ -112,7 +112,7 @@ class Client:
     def __init__(self, farm: "Farm", history: History) -> None:
         self._farm = farm
         self._history = history
-        self._server = farm.rng.choice(farm.plan.ids)
+        self._server = farm.rng.choice(farm.plan.first_ids)
         self._seen = [0] * farm.plan.keys
         self._turn = 0
         """Rises with every operation, so that what comes too late is nobody's."""
@@ -168,7 +168,7 @@ class Client:
             if believed and self._farm.rng.random() < 0.5:
                 self._server = max(believed, key=lambda core: core.term).id
             else:
-                self._server = self._farm.rng.choice(self._farm.plan.ids)
+                self._server = self._farm.rng.choice([each.id for each in self._farm.servers.values() if each.life])
         self._next()
 
     def _has_read(self, turn: int, key: int, entry: _Entry, value: int | None) -> None:
