@@ -72,6 +72,11 @@ class Configurations:
         first = self.at(index)
         self._history = [(first.log_index, first), *(item for item in self._history if item[0] > index)]
 
+    def begin(self, index: int, first: Configuration) -> None:
+        """A snapshot up to `index` has come, with the Configuration that counts there: ours may have been lost."""
+        self._history = [(first.log_index, first), *(item for item in self._history if item[0] > index)]
+        self._members_changed()
+
     def restart(self, first: Configuration) -> None:
         """The log begins anew, after a snapshot with this Configuration."""
         self._history = [(first.log_index, first)]

@@ -85,6 +85,7 @@ class Following:
         self.needs_snapshot = False
         if log.base <= taken.index <= log.last_index and log.term(taken.index) == taken.term:
             state.take_snapshot(taken, taken.index)  # what follows it here stays (Raft 7)
+            state.configurations.begin(taken.index, taken.configuration)
         else:
             state.install_snapshot(taken)
         state.commit = max(state.commit, taken.index)

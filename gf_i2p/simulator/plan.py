@@ -134,7 +134,7 @@ def draw(seed: int, nodes: int | None = None) -> Plan:
         flow=rng.choice(
             (
                 Flow(),
-                Flow(append_entries=1, in_flight=2, snapshot_bytes=60),
+                Flow(append_entries=1, in_flight=2, snapshot_bytes=250),
                 Flow(append_entries=3, queue_entries=8, snapshot_bytes=300),
             )
         ),

@@ -513,3 +513,25 @@ def test_a_leader_that_leaves_tells_nothing_to_whom_it_could_only_send_a_snapsho
     lab.elect(2)
     lab.settle()
     assert lab.core(4).commit == lab.core(2).commit
+
+
+def test_with_another_snapshot_comes_the_configuration_that_was_lost_with_the_damaged_one() -> None:
+    """Found by the simulator: a server whose log went on behind it fell back to the servers that it had begun with."""
+    lab = Lab(4)
+    lab.elect(1)
+    lab.change(1, "out", remove=4)
+    lab.settle()
+    lab.propose(1, "more", *"abcd")
+    lab.advance(LAN.heartbeat)
+    last = lab.core(3).log.last_index
+    lab.snapshot(3, index=last - 2)
+    lab.snapshot(1, index=last - 1)
+    disk = lab.servers[3].disk
+    lab.crash(3)
+    disk.snapshot = None
+    lab.restart(3)
+    lab.step(1, inputs.Reachable(3))
+    lab.advance(3 * LAN.heartbeat)
+    assert lab.core(3).snapshot is not None
+    assert lab.core(3).log.base == last - 1 < lab.core(3).log.last_index
+    assert [server.id for server in lab.core(3).configuration.servers] == [1, 2, 3]
