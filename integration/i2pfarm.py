@@ -7,7 +7,6 @@ from typing import Final
 from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.node.layout import CONFIG_FILE, DESTINATION_FILE, MASTER_FILE, SECRETS_FILE
 from gf_i2p.node.setup import make_farm
-from gf_i2p.transport.certificates import fingerprint_of_file
 from integration.localfarm import LocalFarm
 from integration.processes import tail
 from integration.testnet.client import RouterPlace
@@ -65,7 +64,7 @@ class I2pFarm(LocalFarm):
             f"127.0.0.1:{I2CP_PORT}": f"{router.address}:{I2CP_PORT}",
             f'# i2pcontrol = "https://127.0.0.1:{I2PCONTROL_PORT}/"': (
                 f'i2pcontrol = "https://{router.address}:{I2PCONTROL_PORT}/"\n'
-                f'i2pcontrol_fingerprint = "{_fingerprint(router)}"'
+                f'i2pcontrol_fingerprint = "{router.fingerprint}"'
             ),
             'mode = "off"': 'mode = "meta"',
             '# leaf = "....b32.i2p"': f'leaf = "{leaf}"',
@@ -79,8 +78,3 @@ class I2pFarm(LocalFarm):
         master = self.node(server_id) / MASTER_FILE
         master.touch(mode=0o600)
         master.write_bytes(self.master.encode())
-
-
-def _fingerprint(router: RouterPlace) -> str:
-    """Of the certificate that this router has made for its i2pcontrol."""
-    return fingerprint_of_file(router.directory / "i2pcontrol.crt.pem")

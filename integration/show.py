@@ -52,7 +52,12 @@ class Show:
         directory.mkdir(mode=0o700)
         self._progress = Progress()
         self._oneshot = oneshot
-        self._net = Testnet(directory / "network", routers=ROUTERS, say=self._progress.doing, tell=self._progress.say)
+        self._net = Testnet(
+            directory / "network",
+            routers=ROUTERS,
+            waiting_for=self._progress.doing,
+            happened=self._progress.say,
+        )
         self._beside = self._net.routers[-SERVERS:]
         places = [RouterPlace(r.number, r.address, r.directory, r.floodfill) for r in self._beside]
         self._farm = I2pFarm(directory / "farm", places, password=self._net.password)

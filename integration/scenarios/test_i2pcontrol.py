@@ -16,17 +16,11 @@ from bridges.jsonrpc import CertificateError, UnknownMethodError
 from bridges.router_info import Kind
 from gf_i2p.farm.status import LeafStatus, Reachability, RouterStatus
 from gf_i2p.netdb.keys import DestinationKeys
-from gf_i2p.transport.certificates import fingerprint_of_file
 from integration.localfarm import until
 from integration.testnet.client import Network, RouterPlace
 from integration.testnet.router import HTTP_PORT, I2PCONTROL_PORT
 
 SECONDS: Final = 60.0
-
-
-def fingerprint(router: RouterPlace) -> str:
-    """Of the certificate that the router has made itself."""
-    return fingerprint_of_file(router.directory / "i2pcontrol.crt.pem")
 
 
 @asynccontextmanager
@@ -44,7 +38,7 @@ async def test_the_status_of_a_router(network: Network) -> None:
     """What is true of every router of this network, and what its traffic brings."""
     seen: list[RouterStatus] = []
 
-    async with asking(network.routers[0], network.password, fingerprint(network.routers[0])) as control:
+    async with asking(network.routers[0], network.password, network.routers[0].fingerprint) as control:
 
         async def meets_the_others() -> bool:
             seen.append(await control.local_router_status())
@@ -74,7 +68,7 @@ async def test_every_router_says_what_its_console_says(network: Network) -> None
     """The console has words for the network status; i2pcontrol has numbers, whose meaning differs by version."""
     async with aiohttp.ClientSession() as web:
         for router in network.routers:
-            async with asking(router, network.password, fingerprint(router)) as control:
+            async with asking(router, network.password, router.fingerprint) as control:
                 seen: list[tuple[str, Reachability | None]] = []
                 while len(seen) < 3 and not (seen and seen[-1][0] == seen[-1][1]):  # it may change in between
                     status = await control.local_router_status()
@@ -90,17 +84,17 @@ async def test_every_router_says_what_its_console_says(network: Network) -> None
 async def test_a_wrong_password(network: Network) -> None:
     """It is refused, and the right one is taken afterwards."""
     router = network.routers[1]
-    async with asking(router, network.password + "x", fingerprint(router)) as control:
+    async with asking(router, network.password + "x", router.fingerprint) as control:
         with pytest.raises(RouterRefusedError, match="refuses the password"):
             await control.local_router_status()
-    async with asking(router, network.password, fingerprint(router)) as control:
+    async with asking(router, network.password, router.fingerprint) as control:
         assert (await control.local_router_status()).uptime_ms
 
 
 async def test_a_router_that_is_stopped_and_started_again(network: Network) -> None:
     """One client lives through it."""
     router = network.routers[-2]
-    async with asking(router, network.password, fingerprint(router)) as control:
+    async with asking(router, network.password, router.fingerprint) as control:
         before = await control.local_router_status()
         await network.stop(router)
         with pytest.raises(RouterUnreachableError, match="does not answer"):
@@ -136,8 +130,8 @@ async def test_only_the_router_with_the_right_certificate_hears_the_password(net
     async with asking(router, for_a_stranger, "00" * 32) as control:
         with pytest.raises(CertificateError, match="another certificate") as caught:
             await control.local_router_status()
-    assert f"sha256:{caught.value.fingerprint.replace(':', '').lower()}" == fingerprint(router)
-    async with asking(router, for_the_right_one, fingerprint(router)) as control:
+    assert f"sha256:{caught.value.fingerprint.replace(':', '').lower()}" == router.fingerprint
+    async with asking(router, for_the_right_one, router.fingerprint) as control:
         with pytest.raises(RouterRefusedError, match="refuses the password"):
             await control.local_router_status()
     await until("the router has logged what it heard", SECONDS, heard)
@@ -158,12 +152,12 @@ async def test_the_leaf_behind_a_server_tunnel(network: Network) -> None:
     """By its name, the destination whose keys lie in the router's directory."""
     router = network.routers[0]
     expected = DestinationKeys.parse((router.directory / "check.dat").read_bytes()).destination
-    async with asking(router, network.password, fingerprint(router)) as control:
+    async with asking(router, network.password, router.fingerprint) as control:
         assert await control.local_leaf_hash("check") == expected.hash
         assert await control.local_leaf_status(expected.hash) == LeafStatus(up=True, name="check")
         assert await control.local_leaf_status(bytes(32)) == LeafStatus(up=False)
         with pytest.raises(RouterRefusedError, match="'check'"):
             await control.local_leaf_hash("another")
-    async with asking(network.routers[1], network.password, fingerprint(network.routers[1])) as control:
+    async with asking(network.routers[1], network.password, network.routers[1].fingerprint) as control:
         with pytest.raises(RouterRefusedError, match="none at all"):
             await control.local_leaf_hash("check")

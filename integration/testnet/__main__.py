@@ -7,9 +7,11 @@ signal.signal(signal.SIGINT, signal.SIG_DFL)  # while the others are imported, w
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -153,16 +155,18 @@ def _ask(directory: Path, path: str, method: str = "GET") -> str:
     return asyncio.run(_fetch(directory / CONTROL_SOCKET, path, method))
 
 
-async def _fetch(socket: Path, path: str, method: str) -> str:
-    connector = aiohttp.UnixConnector(str(socket))
+async def _fetch(path: Path, request: str, method: str) -> str:
+    connector = aiohttp.UnixConnector(str(path))
     try:
         async with (
             aiohttp.ClientSession(connector=connector) as session,
-            session.request(method, f"http://testnet{path}") as answer,
+            session.request(method, f"http://testnet{request}") as answer,
         ):
             return await answer.text()
     except aiohttp.ClientConnectorError as error:
-        raise CommandError(f"no network runs in {socket.parent}; start one with `up`") from error
+        raise CommandError(f"no network runs in {path.parent}; start one with `up`") from error
+    except aiohttp.ClientError as error:
+        raise CommandError(f"the network in {path.parent} ended while it was asked: see `status`") from error
 
 
 def _status(options: argparse.Namespace) -> int:
@@ -198,12 +202,11 @@ def _logs(options: argparse.Namespace) -> int:
 
 
 def _runs(directory: Path) -> bool:
-    """Whether a network there answers, ready or not."""
-    try:
-        _ask(directory, "/status")
-    except CommandError:
-        return False
-    return True
+    """Whether a network listens there, ready or not; its routers are not asked for that."""
+    with socket.socket(socket.AF_UNIX) as ours, contextlib.suppress(OSError):
+        ours.connect(str(directory / CONTROL_SOCKET))
+        return True
+    return False
 
 
 def _down(options: argparse.Namespace) -> int:

@@ -8,9 +8,10 @@ from typing import Any, Self
 
 import aiohttp
 
+from gf_i2p.transport.certificates import fingerprint_of_file
 from integration.testnet.console import StoredLeaseSet, parse_lease_sets
 from integration.testnet.inside import CONTROL_SOCKET, DIRECTORY_VARIABLE
-from integration.testnet.router import HTTP_PORT
+from integration.testnet.router import CERTIFICATE_FILE, HTTP_PORT
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,11 @@ class RouterPlace:
     address: str
     directory: Path
     floodfill: bool
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the certificate that it has made for its i2pcontrol."""
+        return fingerprint_of_file(self.directory / CERTIFICATE_FILE)
 
 
 class Network:

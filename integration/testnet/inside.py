@@ -36,7 +36,7 @@ class Inside:
     def __init__(self, directory: Path, routers: int, lifeline: int) -> None:
         self._directory = directory
         self._lifeline = lifeline
-        self._net = Testnet(directory, routers=routers, say=self._say, tell=_print)
+        self._net = Testnet(directory, routers=routers, waiting_for=self._say, happened=_print)
         self._doing = "starting"
         self._ready = False
         self._ending: Ending | None = None

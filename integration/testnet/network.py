@@ -37,12 +37,14 @@ class Testnet:
     """Use it as an asynchronous context manager; entering returns when bytes have crossed the network.
 
     Everything lies below `directory`, which must be empty or missing. Half of the routers, four at least, are
-    floodfills. `say` is told what is being waited for, `tell` what has happened beside that.
+    floodfills. `waiting_for` is told the next condition, `happened` what has come about beside them.
     """
 
     __test__ = False  # not one of pytest's
 
-    def __init__(self, directory: Path, *, routers: int = 8, say: Say = _say_nothing, tell: Say = _say_nothing) -> None:
+    def __init__(
+        self, directory: Path, *, routers: int = 8, waiting_for: Say = _say_nothing, happened: Say = _say_nothing
+    ) -> None:
         if not MIN_ROUTERS <= routers <= MAX_ROUTERS:
             raise ValueError(f"a network has {MIN_ROUTERS} to {MAX_ROUTERS} routers, not {routers}")
         self.directory = directory
@@ -52,8 +54,8 @@ class Testnet:
             Router(number, directory / f"router-{number}", number < floodfills, self.password)
             for number in range(routers)
         ]
-        self._say = say
-        self._tell = tell
+        self._waiting_for = waiting_for
+        self._happened = happened
         self._began = time.monotonic()
         self._keys = DestinationKeys.generate()
         self.times: dict[str, float] = {}
@@ -84,7 +86,7 @@ class Testnet:
                 await self._seen(f"{name}: tunnels built", partial(self._has_tunnels, router))
                 await self._seen(f"{name}: SAM ready", partial(_listens, router, SAM_PORT))
                 if router.interfaces["i2pcontrol"]:
-                    await self._seen(f"{name}: i2pcontrol has its certificate", partial(_is_certified, router))
+                    await self._seen(f"{name}: i2pcontrol has its certificate", partial(_has_certificate, router))
             # Not more often: each try has the router look for the lease set again, and many keep it from anything else.
             await self._seen("bytes cross the network", self._bytes_cross, poll=0.5)
         except BaseException:
@@ -108,7 +110,7 @@ class Testnet:
                     line = f"router {router.number} has ended by itself (status {router.crash}) and was started again"
                     self.crashes.append(line)
                     router.start()
-                    self._tell(line)
+                    self._happened(line)
             await asyncio.sleep(_WATCH_SECONDS)
 
     async def _end(self) -> None:
@@ -139,7 +141,7 @@ class Testnet:
                     router.learn(info)
 
     async def _seen(self, what: str, condition: Callable[[], Awaitable[bool]], poll: float = 0.05) -> None:
-        self._say(what)
+        self._waiting_for(what)
         try:
             await until(what, START_SECONDS, condition, poll=poll)
         except NotSeenError as error:
@@ -210,8 +212,8 @@ class Testnet:
             return False
 
 
-async def _is_certified(router: Router) -> bool:
-    return router.certified
+async def _has_certificate(router: Router) -> bool:
+    return router.has_certificate
 
 
 async def _listens(router: Router, port: int) -> bool:

@@ -26,8 +26,10 @@ STOP_SECONDS: Final = 5.0
 """For a router to end kindly."""
 _IDENTITY_KEYS_BYTES: Final = 384
 
-# i2pd refuses empty URLs; nobody listens on this one.
+CERTIFICATE_FILE: Final = "i2pcontrol.crt.pem"
+"""In a router's directory: what i2pd makes for its i2pcontrol."""
 _CERTIFICATE_END: Final = b"-----END CERTIFICATE-----\n"
+# i2pd refuses empty URLs; nobody listens on this one.
 _NOWHERE: Final = "http://127.0.0.1:1/"
 _CONFIG: Final = """\
 netid = {net_id}
@@ -155,15 +157,10 @@ class Router:
         return self._process.pid if self._process is not None and self.running else None
 
     @property
-    def certificate(self) -> Path:
-        """Of its i2pcontrol."""
-        return self.directory / "i2pcontrol.crt.pem"
-
-    @property
-    def certified(self) -> bool:
-        """Whether that certificate is whole: i2pd makes it at its first start, last of all; that takes seconds."""
+    def has_certificate(self) -> bool:
+        """Whether that of its i2pcontrol is whole: i2pd makes it at its first start, last of all, and takes seconds."""
         try:
-            return self.certificate.read_bytes().endswith(_CERTIFICATE_END)
+            return (self.directory / CERTIFICATE_FILE).read_bytes().endswith(_CERTIFICATE_END)
         except FileNotFoundError:
             return False
 
