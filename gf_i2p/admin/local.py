@@ -23,8 +23,8 @@ import structlog
 from aiohttp import web
 
 from gf_i2p.admin.limits import DEFAULT_TIMEOUT, MAX_PAGE, MAX_PAGE_BYTES, MAX_TIMEOUT
+from gf_i2p.admin.socket_path import address
 from gf_i2p.node.driver import Driver, NotLeaderError, PostError, PostOutcomeUnknownError
-from gf_i2p.node.layout import socket_path_fault
 from gf_i2p.node.roles import concerned
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.storage.snapshot_file import SavedSnapshot
@@ -54,10 +54,6 @@ class LocalInterface:
         status: Callable[[], dict[str, Any]],
         snapshot: Callable[[], Awaitable[SavedSnapshot | None]],
     ) -> None:
-        """Raise `OSError` when the path cannot be the name of a socket."""
-        fault = socket_path_fault(path)
-        if fault is not None:
-            raise OSError(fault)
         self._path = path
         self._driver = driver
         self._status = status
@@ -74,20 +70,23 @@ class LocalInterface:
             ]
         )
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+        self._address = contextlib.ExitStack()
 
     async def start(self) -> None:
         """Listen. A socket that a killed node left behind gives way; the lock on the database says who runs."""
         await self._runner.setup()
         self._path.unlink(missing_ok=True)
+        name = self._address.enter_context(address(self._path))
         old = os.umask(0o177)
         try:
-            await web.UnixSite(self._runner, str(self._path)).start()
+            await web.UnixSite(self._runner, name).start()
         finally:
             os.umask(old)
 
     async def stop(self) -> None:
         """Close, and remove the socket."""
         await self._runner.cleanup()
+        self._address.close()
         with contextlib.suppress(OSError):
             self._path.unlink()
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import aiohttp
 
+from gf_i2p.admin.socket_path import address
 from gf_i2p.cli.errors import CommandError, Exit
-from gf_i2p.node.layout import CONFIG_FILE, SOCKET_FILE, socket_path_fault
+from gf_i2p.node.layout import CONFIG_FILE, SOCKET_FILE
 
 
 async def request(directory: Path, method: str, path: str, *, seconds: float = 10.0, body: object = None) -> Any:
@@ -44,20 +45,18 @@ async def _asked(
     """Send a request; yields an answer that is none of an error, to be read at once."""
     if not (directory / CONFIG_FILE).exists():
         raise CommandError(f"{directory} is no node's directory: there is no {CONFIG_FILE} in it")
-    fault = socket_path_fault(directory / SOCKET_FILE)
-    if fault is not None:
-        raise CommandError(fault)
-    connector = aiohttp.UnixConnector(str(directory / SOCKET_FILE))
     limit = aiohttp.ClientTimeout(total=seconds)
     try:
-        async with (
-            aiohttp.ClientSession(connector=connector, timeout=limit) as session,
-            session.request(method, f"http://node{path}", json=body) as response,
-        ):
-            if response.status == 200:
-                yield response
-                return
-            answer = await response.json()
+        with address(directory / SOCKET_FILE) as name:
+            connector = aiohttp.UnixConnector(name)
+            async with (
+                aiohttp.ClientSession(connector=connector, timeout=limit) as session,
+                session.request(method, f"http://node{path}", json=body) as response,
+            ):
+                if response.status == 200:
+                    yield response
+                    return
+                answer = await response.json()
     except aiohttp.ClientConnectorError as error:
         raise CommandError(
             f"no node answers in {directory} ({error.strerror or error}). Start it: gf-i2p run {directory}"

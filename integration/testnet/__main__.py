@@ -22,6 +22,7 @@ from typing import Any, Final
 
 import aiohttp
 
+from gf_i2p.admin.socket_path import address
 from integration.testnet.inside import CONTROL_SOCKET, READY
 from integration.testnet.namespace import (
     KEEP,
@@ -156,14 +157,14 @@ def _ask(directory: Path, path: str, method: str = "GET") -> str:
 
 
 async def _fetch(path: Path, request: str, method: str) -> str:
-    connector = aiohttp.UnixConnector(str(path))
     try:
-        async with (
-            aiohttp.ClientSession(connector=connector) as session,
-            session.request(method, f"http://testnet{request}") as answer,
-        ):
-            return await answer.text()
-    except aiohttp.ClientConnectorError as error:
+        with address(path) as name:
+            async with (
+                aiohttp.ClientSession(connector=aiohttp.UnixConnector(name)) as session,
+                session.request(method, f"http://testnet{request}") as answer,
+            ):
+                return await answer.text()
+    except (aiohttp.ClientConnectorError, FileNotFoundError) as error:
         raise CommandError(f"no network runs in {path.parent}; start one with `up`") from error
     except aiohttp.ClientError as error:
         raise CommandError(f"the network in {path.parent} ended while it was asked: see `status`") from error
@@ -203,8 +204,12 @@ def _logs(options: argparse.Namespace) -> int:
 
 def _runs(directory: Path) -> bool:
     """Whether a network listens there, ready or not; its routers are not asked for that."""
-    with socket.socket(socket.AF_UNIX) as ours, contextlib.suppress(OSError):
-        ours.connect(str(directory / CONTROL_SOCKET))
+    with (
+        socket.socket(socket.AF_UNIX) as ours,
+        contextlib.suppress(OSError),
+        address(directory / CONTROL_SOCKET) as name,
+    ):
+        ours.connect(name)
         return True
     return False
 

@@ -1,5 +1,6 @@
 """The network, as programs see it that run inside its namespaces: which routers there are, and what they hold."""
 
+import contextlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any, Self
 
 import aiohttp
 
+from gf_i2p.admin.socket_path import address
 from gf_i2p.transport.certificates import fingerprint_of_file
 from integration.testnet.console import StoredLeaseSet, parse_lease_sets
 from integration.testnet.inside import CONTROL_SOCKET, DIRECTORY_VARIABLE
@@ -34,6 +36,7 @@ class Network:
 
     def __init__(self, directory: Path) -> None:
         self._socket = directory / CONTROL_SOCKET
+        self._name = contextlib.ExitStack()
         self.routers: list[RouterPlace] = []
         self.password = ""
         """Of every router's i2pcontrol."""
@@ -46,7 +49,8 @@ class Network:
 
     async def __aenter__(self) -> Self:
         timeout = aiohttp.ClientTimeout(total=60)
-        self._control = aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(self._socket)), timeout=timeout)
+        name = self._name.enter_context(address(self._socket))
+        self._control = aiohttp.ClientSession(connector=aiohttp.UnixConnector(name), timeout=timeout)
         self._web = aiohttp.ClientSession(timeout=timeout)
         status = await self._ask("GET", "/status")
         self.password = await self._ask("GET", "/password")
@@ -60,6 +64,7 @@ class Network:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._control.close()
+        self._name.close()
         await self._web.close()
 
     @property

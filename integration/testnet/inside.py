@@ -18,6 +18,7 @@ from typing import Final
 
 from aiohttp import web
 
+from gf_i2p.admin.socket_path import address
 from integration.localfarm import NotSeenError
 from integration.testnet.namespace import Ending
 from integration.testnet.network import Testnet
@@ -47,10 +48,12 @@ class Inside:
         assert task is not None
         self._ending = ending = Ending(task, self._lifeline)
         runner = web.AppRunner(self._app(), access_log=None)
+        names = contextlib.ExitStack()
         try:
             self._directory.mkdir(mode=0o700, parents=True)
             await runner.setup()
-            await web.UnixSite(runner, str(self._directory / CONTROL_SOCKET)).start()
+            name = names.enter_context(address(self._directory / CONTROL_SOCKET))
+            await web.UnixSite(runner, name).start()
             async with self._net:
                 self._ready = True
                 self._say(READY.strip())
@@ -65,6 +68,7 @@ class Inside:
             return 1
         finally:
             await runner.cleanup()
+            names.close()
             shutil.rmtree(self._directory, ignore_errors=True)
         return 0
 

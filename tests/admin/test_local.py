@@ -14,7 +14,7 @@ import pytest
 
 from gf_i2p.admin.limits import MAX_PAGE
 from gf_i2p.admin.local import LocalInterface
-from gf_i2p.node.layout import SOCKET_PATH_BYTES
+from gf_i2p.admin.socket_path import ADDRESS_BYTES, address
 from gf_i2p.node.node import Node
 from gf_i2p.node.snapshotting import of_running
 from gf_i2p.storage.errors import StorageError
@@ -45,8 +45,9 @@ async def served(node: Node, path: Path) -> AsyncIterator[Asker]:
     local = LocalInterface(path, node.driver, lambda: {"cluster": node.cluster}, partial(of_running, node))
     await local.start()
     try:
-        async with aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(path))) as session:
-            yield Asker(node, session)
+        with address(path) as name:
+            async with aiohttp.ClientSession(connector=aiohttp.UnixConnector(name)) as session:
+                yield Asker(node, session)
     finally:
         await local.stop()
 
@@ -197,9 +198,16 @@ async def test_nobody_else_may_open_the_socket_and_one_left_behind_gives_way(tmp
         assert not path.exists()
 
 
-async def test_a_path_that_is_too_long(tmp_path: Path) -> None:
+def open_paths() -> list[Path]:
+    return [entry.resolve() for entry in Path("/proc/self/fd").iterdir()]
+
+
+async def test_a_path_that_is_longer_than_an_address(tmp_path: Path) -> None:
+    path = tmp_path / ("x" * ADDRESS_BYTES) / "s"
+    path.parent.mkdir()
     async with NodeFarm(tmp_path, servers=1) as farm:
-        with pytest.raises(OSError, match="use a shorter directory"):
-            LocalInterface(
-                tmp_path / ("x" * SOCKET_PATH_BYTES), farm.nodes[1].driver, dict, partial(of_running, farm.nodes[1])
-            )
+        async with served(await farm.leader(), path) as ask:
+            assert stat.S_ISSOCK(path.stat().st_mode)
+            assert (await ask("GET", "/v1/status"))[0] == 200
+        assert not path.exists()
+        assert path.parent not in open_paths()

@@ -148,13 +148,6 @@ def test_a_failed_init_leaves_nothing_and_names_the_path(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_directory_that_is_too_long_for_a_socket(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    long = tmp_path / ("x" * 100)
-    assert main(["init", str(long), *SERVERS]) == 0
-    assert main(["status", str(long / "server-1")]) == 1
-    assert "use a shorter directory" in capsys.readouterr().err
-
-
 def test_who_reads_no_more_gets_no_message(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "gf_i2p.cli.main", "init", str(tmp_path / "f"), *SERVERS, "--json"]
     read, write = os.pipe()

@@ -32,7 +32,9 @@ async def gf_json(*arguments: str | Path) -> tuple[int, Any]:
 
 
 async def test_a_farm_from_the_command_line(tmp_path: Path) -> None:
-    with LocalFarm(tmp_path) as farm:
+    deep = tmp_path / ("deeper than the address of a Unix socket is long " * 3)
+    deep.mkdir()
+    with LocalFarm(deep) as farm:
         farm.start_all()
         leader = await farm.leader()
         follower = next(server for server in farm.ids if server != leader)
