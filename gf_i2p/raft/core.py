@@ -270,15 +270,18 @@ class Core:
             case StepDown():
                 self._step_down()
             case Read(token):
-                if isinstance(self._role, Leader):
+                if isinstance(self._role, Leader) and not self._following.needs_snapshot:
                     self._role.read(token, self._now)
                 else:
                     self._state.effects.reads_refused.append(token)
             case _:  # pragma: no cover
                 assert_never(event)
-        if isinstance(self._role, Leader) and self._role.retired:
-            self._role.tell_commit(self._now)
-            self._follow(NOBODY)
+        if isinstance(self._role, Leader):
+            if self._role.retired:
+                self._role.tell_commit(self._now)
+                self._follow(NOBODY)
+            elif self._following.needs_snapshot and self._role.is_established:
+                self._step_down()  # a majority has our log now, and from whom of it leads our state can come
         return self._state.take_effects()
 
     def _tick(self) -> None:
@@ -299,10 +302,12 @@ class Core:
         Also when Configurations without us are not known to be committed: we may be the only one that has them, and
         then nobody else can win (thesis 4.2.2). But only when a member has shown that it lacks them. A JRaft leader
         sends nothing more to a server that is out, so that one may never learn of the commitment, and the terms of its
-        elections would cost every JRaft leader the office. Not with a state that is lost.
+        elections would cost every JRaft leader the office. So does one whose state is lost: it can lead only until
+        somebody else has its log.
         """
-        wanted = self.is_member or (self._asked_in_vain and self._state.configurations.has_since(self.commit, self.id))
-        return wanted and not self._following.needs_snapshot
+        if self.is_member and not self._following.needs_snapshot:
+            return True
+        return self._asked_in_vain and self._state.configurations.has_since(self.commit, self.id)
 
     def _snapshotted(self, last_index: int, data: bytes, drop: int) -> None:
         state = self._state

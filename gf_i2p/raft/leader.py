@@ -243,6 +243,11 @@ class Leader:
         return self._leaves and self._state.commit == self._state.log.last_index
 
     @property
+    def is_established(self) -> bool:
+        """Whether an entry of its term is committed, and with it all before."""
+        return self._state.commit >= self._first_index
+
+    @property
     def _leaves(self) -> bool:
         return self._state.id not in self._state.configurations.members
 
@@ -295,7 +300,7 @@ class Leader:
         index = int(self._agreed(state.log.stored, {peer: p.match for peer, p in self.progress.items()}))
         if index <= state.commit or state.log.term(index) != state.term:
             return
-        first_of_term = state.commit < self._first_index
+        first_of_term = not self.is_established
         state.commit = index
         while self._waiting and self._waiting[0].last_index <= index:
             waiting = self._waiting.popleft()
@@ -318,7 +323,7 @@ class Leader:
 
     def _begin_round(self, now: float) -> None:
         # Before the first commit of its term a leader does not know what is committed (Raft 8).
-        if not self._reads or self._state.commit < self._first_index:
+        if not self._reads or not self.is_established:
             return
         self._round += 1
         self._asked, self._reads = self._reads, []

@@ -7,6 +7,7 @@ from gf_i2p.simulator.disk import Loss
 from gf_i2p.simulator.operator import ORDERS
 
 if TYPE_CHECKING:
+    from gf_i2p.simulator.facts import ServerFacts
     from gf_i2p.simulator.farm import Farm
     from gf_i2p.simulator.server import Server
 
@@ -291,17 +292,34 @@ class Faults:
         self._restart_later(server)
 
     def _damage_snapshot(self, _: "Server") -> None:
-        """Damage one on a disk whose server is down. One at a time, and a majority must be sound: else all is lost."""
+        """Damage one on a disk whose server is down; one at a time."""
         facts = self._farm.checker.facts.servers
-        lost = [each.id for each in facts.values() if each.durable.base and each.durable.snapshot is None]
-        if lost or len(self._farm.committed_members) < 3:
+        if any(each.durable.base and each.durable.snapshot is None for each in facts.values()):
             return
-        servers = [each for each in self._farm.servers.values() if not each.up and facts[each.id].durable.snapshot]
+        servers = [each for each in self._farm.servers.values() if not each.up and self._is_elsewhere(facts[each.id])]
         if servers:
             server = self._farm.rng.choice(servers)
             server.store.damage_snapshot()
             self._farm.checker.damaged(server.id)
             self._lasts()
+
+    def _is_elsewhere(self, server: "ServerFacts") -> bool:
+        """Whether it has a snapshot, and in each Configuration that may count another one has what that stands for.
+
+        Otherwise its damage may be the end of a farm, as the loss of a majority is.
+        """
+        snapshot, facts = server.durable.snapshot, self._farm.checker.facts
+        if snapshot is None:
+            return False
+        others = {
+            each.id
+            for each in facts.servers.values()
+            if each is not server and each.durable.last_index >= snapshot.index
+        }
+        committed = self._farm.committed_members
+        later = (item for each in facts.servers.values() for item in each.configurations)
+        counting = [committed, *(members for index, members in later if index > len(facts.committed))]
+        return len(committed) >= 3 and not any(others.isdisjoint(members) for members in counting)
 
     def _slow_disk(self, server: "Server") -> None:
         disk = server.disk
