@@ -185,6 +185,7 @@ class Driver:
         elif request.type is MessageType.CLIENT_REQUEST:
             self._collect(inputs.Proposal(done, request.entries))
         else:
+            self._look_at_clock()
             self.tempo.incoming(request, self._loop.time())
             self._adopt_timing()
             self._step(inputs.Incoming(done, request))
@@ -336,6 +337,7 @@ class Driver:
             self.tempo.failed(tag)
             self._step(inputs.Failed(peer, tag))
         else:
+            self._look_at_clock()
             self.tempo.answered(tag, self._loop.time())
             self._adopt_timing()
             self._step(inputs.Answered(peer, tag, response))
@@ -398,8 +400,15 @@ class Driver:
         self._timer_at = deadline
         self._timer = self._loop.call_at(deadline, self._tick)
 
+    def _look_at_clock(self) -> None:
+        """See whether this process was stopped: what has waited for it meanwhile may come before the timer."""
+        now = self._loop.time()
+        if now > self.core.deadline + self.core.timing.election_min:
+            self.tempo.stood_still(now)
+
     def _tick(self) -> None:
         self._timer = None
+        self._look_at_clock()
         if self._loop.time() >= self.core.deadline:
             self._step(inputs.Tick())
         else:

@@ -20,6 +20,8 @@ between the floor and the ceiling of the farm's `Range`:
     election_min  the longest of 3 T, 4 heartbeats, 4 usual silences, 2 longest silences
     election_max  2 election_min
 
+What spans a time in which this node itself stood still, suspended or swapped out, is no silence and no round trip.
+
 A leader's silences are those of the majority that check-quorum waits for. A server that has just started has time-outs
 of its own (`Range.unconnected`, `Range.first`) until it has heard `ENOUGH_SILENCES`: nobody knows it yet, and if it
 stood for election before its leader has dialled it, its higher term would depose that leader.
@@ -202,6 +204,7 @@ class Tempo:
         self._majority = majority(servers)
         self._peers = servers - 1
         self._now = 0.0
+        self._awake_since = -math.inf
         self._adapt_at = 0.0  # when that is due, whatever happens
         self._handshakes: dict[int, float] = {}
         self._trips: dict[int, RoundTrips] = {}
@@ -229,6 +232,10 @@ class Tempo:
         return None if handshake is None else RoundTrip(handshake, handshake, 1)
 
     # What happens ---------------------------------------------------------------------------------------------------
+
+    def stood_still(self, now: float) -> None:
+        """Until now this node did nothing, for longer than an election waits: who was not heard was not silent."""
+        self._awake_since = now
 
     def reachable(self, peer: int, round_trip: float | None, now: float) -> None:
         """A connection to this peer has come up. `round_trip`: of its handshake, when known."""
@@ -279,7 +286,7 @@ class Tempo:
         if flight is None:
             return
         self._now = now
-        if flight.measured:
+        if flight.measured and flight.sent_at >= self._awake_since:
             if flight.peer not in self._trips:
                 self._trips[flight.peer] = RoundTrips(self._plan.limits.memory)
             self._trips[flight.peer].add(now - flight.sent_at, now)
@@ -304,7 +311,9 @@ class Tempo:
 
     def _silent(self, seconds: float) -> None:
         """Note a silence; one that no leader survives was not a leader's, but a break in the farm."""
-        if seconds <= self._plan.limits.ceiling.election_max and self.silences.add(seconds, self._now):
+        if self._now - seconds < self._awake_since or seconds > self._plan.limits.ceiling.election_max:
+            return
+        if self.silences.add(seconds, self._now):
             self._adapt_at = self._now
 
     # What follows ---------------------------------------------------------------------------------------------------

@@ -120,3 +120,40 @@ async def test_two_processes_never_run_one_node(tmp_path: Path) -> None:
         assert (code, output) == (1, "")
         assert "log.sqlite" in error
         assert await farm.leader() == 1
+
+
+async def test_who_stood_still_does_not_take_it_for_the_leaders_silence(tmp_path: Path) -> None:
+    """Its time-outs would be many times too long for minutes, and it would refuse its vote for as long."""
+    with LocalFarm(tmp_path) as farm:
+        for server in farm.ids:
+            path = farm.node(server) / CONFIG_FILE
+            path.write_text(path.read_text().replace('profile = "lan"', 'profile = "auto"'))
+        farm.start_all()
+        leader = await farm.leader()
+        stopped = next(server for server in farm.ids if server != leader)
+        await until("its time-outs are short", 60, lambda: elects_within(farm, stopped, 2.0))
+        farm.send_signal(stopped, signal.SIGSTOP)
+        await asyncio.sleep(8.0)
+        farm.send_signal(stopped, signal.SIGCONT)
+        commit = (await status_of(farm, leader))["log"]["commit"]
+        code, answer = await gf_json("post", farm.node(leader), "news")
+        assert code == 0
+        assert answer["index"] > commit
+        await until("it has heard of it", 30, lambda: has(farm, stopped, answer["index"]))
+        assert (await status_of(farm, stopped))["timing"]["silence"]["worst"] < 4.0
+
+
+async def status_of(farm: LocalFarm, server: int) -> dict[str, Any]:
+    status = await farm.status(server)
+    assert status is not None
+    return status
+
+
+async def elects_within(farm: LocalFarm, server: int, seconds: float) -> bool:
+    status = await farm.status(server)
+    return status is not None and status["timing"]["election_max"] <= seconds
+
+
+async def has(farm: LocalFarm, server: int, index: int) -> bool:
+    status = await farm.status(server)
+    return status is not None and status["log"]["commit"] >= index

@@ -267,6 +267,22 @@ def test_votes_that_come_too_late_lengthen_the_wait_until_they_come_in_time() ->
     assert life.timing.election_min >= 3.0
 
 
+def test_while_we_stood_still_nobody_was_silent() -> None:
+    life = Life()
+    life.connect()
+    life.hear(0.1, 50)
+    tag = life.send(kind=VOTE)
+    usual, trip = life.timing, life.tempo.round_trip(2)
+    life.now += 8.0
+    life.tempo.stood_still(life.now)
+    life.hear(0.0)
+    life.answer(tag)
+    assert life.timing == usual
+    assert life.tempo.round_trip(2) == trip
+    life.hear(1.0)
+    assert life.timing.election_min >= 2.0, "from then on it counts again"
+
+
 # Leaders -------------------------------------------------------------------------------------------------------------
 
 
