@@ -16,6 +16,9 @@ logger = structlog.get_logger()
 
 AGAIN_SECONDS: Final = 5.0
 """Between two questions; a farm takes one server after the other."""
+AGAIN_MOST_SECONDS: Final = 300.0
+"""Whom the leader has taken in without reaching him pauses for ever longer, up to this: nobody else can join or leave
+while it tries."""
 SOON_SECONDS: Final = 0.1
 """The least between two attempts to find a leader to ask; they become rarer. A node that has just started has no
 connection yet, and has them all a moment later."""
@@ -34,6 +37,7 @@ class Joiner:
         self._links = links
         self._endpoint = endpoint
         self._said: str | None = None
+        self._accepted = 0  # how often a leader has said yes
         self._log = logger.bind(server=driver.core.id)
 
     async def run(self) -> None:
@@ -46,8 +50,10 @@ class Joiner:
                 self._note(NOBODY_FOUND)
                 await asyncio.sleep(search.next())
             else:
+                accepted_before = self._accepted
                 self._note(await self._ask(*link))
-                await asyncio.sleep(AGAIN_SECONDS)
+                doublings = self._accepted - 1 if self._accepted > accepted_before else 0
+                await asyncio.sleep(min(AGAIN_SECONDS * 2**doublings, AGAIN_MOST_SECONDS))
         if core.is_member:
             self._log.info("this server belongs to the farm now")
 
@@ -69,10 +75,14 @@ class Joiner:
         if response is None:
             return f"server {leader}, the leader, has not answered"
         if not response.accepted:
-            return (
-                f"server {leader}, the leader, cannot take us in now: another change is under way, or it leads no more"
-            )
-        return f"server {leader}, the leader, takes us in"
+            return f"server {leader}, the leader, cannot take us in now: a change is under way, or it leads no more"
+        self._accepted += 1
+        if self._accepted == 1:
+            return f"server {leader}, the leader, takes us in"
+        return (
+            f"server {leader}, the leader, takes us in again: the last time it gave up, because it did not reach us or "
+            f"we were too slow. Its log says which; check our endpoint, {self._endpoint}, and our fingerprint in its files"
+        )
 
     async def _find(self) -> int:
         """Ask everybody who can be reached who leads; `NOBODY` when none knows."""

@@ -1,4 +1,7 @@
-"""A server that was removed while it was away: nobody tells it, so it asks (DESIGN, "Unknown leader")."""
+"""A server that was removed and does not know it: nobody sends to it any more, so it asks (DESIGN, "Unknown leader").
+
+It was away meanwhile; or it was there, and was restarted: what was committed is on no disk.
+"""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -43,23 +46,25 @@ class Outsider:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             core = self._driver.core
-            if core.leader != NOBODY or not core.is_member:
+            knows = not core.is_member and core.configuration.log_index <= core.commit
+            if core.leader != NOBODY or knows or not core.was_member:
                 self.told = None
             elif self.told is None:
                 await self._ask()
 
     async def _ask(self) -> None:
         core = self._driver.core
-        known = core.configuration.log_index
+        # Ours is no news while we are in it; when we are not, a farm that goes on with it says enough.
+        news = core.configuration.log_index + core.is_member
         answers = await ask_around(
-            self._transport, self._others(), self._cluster, newer_than=known, seconds=ASK_SECONDS
+            self._transport, self._others(), self._cluster, newer_than=news - 1, seconds=ASK_SECONDS
         )
         newest = answers.newest
-        if newest is None or newest.log_index <= known or core.leader != NOBODY:
+        if newest is None or newest.log_index < news or core.leader != NOBODY:
             return
         if core.id not in {server.id for server in newest.servers}:
             self.told = (
-                f"the farm's Configuration of entry {newest.log_index} does without this server: it was removed while "
-                "it was away, and can come back under a new id only"
+                f"the farm's Configuration of entry {newest.log_index} does without this server: it was removed. With "
+                "this directory `gf-i2p members add` takes it back; without it, it needs a new id"
             )
             self._log.warning("this server is out of the farm", reason=self.told)

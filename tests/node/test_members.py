@@ -1,17 +1,20 @@
 """Servers join and leave a farm of real nodes, on loopback by TLS."""
 
+import asyncio
+import itertools
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from gf_i2p.node import joining
+from gf_i2p.node import joining, outside
 from gf_i2p.node.config import Config, Secrets
 from gf_i2p.node.invitation import accept, invite
 from gf_i2p.node.node import Node
 from gf_i2p.node.status import membership
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.entries import Entry, ValueType
-from gf_i2p.wire.messages import NOBODY, MessageType, Request
+from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
 from gf_i2p.wire.values import encode_server_id
 from integration.localfarm import until
 from integration.processes import free_ports
@@ -109,6 +112,50 @@ async def test_a_server_that_is_away_when_it_is_removed_comes_back_learns_it(tmp
             await leader.driver.post([b"%d" % number], seconds=10)
         assert leader.driver.core.is_leader
         assert leader.driver.core.term == term
+
+
+async def test_a_server_that_has_left_and_is_started_again_learns_that_it_is_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its log says that it leaves, not that this was committed, and nobody sends to it any more."""
+    monkeypatch.setattr(outside, "LOOK_SECONDS", 0.1)
+    async with NodeFarm(tmp_path) as farm:
+        leader = await farm.leader()
+        gone = next(server for server in farm.nodes if server != leader.driver.core.id)
+        assert await removes(leader, gone)
+        await until("it knows", 20, lambda: _is(membership(farm.nodes[gone].driver.core) == "removed"))
+        await farm.stop(gone)
+        back = await farm.start(gone)
+        assert membership(back.driver.core) == "leaving"
+        await until("it was told", 20, lambda: _is(back.outsider.told is not None))
+
+
+async def test_a_new_server_that_the_leader_does_not_reach_asks_ever_more_seldom(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it would have its place in the queue again at once, and no other change could ever begin."""
+    monkeypatch.setattr(joining, "AGAIN_SECONDS", 0.2)
+    async with NodeFarm(tmp_path, servers=1) as farm:
+        first = await farm.leader()
+        asked: list[float] = []
+        incoming = first.driver.incoming
+
+        def noted(request: Request, done: Callable[[Response | None], None]) -> None:
+            if request.type is MessageType.ADD_SERVER_REQUEST and first.driver.core.change_obstacle is None:
+                asked.append(asyncio.get_running_loop().time())
+            incoming(request, done)
+
+        monkeypatch.setattr(first.driver, "incoming", noted)
+        written = invite(farm.path(1), farm.directory, 2, Endpoint("127.0.0.1", free_ports(1)[0]))
+        wrong = written.accept.read_text()
+        digits = wrong.split("sha256:")[1][:8]
+        written.accept.write_text(wrong.replace(digits, "".join("0" if digit != "0" else "1" for digit in digits)))
+        accept(farm.path(1), written.accept)
+        assert first.reload(Config.load(farm.path(1)), Secrets.load(farm.path(1))) == []
+        await farm.start(2)
+        await until("it was taken in, and given up, five times", 60, lambda: _is(len(asked) == 5))
+        pauses = [later - earlier for earlier, later in itertools.pairwise(asked)]
+        assert pauses[3] >= 8 * joining.AGAIN_SECONDS
 
 
 async def test_one_that_was_never_accepted_does_not_get_in(tmp_path: Path) -> None:
