@@ -80,8 +80,8 @@ class Joiner:
         if self._accepted == 1:
             return f"server {leader}, the leader, takes us in"
         return (
-            f"server {leader}, the leader, takes us in again: the last time it gave up, because it did not reach us or "
-            f"we were too slow. Its log says which; check our endpoint, {self._endpoint}, and our fingerprint in its files"
+            f"server {leader}, the leader, takes us in again: the last time it gave up, because we were too slow or "
+            f"not reached. Its log says which; check our endpoint, {self._endpoint}, and our fingerprint in its files"
         )
 
     async def _find(self) -> int:

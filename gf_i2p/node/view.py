@@ -1,7 +1,8 @@
 """The farm as its log describes it: follows the log, keeps the state that follows from it, and makes its snapshots."""
 
 import asyncio
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Collection
 from typing import Final
 
 import structlog
@@ -23,8 +24,10 @@ _PAGE_BYTES: Final = 1 << 20
 SNAPSHOT_ENTRIES: Final = 10_000
 """After so many entries, or so many bytes of them, the state is kept as a snapshot and the log before it dropped."""
 SNAPSHOT_BYTES: Final = 64 << 20
-KEPT_ENTRIES: Final = 1_000
-"""Of what a snapshot covers: a follower that was away for a moment goes on from the log."""
+KEPT_ENTRIES: Final = 50_000
+"""Of what a snapshot covers: a follower that was away for a while goes on from the log, with no gap in its history."""
+KEPT_BYTES: Final = 64 << 20
+"""The most of it that is kept; up to twice as much where the snapshots before it are far apart."""
 
 
 class FarmView:
@@ -47,10 +50,13 @@ class FarmView:
         self._received = driver.core.snapshot
         self._wanted = False
         self._bytes = 0  # of entries since the last snapshot
+        self._total = 0  # of entries since the start
         driver.on_applicable.append(self._more.set)
         driver.on_restore.append(self._restore)
         driver.on_snapshot_wanted = self._want_snapshot
         self._take_received()
+        self._kept = deque([(self.applied, 0)])  # indexes of snapshots, and `_total` there
+        self._news_from = driver.core.log.last_index
 
     @property
     def choice(self) -> Choice:
@@ -110,16 +116,42 @@ class FarmView:
         new = self.applied - last
         if new <= 0 or not (self._wanted or new >= SNAPSHOT_ENTRIES or self._bytes >= SNAPSHOT_BYTES):
             return
+        needed = self.applied if self._droppable is None else self._droppable()
+        drop = min(max(self.applied - KEPT_ENTRIES, self._crowded_out()), needed)
         self._wanted = False
         self._bytes = 0
-        needed = self.applied if self._droppable is None else self._droppable()
-        drop = min(max(self.applied - KEPT_ENTRIES, core.log.base), needed)
         self._driver.snapshotted(self.applied, self.state.encode(), max(drop, core.log.base))
+
+    def _crowded_out(self) -> int:
+        """Return up to where `KEPT_BYTES` has no room for the log, an earlier snapshot's index; 0 for nowhere."""
+        kept = self._kept
+        while len(kept) > 1 and (self._total - kept[1][1] >= KEPT_BYTES or self.applied - kept[1][0] >= KEPT_ENTRIES):
+            kept.popleft()
+        index, total = kept[0]
+        kept.append((self.applied, self._total))
+        return index if self._total - total >= KEPT_BYTES else 0
 
     def _apply(self, entry: Entry) -> None:
         self.applied += 1
         self._bytes += size_of(entry)
+        self._total += size_of(entry)
+        before = self.state.servers
         take_in(self.state, self.applied, entry)
+        if self.state.servers != before and self.applied > self._news_from:
+            self._tell_servers(before)
+
+    def _tell_servers(self, before: Collection[int]) -> None:
+        """Say who has come and gone, once that is committed; what the log held when we started is no news."""
+        now, ours = self.state.servers, self._driver.core.id
+        logger.info(
+            "servers",
+            server=ours,
+            joined=sorted(set(now) - set(before)),
+            left=sorted(set(before) - set(now)),
+            now=sorted(now),
+        )
+        if ours in before and ours not in now:
+            logger.warning("this server is out of the farm: it was removed", server=ours, index=self.applied)
 
     async def reaches(self, index: int) -> None:
         """Return when the entry at this index has been taken in."""

@@ -9,6 +9,7 @@ import pytest
 from gf_i2p.node import view
 from gf_i2p.node.layout import DATABASE_FILE, HISTORY_DIRECTORY
 from gf_i2p.node.node import Node
+from gf_i2p.raft.log import size_of
 from gf_i2p.storage.history_lines import Gap
 from gf_i2p.storage.history_reading import read_history
 from integration.localfarm import until
@@ -59,6 +60,19 @@ async def test_a_node_goes_on_from_its_snapshot(tmp_path: Path) -> None:
         await farm.leader()
         await fills(again, 120, 5)
         assert again.member.view.state.encode() == before
+
+
+async def test_large_entries_are_kept_for_less_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(view, "KEPT_ENTRIES", 10_000)
+    monkeypatch.setattr(view, "KEPT_BYTES", 100_000)
+    async with NodeFarm(tmp_path, servers=1) as farm:
+        node = await farm.leader()
+        for _ in range(20):
+            await node.driver.post([bytes(1_000)] * 10, seconds=20)
+        await shortened(node, node, 50)
+        core = node.driver.core
+        kept = core.log.slice(core.log.base + 1, core.applicable, max_entries=10_000, max_bytes=1 << 30)
+        assert sum(map(size_of, kept)) >= 100_000
 
 
 async def test_a_follower_that_was_away_too_long_goes_on_from_the_leaders_snapshot(tmp_path: Path) -> None:
