@@ -209,9 +209,11 @@ class _Remote:
         if not unknown:
             return " ".join(others)
         which = f"server{'s' if len(unknown) > 1 else ''} {', '.join(map(str, unknown))}"
-        whose, whom = ("of each", "them") if len(unknown) > 1 else ("of it", "it")
+        tables, whom = (
+            ("the [[servers]] table of each", "them") if len(unknown) > 1 else ("its [[servers]] table", "it")
+        )
         add = (
-            f"{self._file} does not say how to know {which}: add the [[servers]] table {whose} with its fingerprint, "
+            f"{self._file} does not say how to know {which}: add {tables} with the fingerprint, "
             f"as in any server's gf-i2p.toml, or ca = the file of a CA that vouches for {whom}."
         )
         return " ".join([add, *others])
