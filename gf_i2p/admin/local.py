@@ -3,7 +3,8 @@
     GET  /v1/status                     what the node knows, leader or not
     POST /v1/entries?timeout=SECONDS    {"values": [TEXT, ...]} -> {"index": INDEX OF THE LAST}, when committed
     GET  /v1/entries?first=N&limit=N    committed entries; `stale=1` reads a server that does not lead
-    POST /v1/servers                    {"add": {"id": N, "endpoint": TEXT}} or {"remove": N} -> {"begun": true}
+    POST /v1/servers                    {"add": {"id": N, "endpoint": TEXT}} or {"remove": N}
+                                        -> {"begun": true, "leader": WHO HAS BEGUN IT, "term": WHEN}
     POST /v1/stepdown                   {} -> {"leader": WHO LEADS NOW, OR NULL}
     GET  /v1/snapshot                   what `gf-i2p snapshot save` keeps, as bytes (storage/snapshot_file.py)
 
@@ -23,6 +24,7 @@ import structlog
 from aiohttp import web
 
 from gf_i2p.admin.limits import DEFAULT_TIMEOUT, MAX_PAGE, MAX_PAGE_BYTES, MAX_TIMEOUT
+from gf_i2p.admin.sentences import LAST_SERVER, NO_LEADER
 from gf_i2p.admin.socket_path import address
 from gf_i2p.node.driver import Driver, NotLeaderError, PostError, PostOutcomeUnknownError
 from gf_i2p.node.roles import concerned
@@ -147,10 +149,12 @@ class LocalInterface:
     async def _post_servers(self, request: web.Request) -> web.Response:
         core = self._driver.core
         asked = _change(await _json(request), core.id)
+        if core.leader == NOBODY:
+            return _error(503, NO_LEADER, outcome="no")
         if not core.is_leader and concerned(asked) != core.id:
             return _error(409, f"only the leader takes this, and {self._leads()}: run it there", outcome="no")
-        if core.is_leader and core.change_obstacle is not None:
-            return _error(409, f"no change can begin now: {core.change_obstacle}", outcome="no")
+        if core.is_leader and (why_not := self._objection(asked)) is not None:
+            return _error(409, why_not, outcome="no")
         response = await self._driver.change_servers(asked, seconds=CHANGE_SECONDS)
         if response is None:
             return _error(
@@ -159,23 +163,53 @@ class LocalInterface:
                 outcome="unknown",
             )
         if not response.accepted:
-            return _error(409, self._refusal(response), outcome="no")
-        return web.json_response({"begun": True, "leader": response.source})
+            return self._refused(asked, response)
+        return web.json_response({"begun": True, "leader": response.source, "term": response.term})
 
-    def _refusal(self, response: Response) -> str:
-        if response.destination not in {response.source, NOBODY}:
-            return f"server {response.destination} leads now: try again there, or here in a moment"
-        return (
-            "the leader refuses: another change is under way, or the farm has that id or endpoint already, or has no "
-            "such server, or it is the last one; see `gf-i2p members list`"
+    def _objection(self, asked: Request) -> str | None:
+        """Why the leader refuses this, as far as our log and, on the leader, its office tell; None when it does not."""
+        core, about = self._driver.core, concerned(asked)
+        assert about is not None  # `_change` made it
+        members = {server.id: server.endpoint for server in core.configuration.servers}
+        if asked.type is MessageType.ADD_SERVER_REQUEST:
+            endpoint = ClusterServer.decode(asked.entries[0].value).endpoint
+            if members.get(about) == endpoint:
+                return None  # it is done already
+            if about in members:
+                return (
+                    f"the farm has a server {about} already, at {members[about]}: give another id. One that moves is "
+                    "removed first, and invited with a new id"
+                )
+            holder = next((server for server, other in members.items() if other == endpoint), None)
+            if holder is not None:
+                return f"{endpoint} is the endpoint of server {holder}: give the one that server {about} has"
+        elif about not in members:
+            return f"the farm has no server {about}: its servers are {sorted(members)}"
+        elif len(members) == 1:
+            return LAST_SERVER
+        if core.is_leader and core.change_obstacle is not None:
+            return f"no change can begin now: {core.change_obstacle}"
+        return None
+
+    def _refused(self, asked: Request, response: Response) -> web.Response:
+        if response.destination == NOBODY:
+            return _error(503, NO_LEADER, outcome="no")
+        if response.destination != response.source:
+            sentence = f"server {response.destination} leads now: try again there, or here in a moment"
+            return _error(409, sentence, outcome="no")
+        busy = (
+            f"server {response.source}, the leader, refuses: another change is under way there, or the one before is "
+            "not committed yet. Try again in a moment; its own `gf-i2p members list` knows more"
         )
+        return _error(409, self._objection(asked) or busy, outcome="no")
 
     def _leads(self) -> str:
-        leader = self._driver.core.leader
-        return "no server leads that we know of" if leader == NOBODY else f"server {leader} leads"
+        return f"server {self._driver.core.leader} leads"
 
     async def _post_stepdown(self, _request: web.Request) -> web.Response:
         core = self._driver.core
+        if core.leader == NOBODY:
+            return _error(503, NO_LEADER, outcome="no")
         if not core.is_leader:
             return _error(409, f"this server does not lead: {self._leads()}", outcome="no")
         self._driver.step_down()

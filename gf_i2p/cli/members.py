@@ -7,8 +7,9 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
+from gf_i2p.admin.sentences import LAST_SERVER, NO_LEADER
 from gf_i2p.cli.errors import CommandError, Exit
-from gf_i2p.cli.show import OUTSIDE
+from gf_i2p.cli.show import NO_LEADER_KNOWN, OUTSIDE
 from gf_i2p.node import invitation
 from gf_i2p.node.layout import DATABASE_FILE
 from gf_i2p.storage.files import holder
@@ -17,6 +18,9 @@ from gf_i2p.wire.endpoint import Endpoint
 CHANGE_SECONDS: Final = 600.0
 """How long a change is watched: a server that joins gets the whole log."""
 _POLL_SECONDS: Final = 0.2
+_ELECTIONS: Final = 3
+"""For so many of the longest time-outs an office is over, and nothing is under way; then the change is not waited for.
+A follower that asked for itself hears of an entry later than the new leader has it."""
 
 Ask = Callable[..., Any]
 """Asks the node of a directory: directory, method, path, and `seconds` and `body` by name."""
@@ -30,18 +34,22 @@ def show(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
         {key: server[key] for key in ("id", "endpoint", "self", "leader", "connected", "lag")}
         for server in answer["servers"]
     ]
+    code = Exit.DEGRADED if answer["leader"] is None else Exit.OK
     if options.json:
-        print_json({"ok": True, "membership": answer["membership"], "servers": members, "change": answer["change"]})
-        return Exit.OK
+        told = {key: answer[key] for key in ("membership", "leader", "change")}
+        print_json({"ok": True, **told, "servers": members})
+        return code
     for server in members:
         words = [word for word in ("self", "leader") if server[word]]
         words += [] if server["connected"] else ["not connected"]
         print(f"{server['id']:>5}  {server['endpoint']}  {', '.join(words)}".rstrip())
     if answer["membership"] != "member":
         print(OUTSIDE[answer["membership"]])
+    elif answer["leader"] is None:
+        print(NO_LEADER_KNOWN)
     if answer["change"] is not None:
         print(f"no change can begin now: {answer['change']}")
-    return Exit.OK
+    return code
 
 
 def invite(options: argparse.Namespace, print_json: Print) -> Exit:
@@ -90,8 +98,8 @@ def add(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
     if endpoint is None:
         raise CommandError("give the endpoint that it has, tcp://HOST:PORT", code=Exit.USAGE)
     body = {"add": {"id": server_id, "endpoint": str(endpoint)}}
-    ask(options.directory, "POST", "/v1/servers", seconds=40, body=body)
-    return _watch(options, ask, print_json, server_id, present=True)
+    begun = ask(options.directory, "POST", "/v1/servers", seconds=40, body=body)
+    return _watch(options, ask, print_json, begun, server_id, present=True)
 
 
 def remove(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
@@ -101,6 +109,10 @@ def remove(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
     server = servers.get(options.id)
     if server is None:
         raise CommandError(f"the farm has no server {options.id}: see `gf-i2p members list`")
+    if len(servers) == 1:
+        raise CommandError(LAST_SERVER)
+    if answer["leader"] is None:  # what the others' silence would have us say cannot be followed
+        raise CommandError(NO_LEADER, code=Exit.DEGRADED)
     left = len(servers) - 1
     alive = sum(each["connected"] for each in servers.values() if each["id"] != options.id)
     if not options.force and not server["connected"]:
@@ -113,8 +125,8 @@ def remove(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
             f"only {alive} of the {left} other servers can be reached: without server {options.id} nothing could be "
             "committed. Start the others first; add --force if you know better"
         )
-    ask(options.directory, "POST", "/v1/servers", seconds=40, body={"remove": options.id})
-    return _watch(options, ask, print_json, options.id, present=False)
+    begun = ask(options.directory, "POST", "/v1/servers", seconds=40, body={"remove": options.id})
+    return _watch(options, ask, print_json, begun, options.id, present=False)
 
 
 def step_down(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
@@ -127,11 +139,17 @@ def step_down(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
     return Exit.OK if answer["leader"] is not None else Exit.DEGRADED
 
 
-def _watch(options: argparse.Namespace, ask: Ask, print_json: Print, server_id: int, *, present: bool) -> Exit:
-    """Wait until the change is committed, as far as the node of this directory knows."""
+def _watch(
+    options: argparse.Namespace, ask: Ask, print_json: Print, begun: Any, server_id: int, *, present: bool
+) -> Exit:
+    """Wait until the change is committed, as far as the node of this directory knows, or nobody is at it any more.
+
+    `begun`: who has begun it, and in which term.
+    """
     end = time.monotonic() + CHANGE_SECONDS
-    while time.monotonic() < end:
-        answer = ask(options.directory, "GET", "/v1/status")
+    idle_since: float | None = None
+    while (now := time.monotonic()) < end:
+        answer = _asked_again(options, ask)
         ids = [server["id"] for server in answer["servers"]]
         if (server_id in ids) == present and answer["configuration_committed"]:
             if options.json:
@@ -141,7 +159,38 @@ def _watch(options: argparse.Namespace, ask: Ask, print_json: Print, server_id: 
             return Exit.OK
         if present and answer["change_refused"] is not None:
             raise CommandError(answer["change_refused"])
+        in_office = (answer["leader"], answer["term"]) == (begun["leader"], begun["term"])
+        under_way = answer["change"] is not None or not answer["configuration_committed"]
+        if in_office or under_way or answer["membership"] == "joining":  # who joins knows little, and asks again itself
+            idle_since = None
+        elif idle_since is None:
+            idle_since = now
+        elif now >= idle_since + _ELECTIONS * answer["timing"]["election_max"]:
+            raise _lost(begun["leader"], answer["leader"])
         time.sleep(_POLL_SECONDS)
     raise CommandError(
         f"not done within {CHANGE_SECONDS:.0f} s; it may still be. See `gf-i2p members list`", outcome="unknown"
+    )
+
+
+def _asked_again(options: argparse.Namespace, ask: Ask) -> Any:
+    try:
+        return ask(options.directory, "GET", "/v1/status")
+    except CommandError as error:
+        raise CommandError(
+            f"{error}. But the change had begun, and may still be done: see `gf-i2p members list` on another server",
+            code=error.code,
+            outcome="unknown",
+        ) from error
+
+
+def _lost(by: int, leader: int | None) -> CommandError:
+    now = "no server leads now" if leader is None else f"server {leader} leads now"
+    where = "there" if leader is not None and leader != by else "on the server that leads next"
+    where = "here" if leader == by else where
+    return CommandError(
+        f"server {by} had begun it, and has lost its office since; {now}, and nothing of the change is under way as "
+        f"far as this node knows. See `gf-i2p members list` {where}, and ask again if it is not done",
+        code=Exit.DEGRADED if leader is None else Exit.FAILED,
+        outcome="unknown",
     )

@@ -1,19 +1,20 @@
 """`gf-i2p members` with an administrator's file: from any machine, by the servers' own protocol.
 
-What a node's local socket tells is not known here: reasons why a leader refuses, and how far a server that joins has
-come. Who belongs to the farm is told by each server as its own log has it, committed or not; a change counts as done
-when a majority of the servers that it leaves tell it.
+What a node's local socket tells is not known here: reasons why a leader refuses, how far a server that joins has come,
+and whether it was given up. Who belongs to the farm is told by each server as its own log has it, committed or not; a
+change counts as done when a majority of the servers that it leaves tell it.
 """
 
 import argparse
 import asyncio
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from gf_i2p.admin.sentences import LAST_SERVER
 from gf_i2p.cli.errors import CommandError, Exit
 from gf_i2p.cli.logs import configure
 from gf_i2p.cli.show import printable
@@ -23,9 +24,10 @@ from gf_i2p.raft.quorum import majority
 from gf_i2p.transport.client import FarmClient, Found
 from gf_i2p.transport.errors import NotCommittedError, OutcomeUnknownError
 from gf_i2p.transport.survey import Survey
+from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.entries import Entry, ValueType
-from gf_i2p.wire.errors import LocalProtocolError
-from gf_i2p.wire.messages import MessageType, Request
+from gf_i2p.wire.errors import EndpointError, LocalProtocolError
+from gf_i2p.wire.messages import MessageType, Request, Response
 from gf_i2p.wire.values import ClusterServer, Configuration, encode_server_id
 
 Print = Callable[[Any], None]
@@ -37,6 +39,12 @@ _I2P_SECONDS: Final = 120.0
 _ASK_SECONDS: Final = 10.0
 _POLL_SECONDS: Final = 0.5
 _I2P_POLL_SECONDS: Final = 5.0
+_AGAIN_SECONDS: Final = 10.0
+_I2P_AGAIN_SECONDS: Final = 60.0
+"""Between two questions whether the leader is still at a server that joins."""
+_LEAVING_SECONDS: Final = 30.0
+_I2P_LEAVING_SECONDS: Final = 120.0
+"""A removal is in the leader's log within the least election time-out; so long, to be seen there from here."""
 _SILENT_SECONDS: Final = 2.0
 
 
@@ -70,10 +78,13 @@ def _check_role(file: ClientFile, path: Path) -> None:
 
 async def _run(file: ClientFile, options: argparse.Namespace, print_json: Print) -> Exit:
     async with file.open() as client:
-        remote = _Remote(client, inside=file.i2p is not None, quiet=options.json)
+        remote = _Remote(
+            client, options.directory, inside=file.i2p is not None, ca=file.ca is not None, quiet=options.json
+        )
         match options.action:
             case "list":
-                return _show(await remote.look(), print_json if options.json else None)
+                view = await remote.look()
+                return _show(view, remote.advice(view), print_json if options.json else None)
             case "add":
                 return _done(await remote.add(options), options, print_json)
             case _:
@@ -87,6 +98,11 @@ class _View:
     found: Found
     newest: Configuration
     survey: Survey
+
+    @property
+    def strange(self) -> set[int]:
+        """Servers of which the file does not say how to reach or to know them."""
+        return {server.id for server in self.newest.servers} & _strange(self.survey)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +120,16 @@ class _Change:
 class _Remote:
     """One farm, asked over the network."""
 
-    def __init__(self, client: FarmClient, *, inside: bool, quiet: bool) -> None:
-        """`inside`: whether the way there leads through I2P, which takes longer."""
+    def __init__(self, client: FarmClient, file: Path, *, inside: bool, ca: bool, quiet: bool) -> None:
+        """`inside`: whether the way there leads through I2P, which takes longer. `ca`: whether the file names one."""
         self._client = client
+        self._file = file
+        self._ca = ca
         self._seconds = _I2P_SECONDS if inside else _SECONDS
         self._ask_seconds = _I2P_SECONDS if inside else _ASK_SECONDS
         self._poll_seconds = _I2P_POLL_SECONDS if inside else _POLL_SECONDS
+        self._again_seconds = _I2P_AGAIN_SECONDS if inside else _AGAIN_SECONDS
+        self._leaving_seconds = _I2P_LEAVING_SECONDS if inside else _LEAVING_SECONDS
         self._quiet = quiet
 
     async def look(self) -> _View:
@@ -136,8 +156,8 @@ class _Remote:
             value = ClusterServer(server_id, str(endpoint)).encode()
         except LocalProtocolError as error:
             raise CommandError(str(error), code=Exit.USAGE) from error
-        await self._change(MessageType.ADD_SERVER_REQUEST, value)
-        return await self._watch(server_id, present=True)
+        request = _request(MessageType.ADD_SERVER_REQUEST, value)
+        return await self._watch(request, await self._begin(request), server_id, present=True)
 
     async def remove(self, options: argparse.Namespace) -> _Change:
         """Have a server removed."""
@@ -145,24 +165,61 @@ class _Remote:
         ids = {server.id for server in view.newest.servers}
         if options.id not in ids:
             raise CommandError(f"the farm has no server {options.id}: its servers are {sorted(ids)}")
-        alive = len((ids & view.survey.told.keys()) - {options.id})
-        if not options.force and options.id not in view.survey.told:
-            why = view.survey.troubles.get(options.id, "it does not answer").rstrip(".")
+        if len(ids) == 1:
+            raise CommandError(LAST_SERVER)
+        if not options.force:
+            self._check_removal(view, ids, options.id)
+        request = _request(MessageType.REMOVE_SERVER_REQUEST, encode_server_id(options.id))
+        return await self._watch(request, await self._begin(request), options.id, present=False)
+
+    def _check_removal(self, view: _View, ids: set[int], server_id: int) -> None:
+        """Raise `CommandError` when the server is dead, or the farm might not go on without it."""
+        told, others = view.survey.told.keys(), ids - {server_id}
+        if server_id in view.strange:
             raise CommandError(
-                f"server {options.id} cannot be reached from here ({printable(why)}). If it is dead for good, add "
+                f"whether server {server_id} runs cannot be seen from here. {self.advice(view, [server_id])} Or add "
+                "--force: a server that is dead is then removed without being told",
+                code=Exit.DEGRADED,
+            )
+        if server_id not in told:
+            why = view.survey.troubles.get(server_id, "it does not answer").rstrip(".")
+            raise CommandError(
+                f"server {server_id} cannot be reached from here ({printable(why)}). If it is dead for good, add "
                 "--force: it is removed without being told; when it comes back it can do no harm, but needs a new id"
             )
-        if not options.force and alive <= (len(ids) - 1) // 2:
+        alive, strange, enough = len(others & told), others & view.strange, majority(len(others))
+        if alive < enough <= alive + len(strange):
             raise CommandError(
-                f"only {alive} of the {len(ids) - 1} other servers can be reached from here: without server "
-                f"{options.id} perhaps nothing could be committed. Start them first; add --force if you know better"
+                f"whether enough of the other servers run to go on without server {server_id} cannot be seen from "
+                f"here. {self.advice(view, strange)} Or add --force if you know that they run",
+                code=Exit.DEGRADED,
             )
-        await self._change(MessageType.REMOVE_SERVER_REQUEST, encode_server_id(options.id))
-        return await self._watch(options.id, present=False)
+        if alive < enough:
+            raise CommandError(
+                f"only {alive} of the {len(others)} other servers can be reached from here: without server {server_id} "
+                "perhaps nothing could be committed. Start them first; add --force if you know better"
+            )
 
-    async def _change(self, kind: MessageType, value: bytes) -> None:
+    def advice(self, view: _View, among: Iterable[int] | None = None) -> str:
+        """Say what to add to the file so that all servers, or those `among` them, can be asked; "" when they can."""
+        strange = view.strange if among is None else view.strange & set(among)
+        endpoints = {server.id: server.endpoint for server in view.newest.servers}
+        unknown = [server for server in sorted(strange) if not self._ca and _is_outside(endpoints[server])]
+        others = dict.fromkeys(printable(view.survey.strange[each]) for each in sorted(strange - set(unknown)))
+        if not unknown:
+            return " ".join(others)
+        which = f"server{'s' if len(unknown) > 1 else ''} {', '.join(map(str, unknown))}"
+        tables, whom = (
+            ("the [[servers]] table of each", "them") if len(unknown) > 1 else ("its [[servers]] table", "it")
+        )
+        add = (
+            f"{self._file} does not say how to know {which}: add {tables} with the fingerprint, "
+            f"as in any server's gf-i2p.toml, or ca = the file of a CA that vouches for {whom}."
+        )
+        return " ".join([add, *others])
+
+    async def _begin(self, request: Request) -> Response:
         """Ask the leader, who says whether it has begun."""
-        request = Request(kind, 0, 0, 0, 0, 0, 0, (Entry(0, ValueType.CLUSTER_SERVER, value),))
         try:
             response = await self._client.change_servers(request, timeout=self._seconds)
         except NotCommittedError as error:
@@ -172,15 +229,21 @@ class _Remote:
         if not response.accepted:
             raise CommandError(
                 f"server {response.source}, the leader, refuses: another change is under way, or the farm has that id "
-                "or endpoint already, or has no such server, or it is the last one. Its own `gf-i2p members list DIR` "
-                "knows more; or try again in a moment"
+                "or endpoint already, or has no such server. Its own `gf-i2p members list DIR` knows more; or try "
+                "again in a moment"
             )
+        return response
 
-    async def _watch(self, server_id: int, *, present: bool) -> _Change:
-        """Wait until the change is seen on a majority, or on all of those that can be asked from here."""
-        end = time.monotonic() + CHANGE_SECONDS
-        say_at = time.monotonic() + _SILENT_SECONDS
-        while time.monotonic() < end:
+    async def _watch(self, request: Request, begun: Response, server_id: int, *, present: bool) -> _Change:
+        """Wait until the change is seen on a majority, or on all of those that can be asked from here.
+
+        `begun`: by whom, and in which term. Ends, too, when nobody is at it any more.
+        """
+        start = time.monotonic()
+        end = start + CHANGE_SECONDS
+        say_at = start + _SILENT_SECONDS
+        again_at = start + (self._again_seconds if present else self._leaving_seconds)
+        while (now := time.monotonic()) < end:
             survey = await self._client.survey(timeout=self._ask_seconds)
             newest = _newest(survey) if survey.told else None
             members = set() if newest is None else {server.id for server in newest.servers}
@@ -188,15 +251,60 @@ class _Remote:
                 have = {server for server, each in survey.told.items() if each.log_index >= newest.log_index} & members
                 if len(have) >= majority(len(members)):
                     return _Change(server_id, present, newest, sure=True)
-                if len(members - survey.strange.keys()) < majority(len(members)):
+                if len(members - _strange(survey)) < majority(len(members)):
                     return _Change(server_id, present, newest, sure=False)
-            if time.monotonic() >= say_at:
-                self._say(f"the leader is at it; waiting, {end - time.monotonic():.0f} s at most")
+            elif newest is not None and now >= again_at:
+                if not present:
+                    raise self._not_removed(begun, server_id)
+                begun = await self._ask_again(request, begun, server_id)
+                again_at = time.monotonic() + self._again_seconds
+            if now >= say_at:
+                self._say("the leader is at it; waiting until it is done" + (", or is given up" if present else ""))
                 say_at = end
             await asyncio.sleep(self._poll_seconds)
         raise CommandError(
-            f"not seen within {CHANGE_SECONDS:.0f} s; it may still come, or the leader has given the server up: "
-            "its log says why",
+            f"not seen within {CHANGE_SECONDS:.0f} s; it may still come. See gf-i2p members list {self._file}, and the "
+            "leader's log",
+            outcome="unknown",
+        )
+
+    async def _ask_again(self, request: Request, begun: Response, server_id: int) -> Response:
+        """Ask once more for a server that joins: a leader that is at it refuses, and one that accepts was not.
+
+        Return who is at it now. Raises `CommandError` when the leader has given the server up, or nobody leads.
+        """
+        try:
+            response = await self._client.change_servers(request, timeout=self._seconds)
+        except NotCommittedError as error:
+            raise CommandError(
+                f"server {begun.source} had begun it, and no leader is found any more: {error} See gf-i2p members list "
+                f"{self._file} when one leads again",
+                code=Exit.DEGRADED,
+                outcome="unknown",
+            ) from error
+        except OutcomeUnknownError:
+            return begun
+        if not response.accepted:
+            return begun
+        if (response.source, response.term) != (begun.source, begun.term):
+            self._say(f"server {response.source} leads now, and has begun anew")
+            return response
+        survey = await self._client.survey(timeout=self._ask_seconds)
+        told = survey.told.get(response.source)
+        if told is None or server_id in {server.id for server in told.servers}:
+            return response
+        raise CommandError(
+            f"server {response.source}, the leader, has given server {server_id} up. Why, says its log, and there "
+            '"change_refused" in gf-i2p status DIR --json. Asked again just now, it tries once more: if the server '
+            f"runs, see in a moment whether it is in gf-i2p members list {self._file}",
+            outcome="unknown",
+        )
+
+    def _not_removed(self, begun: Response, server_id: int) -> CommandError:
+        return CommandError(
+            f"server {begun.source} had begun it, and {self._leaving_seconds:g} s later no log that can be seen from "
+            f"here is without server {server_id}: it has lost its office, or is cut off. See gf-i2p members list "
+            f"{self._file}, and ask again",
             outcome="unknown",
         )
 
@@ -205,11 +313,27 @@ class _Remote:
             print(f"gf-i2p: {text}", file=sys.stderr)
 
 
+def _request(kind: MessageType, value: bytes) -> Request:
+    return Request(kind, 0, 0, 0, 0, 0, 0, (Entry(0, ValueType.CLUSTER_SERVER, value),))
+
+
+def _strange(survey: Survey) -> set[int]:
+    """Without those that told all the same: one that has moved may be where the file says, too."""
+    return survey.strange.keys() - survey.told.keys()
+
+
+def _is_outside(endpoint: str) -> bool:
+    try:
+        return not Endpoint.parse(endpoint).is_i2p
+    except EndpointError:
+        return False
+
+
 def _newest(survey: Survey) -> Configuration:
     return max(survey.told.values(), key=lambda each: each.log_index)
 
 
-def _show(view: _View, print_json: Print | None) -> Exit:
+def _show(view: _View, advice: str, print_json: Print | None) -> Exit:
     leader = view.found.leader
     servers = [
         {
@@ -229,10 +353,15 @@ def _show(view: _View, print_json: Print | None) -> Exit:
         return code
     for server in servers:
         words = ["leader"] if server["leader"] else []
-        words += [] if server["connected"] else [printable(str(server["error"] or "does not answer from here"))]
+        if server["id"] in view.strange:
+            words.append("not known to this file")
+        elif not server["connected"]:
+            words.append(printable(str(server["error"] or "does not answer from here")))
         print(f"{server['id']:>5}  {printable(str(server['endpoint']))}  {', '.join(words)}".rstrip())
     if leader is None:
         print(f"no leader is found: {printable(view.found.trouble or 'nobody knows one')}")
+    if advice:
+        print(advice)
     return code
 
 

@@ -11,6 +11,7 @@ OUTSIDE: Final = {
     "come back it needs a new id (`gf-i2p members invite`).",
 }
 """What a server is that is no member, by its status' "membership"."""
+NO_LEADER_KNOWN: Final = "No leader is known: nothing can be committed until a majority of the servers has elected one."
 
 
 def show_status(answer: dict[str, Any]) -> str:
@@ -20,7 +21,7 @@ def show_status(answer: dict[str, Any]) -> str:
     if answer["membership"] != "member":
         lines.append(OUTSIDE[answer["membership"]])
     elif answer["leader"] is None:
-        lines.append("No leader is known: nothing can be committed until a majority of the servers has elected one.")
+        lines.append(NO_LEADER_KNOWN)
     if quorum["reachable"] < quorum["needed"] and answer["membership"] == "member":
         lines.append(
             f"Only {quorum['reachable']} of {quorum['servers']} servers can be reached from here, and a majority is "

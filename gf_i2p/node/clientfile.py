@@ -7,6 +7,7 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from gf_i2p.node.config import ServerTable, check_name_of_cluster, check_name_of_user, check_private
+from gf_i2p.node.roles import User
 from gf_i2p.node.router_tables import ProxyTable
 from gf_i2p.node.table import Table, load_table
 from gf_i2p.transport.base import Transport
@@ -17,6 +18,7 @@ from gf_i2p.transport.i2p import I2pTransport
 from gf_i2p.transport.mixed import MixedTransport
 from gf_i2p.transport.tls import TlsSettings, TlsTransport
 from gf_i2p.wire.endpoint import Endpoint
+from gf_i2p.wire.messages import Request
 
 
 class ClientFile(Table):
@@ -57,7 +59,26 @@ class ClientFile(Table):
         ways = _Ways(self)
         endpoints = {server.id: Endpoint.parse(server.endpoint) for server in self.servers}
         return FarmClient(
-            ways.transport, endpoints, self.cluster, self.user, self.password.get_secret_value(), prepare=ways.prepare
+            ways.transport,
+            endpoints,
+            self.cluster,
+            self.user,
+            self.password.get_secret_value(),
+            prepare=ways.prepare,
+            objection=self._objection,
+        )
+
+    def _objection(self, request: Request) -> str | None:
+        """Why the servers would hang up on this request: the same rule as theirs. None when they would not."""
+        try:
+            user = User(self.user)
+        except ValueError as error:
+            return f"Nothing was sent: {error}."
+        if user.objection(request) is None:
+            return None
+        return (
+            f"Nothing was sent: {user.name} is a {user.role}, and the servers are an administrator's business. Use an "
+            "admin-NAME.toml (gf-i2p init --admin NAME)."
         )
 
 

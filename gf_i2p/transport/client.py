@@ -65,6 +65,11 @@ def _trust_the_transport(_: Sequence[Place]) -> Mapping[Place, str]:
     return {}
 
 
+def _trust_the_user(_: Request) -> str | None:
+    """Whether the user may send it the server decides; it ends the connection otherwise."""
+    return None
+
+
 class FarmClient:
     """Knows the servers of one farm and keeps connections to those that it needs.
 
@@ -84,6 +89,7 @@ class FarmClient:
         password: str,
         *,
         prepare: Prepare = _trust_the_transport,
+        objection: Callable[[Request], str | None] = _trust_the_user,
         request_seconds: float = 10.0,
         handshake_seconds: float = HANDSHAKE_SECONDS,
         backoff: Callable[[], Backoff] = Backoff,
@@ -97,6 +103,7 @@ class FarmClient:
             user: "client-NAME" as a rule.
             password: the user's.
             prepare: told of servers that the farm tells of; without it they are dialled by `transport` as it is.
+            objection: says why this user may not send a change of the servers, None when it may: such is not sent.
             request_seconds: for one answer, inside I2P `I2P_REQUEST_SECONDS` at least; then the connection is given up.
             handshake_seconds: for one attempt to connect, inside I2P `I2P_HANDSHAKE_SECONDS` at least.
             backoff: makes the delays between attempts to connect, one for each server.
@@ -110,6 +117,7 @@ class FarmClient:
         self._request_seconds = request_seconds
         self._handshake_seconds = handshake_seconds
         self._backoff = backoff
+        self._objection = objection
         self._directory = Directory(endpoints, prepare)
         self._credentials = {endpoint: Credentials(user, password) for endpoint in endpoints.values()}
         self._links: dict[Endpoint, Link] = {}
@@ -165,8 +173,12 @@ class FarmClient:
         """Send an AddServerRequest or a RemoveServerRequest to the leader, and return its answer.
 
         Accepted means that the change has begun; a refusal says that it cannot begin now, or makes no sense. Who may do
-        it is an administrator; the server ends the connection of anybody else. Raises as `post`.
+        it is an administrator; the server ends the connection of anybody else. Raises as `post`; `NotCommittedError`
+        also when this user is known to be nobody who may: then nothing is sent.
         """
+        why_not = self._objection(request)
+        if why_not is not None:
+            raise NotCommittedError(why_not)
         return await self._deliver(
             request,
             timeout,

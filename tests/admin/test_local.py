@@ -17,8 +17,11 @@ from gf_i2p.admin.local import LocalInterface
 from gf_i2p.admin.socket_path import ADDRESS_BYTES, address
 from gf_i2p.node.node import Node
 from gf_i2p.node.snapshotting import of_running
+from gf_i2p.raft.settings import Timing
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.wire.limits import MAX_ENTRIES, MAX_VALUE_BYTES
+from gf_i2p.wire.messages import NOBODY
+from integration.localfarm import becomes
 from tests.node.farm import NodeFarm
 
 Answer = tuple[int, Any]
@@ -162,6 +165,66 @@ async def test_without_a_leader_a_post_is_refused(tmp_path: Path) -> None:
             status, answer = await ask("GET", "/v1/entries")
             assert (status, answer["outcome"]) == (503, "no")
             assert "no server leads" in answer["error"]
+
+
+async def test_without_a_leader_servers_stay_and_what_to_do_is_said(tmp_path: Path) -> None:
+    async with NodeFarm(tmp_path) as farm:
+        await farm.leader()
+        for server in (1, 2):
+            await farm.stop(server)
+        await becomes("no leader", lambda: farm.nodes[3].driver.core.leader == NOBODY)
+        async with served(farm.nodes[3], tmp_path / "s") as ask:
+            for path, body in (
+                ("/v1/servers", {"remove": 1}),
+                ("/v1/servers", {"remove": 3}),  # of itself it would ask the leader
+                ("/v1/stepdown", {}),
+            ):
+                status, answer = await ask("POST", path, json=body)
+                assert (status, answer["outcome"]) == (503, "no"), (path, body)
+                assert "start the servers that are down" in answer["error"]
+                assert "gf-i2p recover" in answer["error"]
+
+
+async def test_who_does_not_lead_says_who_does(tmp_path: Path) -> None:
+    async with NodeFarm(tmp_path) as farm:
+        leader = (await farm.calm()).driver.core.id
+        async with served(await farm.follower(), tmp_path / "s") as ask:
+            for path, body in (("/v1/servers", {"remove": leader}), ("/v1/stepdown", {})):
+                status, answer = await ask("POST", path, json=body)
+                assert (status, answer["outcome"]) == (409, "no")
+                assert f"server {leader} leads" in answer["error"]
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ({"remove": 9}, "the farm has no server 9: its servers are [1]"),
+        ({"remove": 1}, "the last server cannot leave its farm: stop it"),
+        ({"add": {"id": 1, "endpoint": "tcp://127.0.0.1:1"}}, "the farm has a server 1 already, at "),
+        ({"add": {"id": 2, "endpoint": "OWN"}}, "is the endpoint of server 1"),
+    ],
+)
+async def test_the_leader_says_which_of_its_reasons_it_has(ask: Asker, body: dict[str, Any], says: str) -> None:
+    own = ask.node.driver.core.configuration.servers[0].endpoint
+    if "add" in body:
+        body = {"add": {**body["add"], "endpoint": body["add"]["endpoint"].replace("OWN", own)}}
+    status, answer = await ask("POST", "/v1/servers", json=body)
+    assert (status, answer["outcome"]) == (409, "no")
+    assert says in answer["error"]
+    assert "another change" not in answer["error"]
+
+
+async def test_a_change_that_has_begun_says_in_whose_term_and_no_other_begins(ask: Asker) -> None:
+    core = ask.node.driver.core
+    await becomes("a change can begin", lambda: core.change_obstacle is None)
+    core.timing = Timing(heartbeat=0.1, election_min=60, election_max=120)  # the patience with one that joins
+    add = {"add": {"id": 2, "endpoint": "tcp://127.0.0.1:1"}}
+    assert await ask("POST", "/v1/servers", json=add) == (200, {"begun": True, "leader": 1, "term": core.term})
+    status, answer = await ask("POST", "/v1/servers", json=add)
+    assert (status, answer["outcome"]) == (409, "no")
+    assert "no change can begin now: server 2 is joining" in answer["error"]
+    done = {"add": {"id": 1, "endpoint": core.configuration.servers[0].endpoint}}
+    assert (await ask("POST", "/v1/servers", json=done))[0] == 200, "a member is what it is asked to be"
 
 
 async def test_a_log_that_cannot_be_read_gives_its_sentence(ask: Asker, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """`gf-i2p members` as people type it; what the node does about it is tests/node/test_members.py."""
 
 import argparse
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from gf_i2p.wire.endpoint import Endpoint
 class Node:
     """Answers as a node does."""
 
-    def __init__(self, *statuses: dict[str, Any]) -> None:
+    def __init__(self, *statuses: dict[str, Any] | CommandError) -> None:
         self.statuses = list(statuses)
         self.asked: list[Any] = []
 
@@ -24,17 +25,28 @@ class Node:
         del seconds
         if method == "POST":
             self.asked.append((path, body))
-            return {"begun": True}
-        return self.statuses.pop(0) if len(self.statuses) > 1 else self.statuses[0]
+            return {"begun": True, "leader": 1, "term": 5}
+        answer = self.statuses.pop(0) if len(self.statuses) > 1 else self.statuses[0]
+        if isinstance(answer, CommandError):
+            raise answer
+        return answer
 
 
-def status(*ids: int, away: tuple[int, ...] = (), committed: bool = True, refused: str | None = None) -> dict[str, Any]:
+def status(
+    *ids: int,
+    away: tuple[int, ...] = (),
+    committed: bool = True,
+    refused: str | None = None,
+    leader: int | None = 1,
+    term: int = 5,
+    change: str | None = None,
+) -> dict[str, Any]:
     servers = [
         {
             "id": each,
             "endpoint": f"tcp://h:{each}",
             "self": each == 1,
-            "leader": each == 1,
+            "leader": each == leader,
             "connected": each not in away,
             "lag": 0,
         }
@@ -42,15 +54,24 @@ def status(*ids: int, away: tuple[int, ...] = (), committed: bool = True, refuse
     ]
     return {
         "membership": "member",
+        "leader": leader,
+        "term": term,
         "servers": servers,
         "configuration_committed": committed,
-        "change": None,
+        "change": change,
         "change_refused": refused,
+        "timing": {"election_max": 0.0},
     }
 
 
 def options(**values: Any) -> argparse.Namespace:
-    return argparse.Namespace(directory=Path("node"), json=True, **{"force": False, **values})
+    return argparse.Namespace(directory=Path("node"), **{"json": True, "force": False, **values})
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(members, "CHANGE_SECONDS", 2.0)
+    monkeypatch.setattr(members, "_POLL_SECONDS", 0.001)
 
 
 def test_a_server_is_removed_and_the_end_of_it_is_awaited() -> None:
@@ -82,6 +103,81 @@ def test_a_server_that_is_given_up_is_reported_with_the_reason() -> None:
     node = Node(status(1, 2, refused="server 3 has not joined: nothing was heard from it"))
     with pytest.raises(CommandError, match="nothing was heard"):
         members.add(options(server=(3, Endpoint("h", 3))), node, print)
+
+
+@pytest.mark.parametrize("leader", [2, None, 1])
+@pytest.mark.parametrize("present", [True, False])
+def test_a_leader_that_lost_its_office_with_the_change_is_not_waited_for(leader: int | None, present: bool) -> None:
+    ids = (1, 2) if present else (1, 2, 3)
+    node = Node(
+        status(*ids),
+        status(*ids, change="server 3 is joining"),
+        status(*ids, leader=None, term=6, committed=False),  # what is in the log may still be committed
+        status(*ids, leader=leader, term=7, change="nothing is committed yet" if leader == 1 else None),
+        status(*ids, leader=leader, term=7),
+    )
+    act, words = (members.add, {"server": (3, Endpoint("h", 3))}) if present else (members.remove, {"id": 3})
+    with pytest.raises(CommandError, match="server 1 had begun it, and has lost its office") as caught:
+        act(options(**words), node, print)
+    assert (caught.value.outcome, caught.value.code) == ("unknown", Exit.DEGRADED if leader is None else Exit.FAILED)
+    assert "members list" in str(caught.value)
+    assert len(node.statuses) == 1, "not while anything of it is under way"
+
+
+def test_what_another_leader_commits_is_done_all_the_same() -> None:
+    node = Node(
+        status(1, 2, 3),
+        status(1, 2, committed=False),
+        status(1, 2, committed=False, leader=None, term=6),
+        status(1, 2, leader=2, term=6),
+    )
+    assert members.remove(options(id=3), node, lambda _: None) is Exit.OK
+
+
+def test_a_server_that_joins_waits_though_it_knows_no_leader_yet() -> None:
+    outside = {**status(1, 2, leader=None, term=0), "membership": "joining"}
+    node = Node(outside, outside, outside, outside, status(1, 2, 3))
+    assert members.add(options(server=(3, Endpoint("h", 3))), node, lambda _: None) is Exit.OK
+
+
+def test_a_node_that_dies_while_it_is_waited_for_leaves_it_open() -> None:
+    dead = CommandError("no node answers in node")
+    for node, act in (
+        (Node(status(1, 2), dead), partial(members.add, options(server=(3, Endpoint("h", 3))))),
+        (Node(status(1, 2, 3), dead), partial(members.remove, options(id=3))),
+    ):
+        with pytest.raises(CommandError, match=r"the change had begun.*members list.*another server") as caught:
+            act(node, print)
+        assert caught.value.outcome == "unknown"
+
+
+def test_a_list_without_a_leader_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    node = Node(status(1, 2, 3, away=(2, 3), leader=None))
+    assert members.show(options(json=False), node, print) is Exit.DEGRADED
+    text = capsys.readouterr().out
+    assert "no leader is known" in text.lower()
+    assert "    3  tcp://h:3  not connected" in text
+    printed: list[Any] = []
+    assert members.show(options(), node, printed.append) is Exit.DEGRADED
+    assert printed[0]["leader"] is None
+    assert members.show(options(), Node(status(1, 2, 3, away=(3,))), printed.append) is Exit.OK
+    assert printed[1]["leader"] == 1
+
+
+def test_a_removal_without_a_leader_is_not_tried() -> None:
+    node = Node(status(1, 2, 3, away=(1, 2), leader=None))
+    for server in (1, 3):
+        with pytest.raises(CommandError, match="gf-i2p recover") as caught:
+            members.remove(options(id=server), node, print)
+        assert (caught.value.code, caught.value.outcome) == (Exit.DEGRADED, "no")
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_the_last_server_is_stopped_and_not_removed(force: bool) -> None:
+    node = Node(status(1))
+    with pytest.raises(CommandError, match="the last server cannot leave its farm: stop it"):
+        members.remove(options(id=1, force=force), node, print)
+    assert node.asked == []
 
 
 def test_invite_and_accept_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,20 +1,27 @@
 """`gf-i2p members` with an administrator's file, against real nodes over TLS."""
 
+import argparse
 import asyncio
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import structlog
 
 from gf_i2p.cli import remote_members
+from gf_i2p.cli.errors import CommandError, Exit
 from gf_i2p.cli.main import main
 from gf_i2p.node import joining
 from gf_i2p.node.config import Config, Secrets
 from gf_i2p.node.invitation import accept, invite
 from gf_i2p.node.node import Node
+from gf_i2p.transport.client import FarmClient, Found
+from gf_i2p.transport.errors import NotCommittedError, OutcomeUnknownError
+from gf_i2p.transport.survey import Survey
 from gf_i2p.wire.endpoint import Endpoint
+from gf_i2p.wire.messages import MessageType, Request, Response
+from gf_i2p.wire.values import ClusterServer, Configuration
 from integration.localfarm import becomes
 from integration.processes import free_ports
 from tests.node.farm import NodeFarm
@@ -108,6 +115,134 @@ async def test_what_cannot_be_seen_from_here_is_said(
         await sees(new, 1, 2)
         code, answer = await gf("members", "add", tmp_path / "admin-test.toml", f"2={new._config.own_endpoint}")
         assert (code, answer["servers"], answer["committed"]) == (3, [1, 2], None)
+
+
+async def test_servers_that_the_file_does_not_know_are_no_silent_ones(
+    tmp_path: Path, gf: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(joining, "AGAIN_SECONDS", 0.2)
+    async with NodeFarm(tmp_path, servers=1) as farm:
+        file = tmp_path / "admin-test.toml"
+        code, answer = await gf("members", "remove", file, 1, "--force")
+        assert (code, answer["outcome"]) == (1, "no")
+        assert "the last server cannot leave its farm: stop it" in answer["error"]
+        for server in (2, 3):
+            await sees(await joins(farm, server), *range(1, server + 1))
+        code, text = await gf.text("members", "list", file)
+        assert code == 0
+        assert text.count("not known to this file") == 2
+        assert text.count("[[servers]]") == 1
+        assert f"{file} does not say how to know servers 2, 3" in text
+        for server, which in ((1, "servers 2, 3"), (2, "server 2")):
+            code, answer = await gf("members", "remove", file, server)
+            assert (code, answer["outcome"]) == (3, "no")
+            assert f"does not say how to know {which}: add" in answer["error"]
+            assert "gf-i2p.toml" in answer["error"]
+            assert "Start" not in answer["error"]
+        assert ids(farm.nodes[1]) == [1, 2, 3]
+
+
+async def test_a_server_that_nobody_started_is_given_up_and_said_to_be(
+    tmp_path: Path, gf: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote_members, "_AGAIN_SECONDS", 0.05)
+    async with NodeFarm(tmp_path, servers=1) as farm:
+        node = await farm.leader()
+        await becomes("a change can begin", lambda: node.driver.core.change_obstacle is None)
+        code, answer = await gf("members", "add", tmp_path / "admin-test.toml", f"5=tcp://127.0.0.1:{free_ports(1)[0]}")
+        assert (code, answer["outcome"]) == (1, "unknown")
+        assert "server 1, the leader, has given server 5 up" in answer["error"]
+        assert "change_refused" in answer["error"]
+        assert ids(node) == [1]
+
+
+def configuration(index: int, *members: int) -> Configuration:
+    return Configuration(index, 0, tuple(ClusterServer(each, f"tcp://h:{each}") for each in members))
+
+
+class Farm:
+    """Answers as a `FarmClient` does; the last survey and the last response stay."""
+
+    def __init__(self, surveys: list[Survey], responses: list[Response | Exception]) -> None:
+        self._surveys = surveys
+        self._responses = responses
+        self.asked: list[MessageType] = []
+
+    async def find(self, *, timeout: float) -> Found:  # noqa: ASYNC109
+        return Found(1, None, 1, ())
+
+    async def survey(self, *, timeout: float) -> Survey:  # noqa: ASYNC109
+        return self._surveys.pop(0) if len(self._surveys) > 1 else self._surveys[0]
+
+    async def change_servers(self, request: Request, *, timeout: float) -> Response:  # noqa: ASYNC109
+        self.asked.append(request.type)
+        response = self._responses.pop(0) if len(self._responses) > 1 else self._responses[0]
+        if isinstance(response, Exception):
+            raise response
+        return response
+
+
+def seen(index: int, *members: int, by: tuple[int, ...] = (1, 2, 3)) -> Survey:
+    return Survey(dict.fromkeys(by, configuration(index, *members)), {}, {})
+
+
+def says(leader: int, term: int, *, accepted: bool = True) -> Response:
+    return Response(MessageType.ADD_SERVER_RESPONSE, leader, leader, term, 1, accepted=accepted)
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_AGAIN_SECONDS", "_POLL_SECONDS", "_LEAVING_SECONDS"):
+        monkeypatch.setattr(remote_members, name, 0.0)
+    monkeypatch.setattr(remote_members, "CHANGE_SECONDS", 5.0)
+
+
+async def changed(farm: Farm, *, add: int | None = None, remove: int | None = None) -> Any:
+    remote = remote_members._Remote(cast(FarmClient, farm), Path("admin.toml"), inside=False, ca=False, quiet=True)
+    if add is not None:
+        return await remote.add(argparse.Namespace(server=(add, Endpoint("h", add))))
+    return await remote.remove(argparse.Namespace(id=remove, force=False))
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_one_that_joins_is_waited_for_while_its_leader_is_busy_or_another_has_begun_anew() -> None:
+    without, within = seen(1, 1, 2, 3), seen(2, 1, 2, 3, 4, by=(1, 2, 3, 4))
+    farm = Farm(
+        [without, without, without, without, without, within],
+        [
+            says(1, 5),
+            says(1, 5, accepted=False),
+            OutcomeUnknownError("it hung up"),
+            says(2, 6),  # another leads, and takes it
+            says(2, 6, accepted=False),
+        ],
+    )
+    change = await changed(farm, add=4)
+    assert change.sure
+    assert len(farm.asked) == 6, "once to begin, and after each look at the farm"
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_one_that_is_in_when_it_is_asked_about_again_has_not_been_given_up() -> None:
+    change = await changed(Farm([seen(1, 1, 2, 3), seen(2, 1, 2, 3, 4)], [says(1, 5)]), add=4)
+    assert change.sure
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_one_that_joins_is_not_waited_for_when_nobody_leads_any_more() -> None:
+    farm = Farm([seen(1, 1, 2, 3)], [says(1, 5), NotCommittedError("server 2 knows no leader")])
+    with pytest.raises(CommandError, match="server 2 knows no leader") as caught:
+        await changed(farm, add=4)
+    assert (caught.value.code, caught.value.outcome) == (Exit.DEGRADED, "unknown")
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_removal_that_no_log_shows_is_not_waited_for_and_not_asked_for_again() -> None:
+    farm = Farm([seen(1, 1, 2, 3)], [says(1, 5)])
+    with pytest.raises(CommandError, match="no log that can be seen from here is without server 3") as caught:
+        await changed(farm, remove=3)
+    assert caught.value.outcome == "unknown"
+    assert farm.asked == [MessageType.REMOVE_SERVER_REQUEST], "meanwhile it might cost the farm its majority"
 
 
 def reloaded(farm: NodeFarm, server: int) -> Node:

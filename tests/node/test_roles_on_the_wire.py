@@ -8,6 +8,7 @@ import pytest
 from gf_i2p.node.clientfile import ClientFile
 from gf_i2p.node.config import Secrets
 from gf_i2p.node.layout import SECRETS_FILE
+from gf_i2p.transport.errors import NotCommittedError
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.messages import RESPONSE_TYPE, MessageType, Request
 from gf_i2p.wire.values import (
@@ -73,6 +74,22 @@ async def test_a_role_may_send_what_it_is_for_and_nothing_else(tmp_path: Path, r
         assert (leader.term, leader.leader, leader.configuration.servers) == before
         await farm.equal()
         assert all(b"evil" not in farm.values(server) for server in farm.nodes)
+
+
+async def test_a_client_is_told_before_it_sends_what_its_role_does_not_allow(tmp_path: Path) -> None:
+    """The server would end the connection, and the client could not know what had become of it."""
+    async with NodeFarm(tmp_path, servers=1) as farm:
+        await farm.leader()
+        async with farm.client() as client:
+            for kind in (MessageType.ADD_SERVER_REQUEST, MessageType.REMOVE_SERVER_REQUEST):
+                with pytest.raises(NotCommittedError, match=r"client-test is a client.*an admin-NAME\.toml"):
+                    await client.change_servers(Request(kind, 0, 0, 0, 0, 0, 0, ENTRIES[kind]), timeout=10)
+            assert await client.post([b"all the same"], timeout=10)
+        path = tmp_path / "client-test.toml"
+        nobody = ClientFile.load(path).model_copy(update={"user": "test"})
+        async with nobody.open() as client:
+            with pytest.raises(NotCommittedError, match="names are server-ID"):
+                await client.change_servers(Request(kind, 0, 0, 0, 0, 0, 0, ENTRIES[kind]), timeout=10)
 
 
 @pytest.mark.parametrize("role", ["client", "admin"])
