@@ -286,19 +286,15 @@ def _member(options: argparse.Namespace) -> Exit:
         from gf_i2p.cli import remote_members
 
         return remote_members.run(options, _print_json)
-    match options.action:
-        case "invite":
-            return members.invite(options, _print_json)
-        case "accept":
-            return members.accept(options, _print_json)
-        case _:
-            act = {
-                "list": members.show,
-                "add": members.add,
-                "remove": members.remove,
-                "stepdown": members.step_down,
-            }[options.action]
-            return act(options, _ask, _print_json)
+    act = {
+        "list": members.show,
+        "invite": members.invite,
+        "accept": members.accept,
+        "add": members.add,
+        "remove": members.remove,
+        "stepdown": members.step_down,
+    }[options.action]
+    return act(options, _ask, _print_json)
 
 
 def _recover(options: argparse.Namespace) -> Exit:

@@ -83,6 +83,12 @@ FINGERPRINT: Final = """\
 fingerprint = "{fingerprint}"
 """
 
+REMOVED: Final = """\
+
+[[removed]]                   # another server has taken its place; its id is never used again
+id = {id}
+"""
+
 JOIN: Final = """\
 join = true                   # this server asks to be taken into a farm that is there already
 """
