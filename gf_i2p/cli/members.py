@@ -185,7 +185,8 @@ def remove(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
     if not options.force and not server["connected"]:
         raise CommandError(
             f"server {options.id} cannot be reached. If it is dead for good, add --force: it is removed without being "
-            "told, and when it comes back it can do no harm, but needs a new id"
+            "told, and when it comes back it can do no harm. It may be taken in again (members add) with its own "
+            "directory; a new one, or an older copy, needs a new id (members invite)"
         )
     if not options.force and alive <= left // 2:
         raise CommandError(

@@ -70,6 +70,8 @@ def replace_files(directory: Path, texts: Mapping[str, str], backup: Path | None
         write_private(new, text)
         new.chmod(path.stat().st_mode & 0o777)
         sync_file(new)
+    if backup is not None:
+        sync_directory(backup)
     for name in texts:
         (directory / f"{name}-new").replace(directory / name)
     sync_directory(directory)

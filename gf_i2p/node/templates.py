@@ -7,7 +7,7 @@ CONFIG: Final = """\
 # restart of the node. Paths are relative to this directory. Passwords are in secrets.toml, never here.
 
 [node]
-id = {id}                        # this server's id in the farm; never reuse the id of a lost server
+id = {id}                        # this server's id in the farm; a new directory, or an older copy, needs a new one
 cluster = "{cluster}"               # the farm's name, the same on all servers
 listen = "{listen}"  # {listen_comment}
 {join}
