@@ -2,7 +2,8 @@
 
     GET  /v1/status                     what the node knows, leader or not
     POST /v1/entries?timeout=SECONDS    {"values": [TEXT, ...]} -> {"index": INDEX OF THE LAST}, when committed
-    GET  /v1/entries?first=N&limit=N    committed entries; `stale=1` reads a server that does not lead
+    GET  /v1/entries?first=N&limit=N    committed entries, from where the log begins without `first`;
+                                        `stale=1` reads a server that does not lead
     POST /v1/servers                    {"add": {"id": N, "endpoint": TEXT}} or {"remove": N}
                                         -> {"begun": true, "leader": WHO HAS BEGUN IT, "term": WHEN}
     POST /v1/stepdown                   {} -> {"leader": WHO LEADS NOW, OR NULL}
@@ -107,7 +108,7 @@ class LocalInterface:
         return web.json_response({"index": index})
 
     async def _get_entries(self, request: web.Request) -> web.Response:
-        first = _whole(request, "first", 1, MAX_INTEGER)
+        given = _whole(request, "first", 1, MAX_INTEGER) if "first" in request.query else None
         limit = _whole(request, "limit", 100, MAX_PAGE)
         if request.query.get("stale") == "1":
             last = self._driver.core.applicable
@@ -119,10 +120,12 @@ class LocalInterface:
             except PostError as error:
                 return _error(503, str(error), outcome="no")
         base = self._driver.core.log.base
+        first = base + 1 if given is None else given
         if first <= base:
             return _error(
                 410,
-                f"the log begins at {base + 1}: what stood before it is in the snapshot, and in the history directory",
+                f"the log begins at {base + 1} (--first {base + 1}): what stood before it is in the snapshot, and in "
+                "the history directory",
                 outcome="no",
             )
         entries = self._driver.core.log.slice(first, last, max_entries=limit, max_bytes=MAX_PAGE_BYTES)

@@ -42,21 +42,37 @@ class _Parser(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return the exit code (`Exit`)."""
     words = sys.argv[1:] if arguments is None else arguments
+    _open_what_is_closed()
+    try:
+        try:
+            return _run_one(words)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:  # who reads our output, errors included, has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.FAILED
+
+
+def _run_one(words: Sequence[str]) -> int:
     _Parser.json = "--json" in words
     options = _parse(words)
     try:
-        code = int(options.command(options))
-        sys.stdout.flush()
+        return int(options.command(options))
     except CommandError as error:
         return _fail(options, str(error), error.code, error.outcome)
-    except BrokenPipeError:  # who reads our output has enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return Exit.FAILED
+    except BrokenPipeError:
+        raise
     except EXPECTED as error:
         return _fail(options, _sentence(error), Exit.FAILED, "no")
     except KeyboardInterrupt:
         return 130
-    return code
+
+
+def _open_what_is_closed() -> None:
+    """Give a standard stream that our caller has closed (`>&-`) to nobody: a file of ours would get its number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 -- until we end
 
 
 def _parse(words: Sequence[str]) -> argparse.Namespace:
@@ -147,7 +163,7 @@ def _parser() -> argparse.ArgumentParser:
     entries = _command(commands, "entries", "show committed entries", _entries)
     entries.add_argument("directory", type=Path, metavar="DIR")
     entries.add_argument(
-        "--first", type=_whole(MAX_INTEGER), default=1, metavar="INDEX", help="begin with this one (default: 1)"
+        "--first", type=_whole(MAX_INTEGER), metavar="INDEX", help="begin with this one (default: where the log begins)"
     )
     entries.add_argument(
         "--limit",
@@ -250,7 +266,7 @@ def _members(commands: "argparse._SubParsersAction[_Parser]") -> None:
         if name == "accept":
             command.add_argument("file", type=Path, metavar="FILE", help="what `members invite` wrote")
         if name == "remove":
-            command.add_argument("id", type=_whole(MAX_ID - 1), metavar="ID")
+            command.add_argument("id", type=_whole(MAX_ID - 1, low=0), metavar="ID")
             command.add_argument("--force", action="store_true", help="also one that is dead, or whose loss may hurt")
 
 
@@ -286,19 +302,15 @@ def _member(options: argparse.Namespace) -> Exit:
         from gf_i2p.cli import remote_members
 
         return remote_members.run(options, _print_json)
-    match options.action:
-        case "invite":
-            return members.invite(options, _print_json)
-        case "accept":
-            return members.accept(options, _print_json)
-        case _:
-            act = {
-                "list": members.show,
-                "add": members.add,
-                "remove": members.remove,
-                "stepdown": members.step_down,
-            }[options.action]
-            return act(options, _ask, _print_json)
+    act = {
+        "list": members.show,
+        "invite": members.invite,
+        "accept": members.accept,
+        "add": members.add,
+        "remove": members.remove,
+        "stepdown": members.step_down,
+    }[options.action]
+    return act(options, _ask, _print_json)
 
 
 def _recover(options: argparse.Namespace) -> Exit:
@@ -330,11 +342,11 @@ def _server(text: str) -> tuple[int, Endpoint | None]:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
-def _whole(high: int) -> Callable[[str], int]:
+def _whole(high: int, *, low: int = 1) -> Callable[[str], int]:
     def parse(text: str) -> int:
-        number = int(text) if text.isascii() and text.isdigit() and len(text) <= len(str(high)) else 0
-        if not 1 <= number <= high:
-            raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number from 1 to {high}")
+        number = int(text) if text.isascii() and text.isdigit() and len(text) <= len(str(high)) else -1
+        if not low <= number <= high:
+            raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number from {low} to {high}")
         return number
 
     return parse
@@ -473,7 +485,9 @@ def _utf8(data: bytes, what: str) -> str:
 
 
 def _entries(options: argparse.Namespace) -> Exit:
-    path = f"/v1/entries?first={options.first}&limit={options.limit}&stale={int(options.stale)}"
+    path = f"/v1/entries?limit={options.limit}&stale={int(options.stale)}"
+    if options.first is not None:
+        path += f"&first={options.first}"
     answer = _ask(options.directory, "GET", path)
     if options.json:
         _print_json({"ok": True, **answer})

@@ -5,18 +5,25 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 from gf_i2p.admin.sentences import LAST_SERVER, NO_LEADER
 from gf_i2p.cli.errors import CommandError, Exit
 from gf_i2p.cli.show import NO_LEADER_KNOWN, OUTSIDE
 from gf_i2p.node import invitation
-from gf_i2p.node.layout import DATABASE_FILE
+from gf_i2p.node.errors import ConfigError
+from gf_i2p.node.layout import CONFIG_FILE, DATABASE_FILE, SECRETS_FILE
+from gf_i2p.node.standing import members_of_stopped
 from gf_i2p.storage.files import holder
 from gf_i2p.wire.endpoint import Endpoint
 
 CHANGE_SECONDS: Final = 600.0
 """How long a change is watched: a server that joins gets the whole log."""
+SETTLE_SECONDS: Final = 15.0
+"""How long a node may not know what is committed: three heartbeats of the slowest profile."""
+RELOAD_SECONDS: Final = 5.0
 _POLL_SECONDS: Final = 0.2
 _ELECTIONS: Final = 3
 """For so many of the longest time-outs an office is over, and nothing is under way; then the change is not waited for.
@@ -52,14 +59,20 @@ def show(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
     return code
 
 
-def invite(options: argparse.Namespace, print_json: Print) -> Exit:
+def invite(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
     """`members invite`."""
     server_id, endpoint = options.server
     _check_endpoint(endpoint)
-    written = invitation.invite(options.directory, options.into, server_id, endpoint)
+    written = invitation.invite(options.directory, options.into, server_id, endpoint, members=partial(_members, ask))
     if options.json:
-        print_json({"ok": True, "server": str(written.server), "accept": str(written.accept)})
+        found = {"server": str(written.server), "accept": str(written.accept), "left_out": written.left_out}
+        print_json({"ok": True, **found})
         return Exit.OK
+    if written.left_out is not None:
+        print(
+            f"server {written.left_out}, which had this endpoint, is out of the farm: it is left out here, and "
+            "`members accept` takes its table and user out of each server's files"
+        )
     print(
         f"wrote {written.server}\nwrote {written.accept}\n\n"
         f"1. On each server of the farm, {options.directory.name} included:\n"
@@ -76,20 +89,86 @@ def _check_endpoint(endpoint: Endpoint | None) -> None:
         raise CommandError(f"{endpoint}: write i2p instead of the endpoint for a new address", code=Exit.USAGE)
 
 
-def accept(options: argparse.Namespace, print_json: Print) -> Exit:
+def accept(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
     """`members accept`."""
-    changed = invitation.accept(options.directory, options.file)
-    pid = holder(options.directory / DATABASE_FILE)
-    told = changed and pid is not None and pid.isdigit()
-    if told:
-        os.kill(int(pid or 0), signal.SIGHUP)
+    done = invitation.accept(options.directory, options.file, members=partial(_members, ask))
+    said, reloaded, pending = _have_it_reloaded(options.directory, ask) if done.changed else ("", False, [])
     if options.json:
-        print_json({"ok": True, "changed": changed, "reloaded": told})
-    elif not changed:
-        print("it was known already")
-    else:
-        print("accepted" + (f"; the running node (process {pid}) has been told" if told else "; no node runs here now"))
+        found = {"changed": done.changed, "dropped": [] if done.dropped is None else [done.dropped]}
+        print_json({"ok": True, **found, "reloaded": reloaded, "needs_restart": pending})
+        return Exit.OK
+    if done.dropped is not None:
+        print(
+            f"server {done.dropped}, which had this endpoint, is out of the farm: its table and its user were taken "
+            f"out of {CONFIG_FILE} and {SECRETS_FILE}"
+        )
+    print(f"accepted; {said}" if done.changed else "it was known already")
     return Exit.OK
+
+
+def _have_it_reloaded(directory: Path, ask: Ask) -> tuple[str, bool | None, list[str]]:
+    """Have a node that runs take over its files; return what came of it, for people and programs.
+
+    That is a sentence, whether it has taken them over (None: not known), and what needs a restart. Raises
+    `CommandError` when it says that it has not.
+    """
+    pid = holder(directory / DATABASE_FILE)
+    if pid is None:
+        return "no node runs here now", False, []
+    try:
+        before = ask(directory, "GET", "/v1/status")["reload"]
+    except CommandError:
+        before = None
+        answers = False
+    else:
+        answers = True
+    if not answers or not pid.isdigit():  # another command may hold the log, and would end
+        return (
+            f"process {pid} holds the log here, and is not a node that answers: if it is one, have it reload (SIGHUP)",
+            None,
+            [],
+        )
+    os.kill(int(pid), signal.SIGHUP)
+    end = time.monotonic() + RELOAD_SECONDS
+    while time.monotonic() < end:
+        try:
+            now = ask(directory, "GET", "/v1/status")["reload"]
+        except CommandError:
+            break
+        if now is not None and (before is None or now["number"] > before["number"]):
+            if now["error"] is not None:
+                raise CommandError(
+                    f"accepted, but the running node (process {pid}) has not taken it over: {now['error']}. Mend that, "
+                    f"then have it reload: kill -HUP {pid}",
+                    outcome="unknown",
+                )
+            pending = list(now["needs_restart"])
+            restart = f"; a restart is needed for {', '.join(pending)}" if pending else ""
+            return f"the running node (process {pid}) has taken it over{restart}", True, pending
+        time.sleep(_POLL_SECONDS)
+    return f"the running node (process {pid}) was told to reload; what came of it is in its log", None, []
+
+
+def _members(ask: Ask, directory: Path) -> frozenset[int]:
+    """Tell who belongs to the farm: see `invitation.Members`. A node that runs is asked, of another the log is read."""
+    pid = holder(directory / DATABASE_FILE)
+    if pid is None:
+        return members_of_stopped(directory)
+    end = time.monotonic() + SETTLE_SECONDS
+    while True:
+        try:
+            answer = ask(directory, "GET", "/v1/status")
+        except CommandError as error:
+            raise ConfigError(f"process {pid} holds the log in {directory}, and does not answer ({error})") from error
+        if answer["membership"] != "member":
+            raise ConfigError(OUTSIDE[answer["membership"]])
+        # Who has no leader may have missed a change; who has one learns with its next heartbeat what is committed.
+        if answer["configuration_committed"] and answer["leader"] is not None:
+            return frozenset(server["id"] for server in answer["servers"])
+        if time.monotonic() >= end:
+            why = "no leader is known" if answer["leader"] is None else "a change of the servers is not committed yet"
+            raise ConfigError(f"{why} to the node of {directory}: see `gf-i2p status {directory}`, then try again")
+        time.sleep(_POLL_SECONDS)
 
 
 def add(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
@@ -118,7 +197,8 @@ def remove(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
     if not options.force and not server["connected"]:
         raise CommandError(
             f"server {options.id} cannot be reached. If it is dead for good, add --force: it is removed without being "
-            "told, and when it comes back it can do no harm, but needs a new id"
+            "told, and when it comes back it can do no harm. It may be taken in again (members add) with its own "
+            "directory; a new one, or an older copy, needs a new id (members invite)"
         )
     if not options.force and alive <= left // 2:
         raise CommandError(

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from gf_i2p.cli.confirming import check_name, check_typed
 from gf_i2p.cli.errors import CommandError, Exit
 from gf_i2p.node.layout import DATABASE_FILE
 from gf_i2p.node.recovery import Look, look, recover
@@ -25,11 +26,9 @@ def run(options: argparse.Namespace, print_json: Callable[[Any], None]) -> Exit:
                 code=Exit.USAGE,
             )
         print(_consequences(found))
-        answer = input(f"Type the farm's name, {found.cluster}, to go on: ")
+        check_typed(found.cluster)
     else:
-        answer = options.confirm
-    if answer != found.cluster:
-        raise CommandError("that is not the farm's name: nothing was changed", code=Exit.USAGE)
+        check_name(options.confirm, found.cluster)
     done = recover(options.directory)
     if options.json:
         print_json({"ok": True, "backup": str(done.backup), "index": done.index, "term": done.term})

@@ -185,7 +185,8 @@ class _Remote:
             why = view.survey.troubles.get(server_id, "it does not answer").rstrip(".")
             raise CommandError(
                 f"server {server_id} cannot be reached from here ({printable(why)}). If it is dead for good, add "
-                "--force: it is removed without being told; when it comes back it can do no harm, but needs a new id"
+                "--force: it is removed without being told; when it comes back it can do no harm. It may be taken in "
+                "again (members add) with its own directory; a new one, or an older copy, needs a new id"
             )
         alive, strange, enough = len(others & told), others & view.strange, majority(len(others))
         if alive < enough <= alive + len(strange):

@@ -18,7 +18,7 @@ from gf_i2p.cli.router import i2p_transport, master_keys, router_bridge
 from gf_i2p.node.config import Config, Secrets
 from gf_i2p.node.errors import ConfigError
 from gf_i2p.node.layout import SOCKET_FILE
-from gf_i2p.node.node import Node
+from gf_i2p.node.node import Node, Reload
 from gf_i2p.node.snapshotting import of_running
 from gf_i2p.node.status import status
 from gf_i2p.transport.errors import TransportError
@@ -68,11 +68,14 @@ async def _serve(directory: Path, config: Config, secrets: Secrets) -> Exit:
 
 def _reload(node: Node, directory: Path) -> None:
     """SIGHUP: take over what can change; a mistake leaves everything as it was."""
+    number = 1 if node.last_reload is None else node.last_reload.number + 1
     try:
         config, secrets = Config.load(directory), Secrets.load(directory)
         pending = node.reload(config, secrets)
     except (ConfigError, TransportError) as error:
+        node.last_reload = Reload(number, str(error))
         logger.error("not reloaded", reason=str(error))
         return
+    node.last_reload = Reload(number, None, tuple(pending))
     configure(config.logging.level, config.logging.format)
     logger.info("reloaded", needs_restart=pending)

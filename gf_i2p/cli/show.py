@@ -7,8 +7,9 @@ from typing import Any, Final
 OUTSIDE: Final = {
     "joining": "This server is not a member yet: it asks the leader to be taken in, and what came of it is in its log.",
     "leaving": "This server is to leave; that is not committed as far as it knows.",
-    "removed": "This server was removed from the farm, and nobody sends to it any more. It can be stopped for good; to "
-    "come back it needs a new id (`gf-i2p members invite`).",
+    "removed": "This server was removed from the farm, and nobody sends to it any more. It can be stopped for good. "
+    "With this directory, as it is, it can be taken in again (`gf-i2p members add` on the leader's machine); a new "
+    "one, or an older copy of this one, needs a new id (`gf-i2p members invite`).",
 }
 """What a server is that is no member, by its status' "membership"."""
 NO_LEADER_KNOWN: Final = "No leader is known: nothing can be committed until a majority of the servers has elected one."

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gf_i2p.cli import client
+from gf_i2p.cli.confirming import check_name, check_typed
 from gf_i2p.cli.errors import CommandError, Exit
 from gf_i2p.cli.progress import Progress
 from gf_i2p.cli.show import printable
@@ -29,6 +30,8 @@ def save(options: argparse.Namespace, print_json: Print) -> Exit:
     directory, path = options.directory, options.file
     if not (directory / CONFIG_FILE).exists():
         raise CommandError(f"{directory} is no node's directory: there is no {CONFIG_FILE} in it")
+    if path.is_dir():
+        raise CommandError(f"{path} is a directory: name the file in it, for example {path / 'farm.snapshot'}")
     if not options.force and (path.exists() or path.is_symlink()):
         raise CommandError(
             f"{path} exists already: choose another name, or add --force to put the new one in its place"
@@ -113,11 +116,9 @@ def restore_farm(options: argparse.Namespace, print_json: Print) -> Exit:
                 code=Exit.USAGE,
             )
         print(_consequences(saved, planned))
-        answer = input(f"Type the farm's name, {saved.cluster}, to go on: ")
+        check_typed(saved.cluster)
     else:
-        answer = options.confirm
-    if answer != saved.cluster:
-        raise CommandError("that is not the farm's name: nothing was changed", code=Exit.USAGE)
+        check_name(options.confirm, saved.cluster)
     done = restore(saved, directory, on_step=(lambda _: None) if options.json else print)
     if options.json:
         print_json({"ok": True, "backup": str(done.backup), "index": done.index, "term": done.term})

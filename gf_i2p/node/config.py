@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, SecretStr, model_validator
 from gf_i2p.node.errors import ConfigError
 from gf_i2p.node.layout import CONFIG_FILE, SECRETS_FILE
 from gf_i2p.node.router_tables import BridgeTable, PublishTable, RouterTable, is_b32_address
-from gf_i2p.node.table import Table, load_table
+from gf_i2p.node.table import Table, load_table, read_text, table_of
 from gf_i2p.node.timing import INSIDE, OUTSIDE, Plan, Range
 from gf_i2p.raft import settings
 from gf_i2p.storage.history import Rotation
@@ -142,6 +142,12 @@ class ServerTable(Table):
     """Whether the farm began with it."""
 
 
+class RemovedTable(Table):
+    """A server that is out of the farm, and whose place another one has: its id is not used again."""
+
+    id: ServerId
+
+
 class Config(Table):
     """`gf-i2p.toml`."""
 
@@ -154,14 +160,20 @@ class Config(Table):
     publish: PublishTable = PublishTable()
     bridge: BridgeTable = BridgeTable()
     servers: Annotated[tuple[ServerTable, ...], Field(strict=False)]
+    removed: Annotated[tuple[RemovedTable, ...], Field(strict=False)] = ()
 
     @model_validator(mode="after")
     def _servers_fit(self) -> Self:
         ids = [server.id for server in self.servers]
         if len(set(ids)) != len(ids):
             raise ValueError("servers: two of them have the same id")
-        if len({server.endpoint for server in self.servers}) != len(ids):
-            raise ValueError("servers: two of them have the same endpoint")
+        at: dict[str, int] = {}
+        for server in self.servers:
+            if (other := at.setdefault(server.endpoint, server.id)) != server.id:
+                raise ValueError(
+                    f"servers: two of them have the same endpoint, {server.endpoint}: {other} and {server.id}. Take "
+                    "out the table of the one that is out of the farm, or correct its endpoint"
+                )
         if self.node.id not in ids:
             raise ValueError(f"servers: this node's id, {self.node.id}, is not among them")
         return self
@@ -262,7 +274,12 @@ class Secrets(Table):
         """Read and check the file; raises `ConfigError`, also when others could read it."""
         path = directory / SECRETS_FILE
         check_private(path)
-        secrets = load_table(cls, path)
+        return cls.of_text(read_text(path), path)
+
+    @classmethod
+    def of_text(cls, text: str, path: Path) -> Self:
+        """Check a text that is in this file, or is to be; raises `ConfigError`."""
+        secrets = table_of(cls, text, path)
         try:
             _ = secrets.verifiers
         except ValueError as error:

@@ -1,7 +1,8 @@
-"""Makes a server forget the others, where a farm begins anew with it: where they are, and what checks their passwords.
+"""Makes a server forget others: where they are, and what checks their passwords.
 
-Then an old server that comes back with its old log cannot say anything here, and the new ones that are invited may have
-its id and its endpoint. Terms do the same for the log: it goes on in one that the old farm cannot have reached.
+One, when another takes its place; all, where a farm begins anew with this server. Then an old server that comes back
+with its old log cannot say anything here, and the new ones that are invited may have its endpoint and, where the farm
+begins anew, its id. Terms do the same for the log: it goes on in one that the old farm cannot have reached.
 
 Only whole tables are taken out of the text, so that everything else, comments included, stays as the operator wrote it;
 and what comes out is read again, and must be the same but for those tables.
@@ -55,50 +56,85 @@ def without_others(directory: Path, own_id: int) -> dict[str, str]:
     }
 
 
-def replace_files(directory: Path, texts: Mapping[str, str], backup: Path) -> None:
-    """Put these texts in the place of the files, each all of it or nothing, with a copy of the old one in `backup`."""
+def replace_files(directory: Path, texts: Mapping[str, str], backup: Path | None = None) -> None:
+    """Put these texts in the place of the files, each all of it or nothing, in this order.
+
+    A copy of each old one is put into `backup`. All are on the disk before the first takes its place.
+    """
     for name, text in texts.items():
         path, new = directory / name, directory / f"{name}-new"
-        shutil.copy2(path, backup / name)
-        sync_file(backup / name)
+        if backup is not None:
+            shutil.copy2(path, backup / name)
+            sync_file(backup / name)
         new.unlink(missing_ok=True)
         write_private(new, text)
         new.chmod(path.stat().st_mode & 0o777)
         sync_file(new)
-        new.replace(path)
+    if backup is not None:
+        sync_directory(backup)
+    for name in texts:
+        (directory / f"{name}-new").replace(directory / name)
     sync_directory(directory)
+
+
+def free_path(directory: Path, name: str) -> Path:
+    """Return a path that is not taken: two may fall into one second."""
+    path, number = directory / name, 1
+    while path.exists():
+        number += 1
+        path = directory / f"{name}-{number}"
+    return path
 
 
 def forget_servers(text: str, own_id: int) -> str:
     """Return the text of a `gf-i2p.toml` without the `[[servers]]` of others. Raises `ConfigError`."""
+    return _without_servers(
+        text, lambda number: number != own_id, f"the [[servers]] tables of other servers than {own_id}"
+    )
 
-    def goes(table: dict[str, Any]) -> bool:
-        servers = table.get("servers")
-        return isinstance(servers, list) and len(servers) == 1 and servers[0].get("id") != own_id
 
-    new = _without(text, goes)
-    wanted = tomllib.loads(text)
-    wanted["servers"] = [server for server in wanted.get("servers", []) if server.get("id") == own_id]
-    return _checked(new, wanted, f"the [[servers]] tables of other servers than {own_id}")
+def forget_server(text: str, server_id: int) -> str:
+    """Return the text of a `gf-i2p.toml` without the `[[servers]]` table of this one. Raises `ConfigError`."""
+    return _without_servers(text, lambda number: number == server_id, f"the [[servers]] table of server {server_id}")
 
 
 def forget_users(text: str, own_id: int) -> str:
     """Return the text of a `secrets.toml` without the users `server-ID` of others. Raises `ConfigError`."""
+    return _without_users(
+        text,
+        lambda user: user.startswith("server-") and user != f"server-{own_id}",
+        f"the users server-ID of other servers than {own_id}",
+    )
 
-    def other(user: str) -> bool:
-        return user.startswith("server-") and user != f"server-{own_id}"
 
+def forget_user(text: str, name: str) -> str:
+    """Return the text of a `secrets.toml` without this user. Raises `ConfigError`."""
+    return _without_users(text, lambda user: user == name, f"the user {name}")
+
+
+def _without_servers(text: str, out: Callable[[Any], bool], what: str) -> str:
+    def goes(table: dict[str, Any]) -> bool:
+        servers = table.get("servers")
+        return isinstance(servers, list) and len(servers) == 1 and out(servers[0].get("id"))
+
+    new = _without(text, goes)
+    wanted = tomllib.loads(text)
+    wanted["servers"] = [server for server in wanted.get("servers", []) if not out(server.get("id"))]
+    return _checked(new, wanted, what)
+
+
+def _without_users(text: str, out: Callable[[str], bool], what: str) -> str:
     def goes(table: dict[str, Any]) -> bool:
         users = table.get("users")
-        return isinstance(users, dict) and len(users) == 1 and other(next(iter(users)))
+        return isinstance(users, dict) and len(users) == 1 and out(next(iter(users)))
 
     new = _without(text, goes)
     wanted = tomllib.loads(text)
     if "users" in wanted:
-        wanted["users"] = {user: table for user, table in wanted["users"].items() if not other(user)}
+        wanted["users"] = {user: table for user, table in wanted["users"].items() if not out(user)}
         if not wanted["users"]:
             new += "\n[users]\n"
-    return _checked(new, wanted, f"the users server-ID of other servers than {own_id}")
+    return _checked(new, wanted, what)
 
 
 def _without(text: str, goes: Callable[[dict[str, Any]], bool]) -> str:

@@ -4,6 +4,7 @@ The new server gets a directory of its own, with what checks the passwords of al
 file, where the new one is and what checks its password.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -11,9 +12,12 @@ from typing import Final
 from gf_i2p.node import templates
 from gf_i2p.node.config import Config, Secrets, ServerTable, UserTable
 from gf_i2p.node.errors import ConfigError
+from gf_i2p.node.forgetting import forget_server, forget_user, replace_files
 from gf_i2p.node.layout import CONFIG_FILE, SECRETS_FILE
 from gf_i2p.node.setup import new_server, write_private, write_server
-from gf_i2p.node.table import Table, load_table
+from gf_i2p.node.standing import members_of_stopped
+from gf_i2p.node.table import Table, parse_toml, read_text, table_of
+from gf_i2p.storage.errors import StorageError
 from gf_i2p.transport.certificates import fingerprint
 from gf_i2p.wire.digest import Secret
 from gf_i2p.wire.endpoint import Endpoint
@@ -35,16 +39,39 @@ class Written:
 
     server: Path
     accept: Path
+    left_out: int | None
+    """Who had the endpoint, and is out of the farm."""
 
 
-def invite(existing: Path, into: Path, server_id: int, endpoint: Endpoint | None) -> Written:
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """What has come of an invitation."""
+
+    changed: bool
+    dropped: int | None = None
+    """Who had the endpoint, and is out of the farm."""
+
+
+Members = Callable[[Path], frozenset[int]]
+"""Tells who belongs to the farm, by the committed Configuration that the node of a directory has.
+
+Raises `ConfigError` or `StorageError` with what to do when it is not known.
+"""
+
+
+def invite(
+    existing: Path, into: Path, server_id: int, endpoint: Endpoint | None, *, members: Members = members_of_stopped
+) -> Written:
     """Make a new server's directory below `into`, and the file for the others, by what a server of the farm knows.
 
-    Without an endpoint it gets a new address inside I2P. Raises `ConfigError` when anything of it exists already.
+    Without an endpoint it gets a new address inside I2P. One that has the endpoint and is out of the farm is left out.
+    Raises `ConfigError` when anything of it exists already, or a member has the endpoint.
     """
     config, secrets = Config.load(existing), Secrets.load(existing)
     if any(server.id == server_id for server in config.servers):
         raise ConfigError(f"server {server_id} is known already in {existing / CONFIG_FILE}; ids are never used twice")
+    _check_unused(config, server_id, existing)
+    before = None if endpoint is None else _before(config, server_id, str(endpoint), existing, members)
     new = new_server(server_id, endpoint)
     target, accept = into / new.user, into / ACCEPT_FILE.format(id=server_id)
     for path in (target, accept):
@@ -56,17 +83,21 @@ def invite(existing: Path, into: Path, server_id: int, endpoint: Endpoint | None
         **secrets.verifiers,
         own: Secret.derive(own, config.node.cluster, secrets.password.get_secret_value()),
     }
-    listed = "".join(_server_text(server) for server in config.servers)
+    removed = [table.id for table in config.removed]
+    if before is not None:
+        verifiers.pop(f"server-{before}", None)
+        removed.append(before)
     pin = None if new.certificate is None else fingerprint(new.certificate)
     mine = ServerTable(id=server_id, endpoint=str(new.endpoint), fingerprint=pin, founder=False)
+    listed = [*(server for server in config.servers if server.id != before), mine]
     write_server(
         target,
         new,
-        listed + _server_text(mine),
+        "".join([_server_text(server) for server in listed] + [templates.REMOVED.format(id=each) for each in removed]),
         verifiers,
         config.node.cluster,
         config.timing.profile,
-        inside=any(Endpoint.parse(server.endpoint).is_i2p for server in (*config.servers, mine)),
+        inside=any(Endpoint.parse(server.endpoint).is_i2p for server in listed),
         join=True,
     )
     secret = Secret.derive(new.user, config.node.cluster, new.password)
@@ -79,16 +110,17 @@ def invite(existing: Path, into: Path, server_id: int, endpoint: Endpoint | None
         sha256=secret.sha256,
     )
     write_private(accept, text)
-    return Written(target, accept)
+    return Written(target, accept, before)
 
 
-def accept(directory: Path, file: Path) -> bool:
-    """Let the server of this directory know the invited one; return whether anything has changed.
+def accept(directory: Path, file: Path, *, members: Members = members_of_stopped) -> Accepted:
+    """Let the server of this directory know the invited one; forget who had its endpoint and is out of the farm.
 
-    Raises `ConfigError` when it knows another one of that id, or belongs to another farm.
+    Raises `ConfigError` when it knows another one of that id, when a member has the endpoint, or when it belongs to
+    another farm; then nothing has changed.
     """
     config, secrets = Config.load(directory), Secrets.load(directory)
-    invitation = load_table(Invitation, file)
+    invitation = _load(file)
     server, user = invitation.server, f"server-{invitation.server.id}"
     if invitation.cluster != config.node.cluster:
         raise ConfigError(
@@ -99,9 +131,19 @@ def accept(directory: Path, file: Path) -> bool:
         raise ConfigError(f"{directory / CONFIG_FILE} has another server {server.id}; ids are never used twice")
     if user in secrets.users and secrets.users[user] != invitation.user:
         raise ConfigError(f"{directory / SECRETS_FILE} has another user {user}; ids are never used twice")
+    if known is not None and user in secrets.users:
+        return Accepted(changed=False)
+    before = None
+    if known is None:
+        _check_unused(config, server.id, directory)
+        before = _before(config, server.id, server.endpoint, directory, members)
+    texts = {name: read_text(directory / name) for name in (SECRETS_FILE, CONFIG_FILE)}
+    if before is not None:
+        texts[SECRETS_FILE] = forget_user(texts[SECRETS_FILE], f"server-{before}")
+        texts[CONFIG_FILE] = _with(forget_server(texts[CONFIG_FILE], before), templates.REMOVED.format(id=before))
     if user not in secrets.users:
-        _append(
-            directory / SECRETS_FILE,
+        texts[SECRETS_FILE] = _with(
+            texts[SECRETS_FILE],
             templates.USER.format(
                 user=user,
                 md5=invitation.user.md5.get_secret_value(),
@@ -109,8 +151,62 @@ def accept(directory: Path, file: Path) -> bool:
             ),
         )
     if known is None:
-        _append(directory / CONFIG_FILE, _server_text(server.model_copy(update={"founder": False})))
-    return known is None or user not in secrets.users
+        texts[CONFIG_FILE] = _with(texts[CONFIG_FILE], _server_text(server.model_copy(update={"founder": False})))
+    try:
+        Secrets.of_text(texts[SECRETS_FILE], directory / SECRETS_FILE)
+        table_of(Config, texts[CONFIG_FILE], directory / CONFIG_FILE)
+    except ConfigError as error:
+        raise ConfigError(f"nothing was changed, for with {file} this node could not start: {error}") from error
+    # Were it stopped between the two, both would load all the same, and the rest be done when it is accepted again.
+    replace_files(directory, texts)
+    return Accepted(changed=True, dropped=before)
+
+
+def _load(file: Path) -> Invitation:
+    text = read_text(file)
+    found = parse_toml(text, file)
+    if not isinstance(found.get("server"), dict) or not isinstance(found.get("user"), dict):
+        raise ConfigError(
+            f"{file} is no invitation: give the file {ACCEPT_FILE.format(id='ID')} that `gf-i2p members invite` wrote "
+            "beside the new server's directory"
+        )
+    return table_of(Invitation, text, file)
+
+
+def _check_unused(config: Config, server_id: int, directory: Path) -> None:
+    if any(table.id == server_id for table in config.removed):
+        raise ConfigError(
+            f"server {server_id} is out of the farm, and ids are never used twice: choose another one "
+            f"({directory / CONFIG_FILE}, [[removed]])"
+        )
+
+
+def _before(config: Config, server_id: int, endpoint: str, directory: Path, members: Members) -> int | None:
+    """Return who is listed with this endpoint and out of the farm; None when nobody is listed with it.
+
+    Raises `ConfigError` when a member has it, or it is not known whether it is one.
+    """
+    other = next((each.id for each in config.servers if each.endpoint == endpoint and each.id != server_id), None)
+    if other is None:
+        return None
+    said = f"server {other} has the endpoint {endpoint} in {directory / CONFIG_FILE}"
+    if other == config.node.id:
+        raise ConfigError(f"{said}, and is the server of this directory: choose another endpoint")
+    try:
+        current = members(directory)
+    except (ConfigError, StorageError) as error:
+        why = str(error).rstrip(".")
+        raise ConfigError(
+            f"{said}, and it is not known whether it is out of the farm: {why}. Or, if you know that it is: in "
+            f"{CONFIG_FILE} write [[removed]] in the place of its [[servers]], with its id alone, take the user "
+            f"server-{other} out of {SECRETS_FILE}, and try again"
+        ) from error
+    if other in current:
+        raise ConfigError(
+            f"{said}, and belongs to the farm: choose another endpoint. If it is dead for good, remove it first, on "
+            f"the leader's machine: gf-i2p members remove {directory} {other} --force"
+        )
+    return other
 
 
 def _server_text(server: ServerTable) -> str:
@@ -120,10 +216,5 @@ def _server_text(server: ServerTable) -> str:
     return text if server.founder else text + templates.JOINED
 
 
-def _append(path: Path, text: str) -> None:
-    """Add to a file, all of it or nothing: a new one takes its place, with the same rights."""
-    new = path.with_name(path.name + "-new")
-    new.unlink(missing_ok=True)
-    write_private(new, path.read_text(encoding="utf-8").rstrip("\n") + "\n" + text)
-    new.chmod(path.stat().st_mode & 0o777)
-    new.replace(path)
+def _with(text: str, more: str) -> str:
+    return text.rstrip("\n") + "\n" + more

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from secrets import token_bytes
@@ -51,6 +51,18 @@ MAX_REDIAL_SECONDS: Final = 15.0
 """The longest pause between two attempts to dial a peer."""
 
 
+@dataclass(frozen=True, slots=True)
+class Reload:
+    """What has come of the last attempt to take over changed files while the node runs."""
+
+    number: int
+    """The first is 1."""
+    error: str | None
+    """Why all has stayed as it was; None: it was taken over."""
+    needs_restart: tuple[str, ...] = ()
+    """Keys that have changed, and count from the next start on."""
+
+
 class Node:
     """A server of a farm in this process.
 
@@ -76,6 +88,8 @@ class Node:
         self._verifiers = secrets.verifiers
         self._users: dict[str, User] = {}
         self._started = False
+        self.last_reload: Reload | None = None
+        """Set by who reloads."""
         self._tasks: list[asyncio.Task[None]] = []
         self._log = logger.bind(server=config.node.id)
         tempo = Tempo(config.plan, servers=len(config.servers))
@@ -266,7 +280,10 @@ class Node:
         ]
         # Who has joined later is reached by what the log says of it; of the file it needs the fingerprint only.
         was, is_now = ({(s.id, s.endpoint) for s in each.servers if s.founder} for each in (old, config))
-        if was != is_now:
+        # And who is out of the farm need not be reached any more.
+        members = {server.id for server in self.driver.core.configuration.servers}
+        gone = {(server, endpoint) for server, endpoint in was - is_now if server not in members}
+        if was - gone != is_now:
             pending.append("servers (id, endpoint)")
         pending += [name for name in ("history", "router", "publish") if getattr(old, name) != getattr(config, name)]
         if self._password != secrets.password:

@@ -13,10 +13,11 @@ from pathlib import Path
 
 from gf_i2p.node.config import Config
 from gf_i2p.node.errors import ConfigError
-from gf_i2p.node.forgetting import replace_files, term_beyond, without_others
+from gf_i2p.node.forgetting import free_path, replace_files, term_beyond, without_others
 from gf_i2p.node.layout import DATABASE_FILE
 from gf_i2p.raft.effects import HardState, Write
 from gf_i2p.storage.database import Storage
+from gf_i2p.storage.files import Lock, sync_directory, sync_file
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.values import ClusterServer, Configuration
 
@@ -51,8 +52,7 @@ def look(directory: Path) -> Look:
     loaded = Storage.examine(directory / DATABASE_FILE, cluster=config.node.cluster, server_id=config.node.id)
     if loaded.snapshot_fault is not None:
         raise ConfigError(
-            f"{directory / DATABASE_FILE}: {loaded.snapshot_fault}. The farm's state cannot be had from this server "
-            "alone: recover from another one"
+            f"{loaded.snapshot_fault} The farm's state cannot be had from this server alone: recover from another one"
         )
     if loaded.configurations:
         current = Configuration.decode(loaded.configurations[-1][1])
@@ -66,6 +66,14 @@ def recover(directory: Path) -> Recovered:
 
     Raises `ConfigError` or `StorageError`; then nothing has changed but that there may be a backup.
     """
+    lock = Lock((directory / DATABASE_FILE).resolve())
+    try:
+        return _recover(directory)
+    finally:
+        lock.close()
+
+
+def _recover(directory: Path) -> Recovered:
     found = look(directory)
     database = directory / DATABASE_FILE
     own = next((server for server in found.servers if server.id == found.server_id), None)
@@ -76,7 +84,7 @@ def recover(directory: Path) -> Recovered:
     term = term_beyond(found.term)
     texts = without_others(directory, found.server_id)
     backup = _back_up(database)
-    storage = Storage.open(database, cluster=found.cluster, server_id=found.server_id)
+    storage = Storage.open(database, cluster=found.cluster, server_id=found.server_id, locked=True)
     try:
         replace_files(directory, texts, backup)  # before the log: without it this server is no farm yet
         index = found.last_index + 1
@@ -93,10 +101,14 @@ def recover(directory: Path) -> Recovered:
 
 
 def _back_up(database: Path) -> Path:
-    """Copy the log, with what goes with it, beside itself; return the new directory."""
-    backup = database.with_name(f"{database.name}-before-recovery-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}")
+    """Copy the log, with what goes with it, beside itself; return the new directory, which is on the disk."""
+    name = f"{database.name}-before-recovery-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
+    backup = free_path(database.parent, name)
     backup.mkdir(mode=0o700)
     for path in sorted(database.parent.glob(database.name + "*")):
         if path.is_file() and not path.name.endswith("-lock"):
             shutil.copy2(path, backup / path.name)
+            sync_file(backup / path.name)
+    sync_directory(backup)
+    sync_directory(backup.parent)
     return backup

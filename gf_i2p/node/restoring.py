@@ -20,7 +20,7 @@ from typing import Final
 from gf_i2p.node.config import Config, Secrets
 from gf_i2p.node.errors import ConfigError
 from gf_i2p.node.exporter import now_ms
-from gf_i2p.node.forgetting import replace_files, term_beyond, without_others
+from gf_i2p.node.forgetting import free_path, replace_files, term_beyond, without_others
 from gf_i2p.node.layout import DATABASE_FILE, HISTORY_DIRECTORY
 from gf_i2p.node.snapshotting import state_of
 from gf_i2p.raft.effects import HardState, Write
@@ -123,7 +123,7 @@ def restore(saved: SavedSnapshot, directory: Path, *, on_step: Callable[[str], N
         index = _begin_log(saved, planned.server, building / DATABASE_FILE, term)
         if config.history.enabled:
             _begin_history(saved, building / HISTORY_DIRECTORY, planned, config.history.rotation, term)
-        backup = _free(directory, f"before-restore-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}")
+        backup = free_path(directory, f"before-restore-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}")
         backup.mkdir(mode=0o700)
         on_step(f"moving what was there to {backup.name}")
         replace_files(directory, texts, backup)
@@ -179,12 +179,3 @@ def _take_place(new: Path, database: Path, backup: Path) -> None:
         database.rename(backup / database.name)
     sync_directory(database.parent)
     new.rename(database)
-
-
-def _free(directory: Path, name: str) -> Path:
-    """Return a path that is not taken: two restorations may fall into one second."""
-    path, number = directory / name, 1
-    while path.exists():
-        number += 1
-        path = directory / f"{name}-{number}"
-    return path

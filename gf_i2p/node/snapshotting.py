@@ -10,16 +10,13 @@ from gf_i2p.node.config import Config
 from gf_i2p.node.errors import ConfigError
 from gf_i2p.node.layout import DATABASE_FILE, HISTORY_DIRECTORY
 from gf_i2p.node.node import Node
+from gf_i2p.node.standing import exported_up_to
 from gf_i2p.node.view import take_in
 from gf_i2p.raft.configurations import Configurations
 from gf_i2p.raft.effects import Snapshot
 from gf_i2p.storage.chunks import term_at
 from gf_i2p.storage.database import Storage
-from gf_i2p.storage.errors import StorageError
-from gf_i2p.storage.history_lines import Header
-from gf_i2p.storage.history_reading import Scan, history_files
 from gf_i2p.storage.snapshot_file import SavedSnapshot
-from gf_i2p.wire.limits import MAX_INTEGER
 from gf_i2p.wire.values import Configuration
 
 _PAGE_BYTES: Final = 1 << 20
@@ -92,7 +89,7 @@ def of_stopped(directory: Path, *, on_entry: Callable[[int, int], None] = lambda
         config.bootstrap if before is None else before.configuration,
         [(at, Configuration.decode(value)) for at, value in loaded.configurations],
     )
-    sure = max(first, _exported(directory / HISTORY_DIRECTORY, config.node.cluster, config.node.id))
+    sure = max(first, exported_up_to(directory / HISTORY_DIRECTORY, config.node.cluster, config.node.id))
     alone = len(configurations.members) == 1
     return SavedSnapshot(
         config.node.cluster,
@@ -102,20 +99,6 @@ def of_stopped(directory: Path, *, on_entry: Callable[[int, int], None] = lambda
         committed=index if alone and configurations.members[0] == config.node.id else min(sure, index),
         snapshot=Snapshot(index, term_at(loaded.terms, index), configurations.current, state.encode()),
     )
-
-
-def _exported(directory: Path, cluster: str, server_id: int) -> int:
-    """Return the last index in this server's history, for only what is committed is exported; 0: it says nothing."""
-    try:
-        newest = history_files(directory)[-1]
-        with newest.plain.open("rb") as file:
-            found = Scan(newest.plain, file, newest.first, may_be_torn=True, look_until=MAX_INTEGER)
-            for line in found:
-                if isinstance(line, Header) and (line.cluster, line.server) != (cluster, server_id):
-                    return 0
-            return found.sequence.last_index
-    except (OSError, IndexError, StorageError):
-        return 0
 
 
 def _now_ms() -> int:

@@ -18,8 +18,9 @@ def status(node: Node, started: float) -> dict[str, Any]:
 
     Times are in seconds. `lag` is the number of entries that a follower is behind, null where only the leader knows.
     `round_trip` has p50 and p99 of so many samples, null where nothing was measured; `silence` tells how long the
-    leader's silences are in general and at most. `history` has the index up to which entries are exported. `healthy`
-    means: there is a leader, and from here a majority can be reached.
+    leader's silences are in general and at most. `history` has the index up to which entries are exported. `reload`
+    tells what came of the last SIGHUP, null when there was none. `healthy` means: there is a leader, and from here a
+    majority can be reached.
     """
     core, tempo, counters = node.driver.core, node.driver.tempo, node.server.counters
     endpoints = {server.id: server.endpoint for server in core.configuration.servers}
@@ -56,6 +57,7 @@ def status(node: Node, started: float) -> dict[str, Any]:
         "quorum": {"reachable": reachable, "needed": needed, "servers": len(servers)},
         "membership": "removed" if node.outsider.told is not None else membership(core),
         "configuration_committed": core.configuration.log_index <= core.commit,
+        "reload": None if node.last_reload is None else asdict(node.last_reload),
         "change_refused": node.driver.notice,
         "change": core.change_obstacle if core.is_leader else None,
         "snapshot": None if core.snapshot is None else {"index": core.snapshot.index, "bytes": len(core.snapshot.data)},

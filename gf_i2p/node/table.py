@@ -15,13 +15,20 @@ class Table(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, hide_input_in_errors=True)
 
 
-def _parse(path: Path) -> dict[str, Any]:
+def read_text(path: Path) -> str:
+    """Return the text of a file; raises `ConfigError`."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return path.read_text(encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}.") from error
+
+
+def parse_toml(text: str, path: Path) -> dict[str, Any]:
+    """Parse the text of a file; raises `ConfigError` that names it."""
+    try:
+        return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # also what is TOML, and beyond what Python reads
         raise ConfigError(f"{path} is not TOML: {error}.") from error
 
@@ -31,8 +38,13 @@ T = TypeVar("T", bound=Table)
 
 def load_table(model: type[T], path: Path) -> T:
     """Read a TOML file as a model; raises `ConfigError` naming every key that is wrong."""
+    return table_of(model, read_text(path), path)
+
+
+def table_of(model: type[T], text: str, path: Path) -> T:
+    """Do the same with a text that is in that file, or is to be."""
     try:
-        return model.model_validate(_parse(path))
+        return model.model_validate(parse_toml(text, path))
     except ValidationError as error:
         problems = [f"{path}: {_sentence(problem)}" for problem in error.errors()]
         raise ConfigError("\n".join(problems)) from error

@@ -7,7 +7,7 @@ CONFIG: Final = """\
 # restart of the node. Paths are relative to this directory. Passwords are in secrets.toml, never here.
 
 [node]
-id = {id}                        # this server's id in the farm; never reuse the id of a lost server
+id = {id}                        # this server's id in the farm; a new directory, or an older copy, needs a new one
 cluster = "{cluster}"               # the farm's name, the same on all servers
 listen = "{listen}"  # {listen_comment}
 {join}
@@ -81,6 +81,12 @@ endpoint = "{endpoint}"
 
 FINGERPRINT: Final = """\
 fingerprint = "{fingerprint}"
+"""
+
+REMOVED: Final = """\
+
+[[removed]]                   # another server has taken its place; its id is never used again
+id = {id}
 """
 
 JOIN: Final = """\

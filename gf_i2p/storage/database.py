@@ -145,8 +145,10 @@ class Storage:
             yield Tables(path, connection, connection, (cluster, server_id), loaded)
 
     @classmethod
-    def open(cls, path: Path, *, cluster: str, server_id: int) -> "Storage":
+    def open(cls, path: Path, *, cluster: str, server_id: int, locked: bool = False) -> "Storage":
         """Open the log of this server, which must exist; what is in it is durable when this returns.
+
+        `locked`: the caller holds its `files.Lock` already, and keeps it longer than this is open.
 
         Raises `StorageError` when the file is missing, in use, of another program, version, farm or server, or damaged,
         or when its WAL was lost; what they hold is never changed then.
@@ -156,7 +158,8 @@ class Storage:
             if not path.exists():
                 raise _missing(path)
             with ExitStack() as stack:
-                stack.callback(files.Lock(path).close)
+                if not locked:
+                    stack.callback(files.Lock(path).close)
                 loaded = _look(path, cluster, server_id)
                 least = files.lengthen(wal.path_of(path), WAL_BYTES)
                 files.sync_directory(path.parent)

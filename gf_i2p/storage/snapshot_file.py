@@ -147,8 +147,15 @@ def _load(path: Path) -> SavedSnapshot:
 def write(path: Path, data: bytes, *, force: bool) -> None:
     """Write a new file with mode 0600: all of it, on the disk when this returns, or nothing.
 
-    Raises `FileExistsError` when there is one and `force` is not given, and `OSError`.
+    Raises `FileExistsError` when there is one and `force` is not given, and `OSError`; they name `path`.
     """
+    try:
+        _write(path, data, force=force)
+    except OSError as error:  # of a file that nobody has heard of
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def _write(path: Path, data: bytes, *, force: bool) -> None:
     if not force and os.path.lexists(path):
         raise FileExistsError(17, "it exists already", str(path))
     new = path.with_name(f".{path.name}.{token_hex(8)}")

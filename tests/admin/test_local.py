@@ -15,6 +15,7 @@ import pytest
 from gf_i2p.admin.limits import MAX_PAGE
 from gf_i2p.admin.local import LocalInterface
 from gf_i2p.admin.socket_path import ADDRESS_BYTES, address
+from gf_i2p.node import view
 from gf_i2p.node.node import Node
 from gf_i2p.node.snapshotting import of_running
 from gf_i2p.raft.settings import Timing
@@ -23,6 +24,7 @@ from gf_i2p.wire.limits import MAX_ENTRIES, MAX_VALUE_BYTES
 from gf_i2p.wire.messages import NOBODY
 from integration.localfarm import becomes
 from tests.node.farm import NodeFarm
+from tests.node.test_snapshots import shortened
 
 Answer = tuple[int, Any]
 
@@ -274,3 +276,20 @@ async def test_a_path_that_is_longer_than_an_address(tmp_path: Path) -> None:
             assert (await ask("GET", "/v1/status"))[0] == 200
         assert not path.exists()
         assert path.parent not in open_paths()
+
+
+async def test_a_log_that_was_shortened_is_read_from_where_it_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(view, "SNAPSHOT_ENTRIES", 20)
+    monkeypatch.setattr(view, "KEPT_ENTRIES", 5)
+    async with NodeFarm(tmp_path, servers=1) as farm:
+        node = await farm.leader()
+        await shortened(node, node, 20)
+        async with served(node, tmp_path / "s") as ask:
+            status, page = await ask("GET", "/v1/entries?limit=3")
+            base = node.driver.core.log.base
+            assert (status, page["entries"][0]["index"]) == (200, base + 1)
+            status, answer = await ask("GET", "/v1/entries?first=1")
+            assert status == 410
+            assert f"--first {base + 1}" in answer["error"]

@@ -180,3 +180,46 @@ def test_run_never_begins_with_an_empty_log_where_one_was(tmp_path: Path, capsys
     assert main(["run", str(tmp_path / "server-1")]) == 1
     assert "log.sqlite" in capsys.readouterr().err
     assert not (tmp_path / "server-1" / "log.sqlite").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["doctor", "DIR"], ["simulate", "--canary", "nope", "--json"], ["status", "DIR", "--json"], ["post", "--json"]],
+)
+@pytest.mark.parametrize("closed", [False, True])
+def test_who_reads_no_more_gets_no_traceback(tmp_path: Path, words: list[str], closed: bool) -> None:
+    """Neither where the reader of a pipe has gone, nor where standard output was closed from the start."""
+    main(["init", str(tmp_path / "f"), *SERVERS])
+    command = [sys.executable, "-m", "gf_i2p.cli.main"]
+    command += [str(tmp_path / "f" / "server-1") if word == "DIR" else word for word in words]
+    read, write = os.pipe()
+    os.close(read)
+    if closed:
+        command = ["sh", "-c", 'exec "$@" >&-', "sh", *command]
+    with os.fdopen(write, "wb") as output:
+        result = subprocess.run(command, stdout=output, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
+    assert result.stderr == ""
+    assert result.returncode in {1, 2}
+
+
+def test_nothing_typed_is_no_confirmation(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    main(["init", str(tmp_path), "--server", "0=tcp://127.0.0.1:9001"])
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+
+    def ends(_: str) -> str:
+        raise EOFError
+
+    monkeypatch.setattr("builtins.input", ends)
+    assert main(["recover", str(tmp_path / "server-0")]) == 2
+    assert "nothing was changed" in capsys.readouterr().err
+
+
+def test_ids_begin_with_0(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["init", str(tmp_path), "--server", "0=tcp://127.0.0.1:9001"])
+    assert main(["members", "remove", str(tmp_path / "server-0"), "0"]) == 1
+    assert "Start it" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["members", "remove", str(tmp_path / "server-0"), "4294967295"])
+    assert "expected a whole number from 0 to 4294967294" in capsys.readouterr().err

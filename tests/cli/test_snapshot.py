@@ -146,8 +146,14 @@ def test_what_is_typed_on_a_terminal_decides(
     )
     path = put(tmp_path / "s", saved(committed=40))
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
-    for typed, code in (("no", 2), ("farm", 0)):
-        monkeypatch.setattr("builtins.input", lambda _, typed=typed: typed)
+    for typed, code in (("no", 2), (None, 2), ("farm", 0)):
+
+        def typing(_: str, typed: str | None = typed) -> str:
+            if typed is None:
+                raise EOFError
+            return typed
+
+        monkeypatch.setattr("builtins.input", typing)
         assert main(["snapshot", "restore", str(path), str(tmp_path / "server-2")]) == code
         text = capsys.readouterr().out
         assert "Everything after entry 51 is forgotten" in text
@@ -163,6 +169,7 @@ def test_saving_says_what_is_in_the_way(tmp_path: Path, capsys: pytest.CaptureFi
         ([tmp_path, path], "is no node's directory"),
         ([node, path], "is empty: there is nothing to save yet"),
         ([node, tmp_path / "none" / "s"], "none is no directory"),
+        ([node, tmp_path, "--force"], f"{tmp_path} is a directory: name the file in it"),
     ):
         assert main(["snapshot", "save", *map(str, words)]) == 1
         assert says in capsys.readouterr().err

@@ -1,15 +1,21 @@
 """A farm of one, made out of what a server has left."""
 
+import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from gf_i2p.node import recovery
 from gf_i2p.node.config import Secrets
 from gf_i2p.node.errors import ConfigError
 from gf_i2p.node.forgetting import TERM_LEAP
 from gf_i2p.node.layout import DATABASE_FILE
 from gf_i2p.node.recovery import look, recover
+from gf_i2p.node.setup import make_farm
 from gf_i2p.storage.errors import StorageError
+from gf_i2p.storage.files import Lock
+from gf_i2p.wire.endpoint import Endpoint
 from tests.node.farm import NodeFarm
 from tests.node.test_members import joins, sees
 
@@ -73,3 +79,23 @@ async def test_one_that_was_removed_is_no_farm(tmp_path: Path) -> None:
         path.write_text(path.read_text().replace("id = 1 ", "id = 9 ", 1))
         with pytest.raises((ConfigError, StorageError)):
             recover(farm.path(1))
+
+
+def test_twice_in_one_second_and_under_the_logs_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_farm(tmp_path, {1: Endpoint("127.0.0.1", 4001)}, cluster="farm", profile="lan", clients=[])
+    database = tmp_path / "server-1" / DATABASE_FILE
+    monkeypatch.setattr(recovery, "time", SimpleNamespace(strftime=lambda *_: "now", gmtime=lambda: None))
+    real = shutil.copy2
+
+    def copies(*paths: Path) -> None:
+        with pytest.raises(StorageError, match="in use"):
+            Lock(database)
+        real(*paths)
+
+    monkeypatch.setattr(recovery, "shutil", SimpleNamespace(copy2=copies))
+    first, second = recover(tmp_path / "server-1"), recover(tmp_path / "server-1")
+    assert [done.backup.name for done in (first, second)] == [
+        f"{DATABASE_FILE}-before-recovery-now",
+        f"{DATABASE_FILE}-before-recovery-now-2",
+    ]
+    assert look(tmp_path / "server-1").last_index == second.index

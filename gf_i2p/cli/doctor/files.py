@@ -121,8 +121,8 @@ class NodeFiles:
             return _not_ours(error)
         if loaded.snapshot_fault is not None:
             return warn(
-                f"{loaded.snapshot_fault}; log, term and vote are sound",
-                Remedy.either("start the node: its leader sends it another one. Look after the disk"),
+                f"{loaded.snapshot_fault} Term, vote and what the log has are sound.",
+                Remedy.either("start the node: its leader sends it another one"),
             )
         dropped = f", the first {loaded.base[0]} in the snapshot only" if loaded.base[0] else ""
         return ok(f"{loaded.last_index} entries{dropped}, term {loaded.hard_state.term}")

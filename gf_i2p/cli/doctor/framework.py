@@ -114,9 +114,9 @@ async def examine(
     tasks: dict[str, asyncio.Task[Verdict]] = {}
     running: dict[str, None] = {}
     findings = []
-    async with asyncio.TaskGroup() as group:
-        for check in checks:
-            tasks[check.name] = group.create_task(_make(check, dict(tasks), running))
+    for check in checks:
+        tasks[check.name] = asyncio.create_task(_make(check, dict(tasks), running))
+    try:  # no group: what `found` raises, when nobody reads what it prints, is to come out as it is
         for name, task in tasks.items():
             while not task.done():
                 await asyncio.wait([task], timeout=_TICK_SECONDS)
@@ -124,6 +124,10 @@ async def examine(
                     waiting(list(running), loop.time() - began)
             findings.append(Finding(name, task.result()))
             found(findings[-1])
+    finally:
+        for task in tasks.values():
+            task.cancel()
+        await asyncio.gather(*tasks.values(), return_exceptions=True)
     return findings
 
 
