@@ -122,6 +122,7 @@ async def test_a_server_that_has_left_and_is_started_again_learns_that_it_is_out
     async with NodeFarm(tmp_path) as farm:
         leader = await farm.leader()
         gone = next(server for server in farm.nodes if server != leader.driver.core.id)
+        await until("a change can begin", 20, lambda: _is(leader.driver.core.change_obstacle is None))
         assert await removes(leader, gone)
         await until("it knows", 20, lambda: _is(membership(farm.nodes[gone].driver.core) == "removed"))
         await farm.stop(gone)
