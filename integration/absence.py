@@ -286,7 +286,7 @@ async def run(
         length = await farm.converged(CATCH_UP_SECONDS)
         await farm.exported(length, CATCH_UP_SECONDS)
         farm.stop()
-        wrong = compare_exports({server: read_export(farm.node(server)) for server in farm.ids})
+        wrong = compare_exports({server: read_export(farm.node(server)) for server in farm.ids}, until=length)
     if any((not each["dropped"]) != (log == "whole") for each in absence.rounds):
         wrong.append("the log was not shortened, or was, against what was to be measured")
     usual, slow = _joined(absence.phases[BEFORE], absence.phases[AFTER]), absence.phases[CATCHES_UP]

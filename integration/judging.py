@@ -62,11 +62,14 @@ def read_log(node: Path, server: int, cluster: str = "farm") -> dict[int, tuple[
     return entries
 
 
-def compare_logs(logs: Mapping[int, Mapping[int, tuple[int, int, bytes]]]) -> list[str]:
-    """Return what differs between logs, where two have an entry of the same index; all must end together."""
+def compare_logs(logs: Mapping[int, Mapping[int, tuple[int, int, bytes]]], until: int | None = None) -> list[str]:
+    """Return what differs between logs, where two have an entry of the same index; all must end together.
+
+    `until`: all were seen to be equal so far, and what has come later, while they were stopped, may be on some only.
+    """
     wrong = []
     for (one, ours), (other, theirs) in pairwise(logs.items()):
-        if max(ours) != max(theirs):
+        if max(ours) != max(theirs) and (until is None or min(max(ours), max(theirs)) < until):
             wrong.append(f"the log of server {one} ends with {max(ours)}, that of server {other} with {max(theirs)}")
         differ = [index for index in ours.keys() & theirs.keys() if ours[index] != theirs[index]]
         if differ:
@@ -82,14 +85,15 @@ def union(exports: Mapping[int, Export]) -> dict[int, tuple[int, Any]]:
     return dict(sorted(found.items()))
 
 
-def compare_exports(exports: Mapping[int, Export], ended: Collection[int] = ()) -> list[str]:
+def compare_exports(exports: Mapping[int, Export], ended: Collection[int] = (), until: int | None = None) -> list[str]:
     """Return in what a history differs from all together, but for its gaps.
 
-    `ended`: the servers that have left the farm, of whose history only that counts which is there.
+    `ended`: the servers that have left the farm, of whose history only that counts which is there. `until`: see
+    `compare_logs`; nobody tells a server that is stopped what is committed.
     """
     whole, wrong = union(exports), []
     for server, export in exports.items():
-        end = export.end if server in ended else max(whole, default=0)
+        end = export.end if server in ended else max(whole, default=0) if until is None else until
         lost = [index for index in whole if index <= end and index not in export.values and not export.lacks(index)]
         other = [index for index, value in export.values.items() if whole[index] != value]
         if lost:

@@ -136,7 +136,7 @@ def _judged(farm: NetFarm, history: History, length: int, tell: Say) -> Figures:
     exports = {server: read_export(farm.node(server)) for server in farm.ids}
     log = union(exports)
     logs = {server: read_log(farm.node(server), server) for server in farm.ids}
-    wrong = compare_logs(logs) + compare_exports(exports)
+    wrong = compare_logs(logs, length) + compare_exports(exports, until=length)
     told, undecided = judge(history, log, length)
     wrong += told
     for server in farm.ids:

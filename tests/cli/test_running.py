@@ -5,6 +5,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -133,7 +134,8 @@ async def test_who_stood_still_does_not_take_it_for_the_leaders_silence(tmp_path
         stopped = next(server for server in farm.ids if server != leader)
         await until("its time-outs are short", 60, lambda: elects_within(farm, stopped, 2.0))
         farm.send_signal(stopped, signal.SIGSTOP)
-        await asyncio.sleep(8.0)
+        end = time.monotonic() + 8.0  # its silence is what this is about
+        await until("it stood still for eight seconds", 30, lambda: passed(end))
         farm.send_signal(stopped, signal.SIGCONT)
         commit = (await status_of(farm, leader))["log"]["commit"]
         code, answer = await gf_json("post", farm.node(leader), "news")
@@ -141,6 +143,10 @@ async def test_who_stood_still_does_not_take_it_for_the_leaders_silence(tmp_path
         assert answer["index"] > commit
         await until("it has heard of it", 30, lambda: has(farm, stopped, answer["index"]))
         assert (await status_of(farm, stopped))["timing"]["silence"]["worst"] < 4.0
+
+
+async def passed(moment: float) -> bool:
+    return time.monotonic() >= moment
 
 
 async def status_of(farm: LocalFarm, server: int) -> dict[str, Any]:

@@ -119,6 +119,8 @@ def test_what_a_history_lacks_or_has_too_much_is_noticed() -> None:
     assert compare_exports({1: whole, 2: Export({1: (1, "a"), 2: (1, "b")})}) != []
     assert compare_exports({1: whole, 2: Export({1: (1, "a"), 2: (1, "b")})}, ended={2}) == []
     assert compare_exports({1: whole, 2: Export({1: (1, "a"), 2: (1, "x"), 3: (2, "c")})}) != []
+    assert compare_exports({1: whole, 2: Export({1: (1, "a"), 2: (1, "b")})}, until=2) == []
+    assert compare_exports({1: whole, 2: Export({1: (1, "a"), 2: (1, "x")})}, until=2) != []
 
 
 def test_logs_that_differ_are_noticed_where_both_have_the_entry() -> None:
