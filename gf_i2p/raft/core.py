@@ -302,12 +302,16 @@ class Core:
         Also when Configurations without us are not known to be committed: we may be the only one that has them, and
         then nobody else can win (thesis 4.2.2). But only when a member has shown that it lacks them. A JRaft leader
         sends nothing more to a server that is out, so that one may never learn of the commitment, and the terms of its
-        elections would cost every JRaft leader the office. So does one whose state is lost: it can lead only until
-        somebody else has its log.
+        elections would cost every JRaft leader the office. So does one whose state is lost, as it can lead only until
+        somebody else has its log; and not at all when the Configuration is lost, too, for whose votes would it count?
         """
-        if self.is_member and not self._following.needs_snapshot:
+        state = self._state
+        if self._following.needs_snapshot:
+            if state.configurations.current_index <= state.log.base:
+                return False
+        elif self.is_member:
             return True
-        return self._asked_in_vain and self._state.configurations.has_since(self.commit, self.id)
+        return self._asked_in_vain and state.configurations.has_since(self.commit, self.id)
 
     def _snapshotted(self, last_index: int, data: bytes, drop: int) -> None:
         state = self._state

@@ -189,7 +189,8 @@ class Leader:
             # The follower says where its log ends or may agree; at least one back, so that this ends.
             asked = flight.previous + 1
             proposed = min(response.next_index, flight.previous)
-            if 0 < progress.match >= proposed and not progress.forgetful:
+            # Where it would begin proves nothing: after a restart it may name a place before what it has acknowledged.
+            if 0 < flight.previous <= progress.match and not progress.forgetful:
                 progress.forgetful = True
                 self._state.effects.violation = (
                     f"server {peer} has lost entries up to {progress.match} that it had acknowledged: its log was "

@@ -207,6 +207,27 @@ def test_a_follower_that_lost_what_it_had_acknowledged_is_reported_once_and_is_n
     assert "server 2 has lost entries up to 2 that it had acknowledged" in violation
 
 
+def test_a_follower_that_proposes_too_early_a_place_has_not_lost_what_it_had_acknowledged() -> None:
+    """Found by the simulator: one that was restarted does not know what is committed, and names its conflicting term's
+    first entry, which may be one that it has acknowledged. Only who denies an entry up to there has lost it."""
+    lab = Lab(3)
+    lab.elect(1)
+    lab.propose(1, "a", "x")
+    lab.settle()
+    lab.propose(1, "b", "y")
+    lab.network.clear()
+    lab.step(1, inputs.Reachable(2))
+    message = next(m for m in lab.network if m.receiver == 2)
+    assert isinstance(message.payload, Request)
+    assert message.payload.last_log_index == 3
+    assert lab.core(1).match[2] == 2
+    refusal = Response(MessageType.APPEND_ENTRIES_RESPONSE, 2, 1, 1, 2, accepted=False)
+    lab.step(1, inputs.Answered(2, message.tag, refusal))
+    assert lab.violations == []
+    lab.settle()
+    assert lab.core(1).match[2] == 3
+
+
 def test_a_follower_that_never_acknowledged_anything_may_refuse_anything() -> None:
     lab = Lab(3)
     lab.timeout(1)
