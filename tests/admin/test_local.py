@@ -13,7 +13,7 @@ import pytest
 
 from gf_i2p.admin.limits import MAX_PAGE
 from gf_i2p.admin.local import LocalInterface
-from gf_i2p.admin.socket_path import ADDRESS_BYTES, address
+from gf_i2p.admin.socket_path import ADDRESS_BYTES, socket_address
 from gf_i2p.node.node import Node
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.wire.limits import MAX_ENTRIES, MAX_VALUE_BYTES
@@ -43,7 +43,7 @@ async def served(node: Node, path: Path) -> AsyncIterator[Asker]:
     local = LocalInterface(path, node.driver, lambda: {"cluster": node.cluster})
     await local.start()
     try:
-        with address(path) as name:
+        with socket_address(path) as name:
             async with aiohttp.ClientSession(connector=aiohttp.UnixConnector(name)) as session:
                 yield Asker(node, session)
     finally:
