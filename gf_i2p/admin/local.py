@@ -26,7 +26,7 @@ from aiohttp import web
 
 from gf_i2p.admin.limits import DEFAULT_TIMEOUT, MAX_PAGE, MAX_PAGE_BYTES, MAX_TIMEOUT
 from gf_i2p.admin.sentences import LAST_SERVER, NO_LEADER
-from gf_i2p.admin.socket_path import address
+from gf_i2p.admin.socket_path import socket_address
 from gf_i2p.node.driver import Driver, NotLeaderError, PostError, PostOutcomeUnknownError
 from gf_i2p.node.roles import concerned
 from gf_i2p.storage.errors import StorageError
@@ -73,13 +73,13 @@ class LocalInterface:
             ]
         )
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
-        self._address = contextlib.ExitStack()
+        self._open_directory = contextlib.ExitStack()
 
     async def start(self) -> None:
         """Listen. A socket that a killed node left behind gives way; the lock on the database says who runs."""
         await self._runner.setup()
         self._path.unlink(missing_ok=True)
-        name = self._address.enter_context(address(self._path))
+        name = self._open_directory.enter_context(socket_address(self._path))
         old = os.umask(0o177)
         try:
             await web.UnixSite(self._runner, name).start()
@@ -89,7 +89,7 @@ class LocalInterface:
     async def stop(self) -> None:
         """Close, and remove the socket."""
         await self._runner.cleanup()
-        self._address.close()
+        self._open_directory.close()
         with contextlib.suppress(OSError):
             self._path.unlink()
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import aiohttp
 
-from gf_i2p.admin.socket_path import address
+from gf_i2p.admin.socket_path import socket_address
 from gf_i2p.cli.errors import CommandError, Exit
 from gf_i2p.node.layout import CONFIG_FILE, SOCKET_FILE
 
@@ -47,7 +47,7 @@ async def _asked(
         raise CommandError(f"{directory} is no node's directory: there is no {CONFIG_FILE} in it")
     limit = aiohttp.ClientTimeout(total=seconds)
     try:
-        with address(directory / SOCKET_FILE) as name:
+        with socket_address(directory / SOCKET_FILE) as name:
             connector = aiohttp.UnixConnector(name)
             async with (
                 aiohttp.ClientSession(connector=connector, timeout=limit) as session,

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import aiohttp
 
-from gf_i2p.admin.socket_path import address
+from gf_i2p.admin.socket_path import socket_address
 from integration.testnet.inside import CONTROL_SOCKET, READY
 from integration.testnet.namespace import (
     KEEP,
@@ -158,7 +158,7 @@ def _ask(directory: Path, path: str, method: str = "GET") -> str:
 
 async def _fetch(path: Path, request: str, method: str) -> str:
     try:
-        with address(path) as name:
+        with socket_address(path) as name:
             async with (
                 aiohttp.ClientSession(connector=aiohttp.UnixConnector(name)) as session,
                 session.request(method, f"http://testnet{request}") as answer,
@@ -207,7 +207,7 @@ def _runs(directory: Path) -> bool:
     with (
         socket.socket(socket.AF_UNIX) as ours,
         contextlib.suppress(OSError),
-        address(directory / CONTROL_SOCKET) as name,
+        socket_address(directory / CONTROL_SOCKET) as name,
     ):
         ours.connect(name)
         return True

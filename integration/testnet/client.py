@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import aiohttp
 
-from gf_i2p.admin.socket_path import address
+from gf_i2p.admin.socket_path import socket_address
 from gf_i2p.transport.certificates import fingerprint_of_file
 from integration.testnet.console import StoredLeaseSet, parse_lease_sets
 from integration.testnet.inside import CONTROL_SOCKET, DIRECTORY_VARIABLE
@@ -36,7 +36,7 @@ class Network:
 
     def __init__(self, directory: Path) -> None:
         self._socket = directory / CONTROL_SOCKET
-        self._name = contextlib.ExitStack()
+        self._open_directory = contextlib.ExitStack()
         self.routers: list[RouterPlace] = []
         self.password = ""
         """Of every router's i2pcontrol."""
@@ -49,7 +49,7 @@ class Network:
 
     async def __aenter__(self) -> Self:
         timeout = aiohttp.ClientTimeout(total=60)
-        name = self._name.enter_context(address(self._socket))
+        name = self._open_directory.enter_context(socket_address(self._socket))
         self._control = aiohttp.ClientSession(connector=aiohttp.UnixConnector(name), timeout=timeout)
         self._web = aiohttp.ClientSession(timeout=timeout)
         status = await self._ask("GET", "/status")
@@ -64,7 +64,7 @@ class Network:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._control.close()
-        self._name.close()
+        self._open_directory.close()
         await self._web.close()
 
     @property

@@ -18,7 +18,7 @@ from typing import Final
 
 from aiohttp import web
 
-from gf_i2p.admin.socket_path import address
+from gf_i2p.admin.socket_path import socket_address
 from integration.localfarm import NotSeenError
 from integration.testnet.namespace import Ending
 from integration.testnet.network import Testnet
@@ -48,11 +48,11 @@ class Inside:
         assert task is not None
         self._ending = ending = Ending(task, self._lifeline)
         runner = web.AppRunner(self._app(), access_log=None)
-        names = contextlib.ExitStack()
+        open_directory = contextlib.ExitStack()
         try:
             self._directory.mkdir(mode=0o700, parents=True)
             await runner.setup()
-            name = names.enter_context(address(self._directory / CONTROL_SOCKET))
+            name = open_directory.enter_context(socket_address(self._directory / CONTROL_SOCKET))
             await web.UnixSite(runner, name).start()
             async with self._net:
                 self._ready = True
@@ -68,7 +68,7 @@ class Inside:
             return 1
         finally:
             await runner.cleanup()
-            names.close()
+            open_directory.close()
             shutil.rmtree(self._directory, ignore_errors=True)
         return 0
 

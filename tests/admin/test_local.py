@@ -14,7 +14,7 @@ import pytest
 
 from gf_i2p.admin.limits import MAX_PAGE
 from gf_i2p.admin.local import LocalInterface
-from gf_i2p.admin.socket_path import ADDRESS_BYTES, address
+from gf_i2p.admin.socket_path import ADDRESS_BYTES, socket_address
 from gf_i2p.node import view
 from gf_i2p.node.node import Node
 from gf_i2p.node.snapshotting import of_running
@@ -50,7 +50,7 @@ async def served(node: Node, path: Path) -> AsyncIterator[Asker]:
     local = LocalInterface(path, node.driver, lambda: {"cluster": node.cluster}, partial(of_running, node))
     await local.start()
     try:
-        with address(path) as name:
+        with socket_address(path) as name:
             async with aiohttp.ClientSession(connector=aiohttp.UnixConnector(name)) as session:
                 yield Asker(node, session)
     finally:
