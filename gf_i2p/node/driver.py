@@ -131,7 +131,7 @@ class Driver:
             hard_state=loaded.hard_state,
             log=Log(storage, last_index=loaded.last_index, terms=loaded.terms, base=loaded.base),
             configurations=Configurations(
-                bootstrap if loaded.snapshot is None else loaded.snapshot.configuration, configurations
+                bootstrap if loaded.configuration is None else loaded.configuration, configurations
             ),
             uniform=random.SystemRandom().uniform,
             now=self._loop.time(),

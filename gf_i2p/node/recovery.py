@@ -57,7 +57,7 @@ def look(directory: Path) -> Look:
     if loaded.configurations:
         current = Configuration.decode(loaded.configurations[-1][1])
     else:
-        current = config.bootstrap if loaded.snapshot is None else loaded.snapshot.configuration
+        current = config.bootstrap if loaded.configuration is None else loaded.configuration
     return Look(config.node.cluster, config.node.id, current.servers, loaded.last_index, loaded.hard_state.term)
 
 

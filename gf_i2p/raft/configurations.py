@@ -11,14 +11,16 @@ from gf_i2p.wire.values import ClusterServer, Configuration
 
 
 class Configurations:
-    """`first` counts while the log holds no Configuration; `stored` are (index, value) pairs, ascending.
+    """`first` counts while the log holds no later one; `stored` are the log's: (index, value) pairs, ascending.
 
     `first` is the one that a new farm begins with, or a snapshot's, or one without servers: who waits to be invited
-    has that.
+    has that. A snapshot may cover entries that the log still has, so a snapshot's may be one of the log's.
     """
 
     def __init__(self, first: Configuration, stored: Sequence[tuple[int, Configuration]] = ()) -> None:
-        self._history = [(first.log_index, first), *(item for item in stored if item[0] > first.log_index)]
+        at = first.log_index
+        before, after = [item for item in stored if item[0] < at], [item for item in stored if item[0] > at]
+        self._history = [*before, (at, first), *after]
         self.changes = 0
         """How often the members have changed: to see that they have."""
         self._members_changed()

@@ -303,11 +303,12 @@ class Core:
         then nobody else can win (thesis 4.2.2). But only when a member has shown that it lacks them. A JRaft leader
         sends nothing more to a server that is out, so that one may never learn of the commitment, and the terms of its
         elections would cost every JRaft leader the office. So does one whose state is lost, as it can lead only until
-        somebody else has its log; and not at all when the Configuration is lost, too, for whose votes would it count?
+        somebody else has its log; and not at all when the Configuration is lost, too (only what a farm begins with is
+        of no entry), for whose votes would it count?
         """
         state = self._state
         if self._following.needs_snapshot:
-            if state.configurations.current_index <= state.log.base:
+            if state.configurations.current_index == 0:
                 return False
         elif self.is_member:
             return True

@@ -93,7 +93,7 @@ class Server:
                 cache_bytes=plan.cache_bytes,
             ),
             configurations=Configurations(
-                first if loaded.snapshot is None else loaded.snapshot.configuration,
+                first if loaded.configuration is None else loaded.configuration,
                 [(index, Configuration.decode(value)) for index, value in loaded.configurations],
             ),
             uniform=farm.rng.uniform,

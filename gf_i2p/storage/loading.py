@@ -12,10 +12,11 @@ from gf_i2p.storage.chunks import Chunk, Run, term_at, unpack_chunk
 from gf_i2p.storage.errors import StorageError, damaged
 from gf_i2p.storage.group import Base
 from gf_i2p.storage.schema import CHUNK_AT, DAMAGED_PREFIX, SERVER, TABLES, ServerRow, check_version
-from gf_i2p.storage.snapshots import read_snapshot
+from gf_i2p.storage.snapshots import Found, read_snapshot
 from gf_i2p.storage.upgrade import SERVER_1, TABLES_1, checksum_1, version_of
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.limits import MAX_INTEGER
+from gf_i2p.wire.values import Configuration
 
 
 class Loaded(NamedTuple):
@@ -37,6 +38,8 @@ class Loaded(NamedTuple):
     """None when there is none, or it is damaged. Its index is the base's at least, the last entry's at most."""
     snapshot_fault: str | None
     """What is wrong with the snapshot, and what to do: log, term and vote are sound all the same."""
+    configuration: Configuration | None
+    """The snapshot's, as far as it is known: a snapshot of which only the state is damaged still has it."""
 
 
 def unpacked(path: Path, row: tuple[Any, ...]) -> tuple[Chunk, tuple[Entry, ...]]:
@@ -85,9 +88,18 @@ def load(path: Path, connection: sqlite3.Connection, cluster: str, server_id: in
     if last_index < row.last_index:
         raise damaged(path, f"the entries {last_index + 1} to {row.last_index} are missing")
     _check_terms(path, connection, row, base, last_index, runs, configurations)
-    snapshot, fault = _snapshot(path, connection, base, last_index, runs) if version > 1 else (None, None)
-    hard_state = HardState(row.term, row.vote)
-    return Loaded(hard_state, last_index, runs, configurations, row.openings, base, snapshot, fault)
+    snapshot, fault = _snapshot(path, connection, base, last_index, runs) if version > 1 else Found(None, None)
+    return Loaded(
+        HardState(row.term, row.vote),
+        last_index,
+        runs,
+        configurations,
+        row.openings,
+        base,
+        snapshot if fault is None else None,
+        fault,
+        None if snapshot is None else snapshot.configuration,
+    )
 
 
 def _check_terms(
@@ -122,32 +134,25 @@ def _check_terms(
             raise damaged(path, f"the entry {index} should be a Configuration and is another one or none")
 
 
-def _snapshot(
-    path: Path, connection: sqlite3.Connection, base: Base, last_index: int, runs: tuple[Run, ...]
-) -> tuple[Snapshot | None, str | None]:
+def _snapshot(path: Path, connection: sqlite3.Connection, base: Base, last_index: int, runs: tuple[Run, ...]) -> Found:
     """Read the snapshot, or say what is wrong with it."""
-    fault = None
-    snapshot = None
-    try:
-        snapshot = read_snapshot(connection)
-    except ValueError as error:
-        fault = str(error)
-    else:
-        if snapshot is None and base.last:
-            fault = "it is missing"
-        elif snapshot is not None and snapshot.index < base.last:
-            fault = f"it covers the entries up to {snapshot.index} only"
+    found, fault = read_snapshot(connection)
+    if found is None and fault is None and base.last:
+        fault = "it is missing"
+    elif found is not None and found.index < base.last:
+        fault = f"it covers the entries up to {found.index} only"
+        found = None
+    # The log has proved itself, and so has the snapshot: then both are from the same disk, but not from the same time.
+    if found is not None and (found.index > last_index or term_at(runs, found.index) != found.term):
+        raise damaged(path, f"the entry {found.index}, with which its snapshot ends, is not in the log")
     if fault is not None:
         advice = (
             f"The log begins at {base.last + 1}: the leader has to send another snapshot."
             if base.last
             else "The log still has all entries."
         )
-        return None, f"the snapshot in {path} is damaged: {fault}. {advice} Check the disk."
-    # The log has proved itself, and so has the snapshot: then both are from the same disk, but not from the same time.
-    if snapshot is not None and (snapshot.index > last_index or term_at(runs, snapshot.index) != snapshot.term):
-        raise damaged(path, f"the entry {snapshot.index}, with which its snapshot ends, is not in the log")
-    return snapshot, None
+        fault = f"the snapshot in {path} is damaged: {fault}. {advice} Check the disk."
+    return Found(found, fault)
 
 
 def _last_index(path: Path, connection: sqlite3.Connection) -> int:

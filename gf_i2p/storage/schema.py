@@ -23,7 +23,7 @@ PATIENCE_SECONDS: Final = 5.0
 SNAPSHOT_TABLES: Final = {
     "snapshot": """CREATE TABLE snapshot (
     log_index INTEGER NOT NULL, term INTEGER NOT NULL, configuration BLOB NOT NULL, size INTEGER NOT NULL,
-    checksum INTEGER NOT NULL
+    data_checksum INTEGER NOT NULL, checksum INTEGER NOT NULL
 )""",
     "snapshot_block": "CREATE TABLE snapshot_block (position INTEGER PRIMARY KEY, data BLOB NOT NULL)",
 }

@@ -3,10 +3,13 @@
 A snapshot that is damaged can be had again from another server, so it must not take the log down with it. Reading one
 therefore tells damage from everything else, and storing one does not touch the rows of a damaged one: to delete them
 SQLite would follow their page numbers, which may be anything, and free pages of the log.
+
+The row has a checksum of its own: a server that has lost the data alone still knows who belongs to the farm.
 """
 
 import sqlite3
 import zlib
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from gf_i2p.raft.effects import Snapshot
@@ -28,16 +31,17 @@ class SnapshotRow(NamedTuple):
     configuration: bytes
     size: int
     """Bytes of data, over all blocks."""
+    data_checksum: int
     checksum: int
-    """Over all of the above and the data."""
+    """Over all of the above."""
 
 
 def describe(snapshot: Snapshot) -> SnapshotRow:
     """Make the row of a snapshot. Raises `LocalProtocolError` when its Configuration cannot be encoded."""
     configuration = snapshot.configuration.encode()
     size = len(snapshot.data)
-    checksum = _checksum(snapshot.index, snapshot.term, configuration, size, snapshot.data)
-    return SnapshotRow(snapshot.index, snapshot.term, configuration, size, checksum)
+    values = snapshot.index, snapshot.term, configuration, size, zlib.crc32(snapshot.data)
+    return SnapshotRow(*values, _checksum(*values))
 
 
 def replace_snapshot(connection: sqlite3.Connection, row: SnapshotRow, data: bytes, *, set_aside: bool) -> None:
@@ -50,7 +54,7 @@ def replace_snapshot(connection: sqlite3.Connection, row: SnapshotRow, data: byt
     else:
         connection.execute("DELETE FROM snapshot")
         connection.execute("DELETE FROM snapshot_block")
-    connection.execute("INSERT INTO snapshot VALUES (?, ?, ?, ?, ?)", row)
+    connection.execute("INSERT INTO snapshot VALUES (?, ?, ?, ?, ?, ?)", row)
     view = memoryview(data)
     connection.executemany(
         "INSERT INTO snapshot_block VALUES (?, ?)",
@@ -58,44 +62,66 @@ def replace_snapshot(connection: sqlite3.Connection, row: SnapshotRow, data: byt
     )
 
 
-def read_snapshot(connection: sqlite3.Connection) -> Snapshot | None:
-    """Return the stored snapshot, None when there is none. Raises `ValueError` when it is not what was written."""
+class Found(NamedTuple):
+    """What there is of a snapshot: without `snapshot` and `fault`, none at all."""
+
+    snapshot: Snapshot | None
+    """Without data when only that is damaged."""
+    fault: str | None
+    """In which way it is not what was written."""
+
+
+def read_snapshot(connection: sqlite3.Connection) -> Found:
+    """Read the stored snapshot. Raises `sqlite3.Error` when something else than damage keeps it from being read."""
+    described = None
     try:
-        return _read(connection)
+        row = _row(connection)
+        if row is None:
+            return Found(None, None)
+        described = Snapshot(row.log_index, row.term, Configuration.decode(row.configuration), b"")
+        return Found(replace(described, data=_data(connection, row)), None)
+    except ProtocolError as error:
+        return Found(None, f"its Configuration makes no sense: {error}")
+    except ValueError as error:
+        return Found(described, str(error))
     except sqlite3.Error as error:
         if not is_damage(error):
             raise
-        raise ValueError(f"SQLite says: {error}") from error
+        return Found(described, f"SQLite says: {error}")
 
 
-def _read(connection: sqlite3.Connection) -> Snapshot | None:
+def _row(connection: sqlite3.Connection) -> SnapshotRow | None:
+    """Return the row that describes it, None when there is no snapshot. Raises `ValueError`."""
     # As blobs, whatever a damaged page says that they are: text would be decoded.
     rows = connection.execute(
-        "SELECT log_index, term, CAST(configuration AS BLOB), size, checksum FROM snapshot LIMIT 2"
+        "SELECT log_index, term, CAST(configuration AS BLOB), size, data_checksum, checksum FROM snapshot LIMIT 2"
     ).fetchall()
-    blocks, size = connection.execute("SELECT count(*), total(length(data)) FROM snapshot_block").fetchone()
-    if not rows and not blocks:
+    if not rows and connection.execute("SELECT 1 FROM snapshot_block LIMIT 1").fetchone() is None:
         return None
     if len(rows) != 1:
         raise ValueError(f"{len(rows)} rows describe it instead of one")
     row = SnapshotRow(*rows[0])
-    if [type(value) for value in row] != [int, int, bytes, int, int]:
+    if [type(value) for value in row] != [int, int, bytes, int, int, int]:
         raise ValueError("the row that describes it has the wrong types")
+    if _checksum(*row[:-1]) != row.checksum:
+        raise ValueError("the row that describes it does not match its checksum")
+    return row
+
+
+def _data(connection: sqlite3.Connection, row: SnapshotRow) -> bytes:
+    """Return the data that this row describes. Raises `ValueError`."""
+    (size,) = connection.execute("SELECT total(length(data)) FROM snapshot_block").fetchone()
     if not 1 <= row.size <= MAX_SNAPSHOT_BYTES or row.size != size:
         raise ValueError(f"it has {size:.0f} bytes instead of {row.size}")
     found = connection.execute("SELECT CAST(data AS BLOB) FROM snapshot_block ORDER BY position")
     data = b"".join([block for (block,) in found])
-    if _checksum(*row[:4], data) != row.checksum:
+    if zlib.crc32(data) != row.data_checksum:
         raise ValueError("it does not match its checksum")
-    try:
-        configuration = Configuration.decode(row.configuration)
-    except ProtocolError as error:
-        raise ValueError(f"its Configuration makes no sense: {error}") from error
-    return Snapshot(row.log_index, row.term, configuration, data)
+    return data
 
 
-def _checksum(index: int, term: int, configuration: bytes, size: int, data: bytes) -> int:
-    return zlib.crc32(data, zlib.crc32(repr((index, term, configuration, size)).encode()))
+def _checksum(index: int, term: int, configuration: bytes, size: int, data_checksum: int) -> int:
+    return zlib.crc32(repr((index, term, configuration, size, data_checksum)).encode())
 
 
 def _set_aside(connection: sqlite3.Connection) -> None:

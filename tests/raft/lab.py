@@ -42,6 +42,13 @@ class Disk:
     base: int = 0
     base_term: int = 0
     snapshot: Snapshot | None = None
+    configuration: Configuration | None = None
+    """The snapshot's, which is kept when only the snapshot's data is damaged."""
+
+    def damage_snapshot(self, *, also_configuration: bool = False) -> None:
+        self.snapshot = None
+        if also_configuration:
+            self.configuration = None
 
     @property
     def last(self) -> int:
@@ -56,6 +63,7 @@ class Disk:
         if write.snapshot is not None:
             assert self.snapshot is None or write.snapshot.index > self.snapshot.index
             self.snapshot = write.snapshot
+            self.configuration = write.snapshot.configuration
         if write.install:
             assert self.snapshot is not None
             self.entries.clear()
@@ -157,6 +165,8 @@ class Lab:
             if entry.value_type == ValueType.CONFIGURATION
         ]
         first = self.bootstrap if server_id in self.founders else Configuration(0, 0, ())
+        if disk.configuration is not None:
+            first = disk.configuration
         core = Core(
             server_id,
             hard_state=disk.hard_state,
@@ -167,7 +177,7 @@ class Lab:
                 base=(disk.base, disk.base_term),
                 cache_bytes=self.cache_bytes,
             ),
-            configurations=Configurations(first if disk.snapshot is None else disk.snapshot.configuration, stored),
+            configurations=Configurations(first, stored),
             uniform=self.uniform,
             now=self.now,
             timing=self.timing,

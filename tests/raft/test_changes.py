@@ -6,10 +6,11 @@ import pytest
 
 from gf_i2p.raft import inputs
 from gf_i2p.raft.changes import JOIN_PATIENCE, MAX_ROUNDS
+from gf_i2p.raft.configurations import Configurations
 from gf_i2p.raft.settings import LAN, Flow
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.messages import RESPONSE_TYPE, MessageType, Request, Response
-from gf_i2p.wire.values import LogPack, SnapshotSyncRequest, record_bytes
+from gf_i2p.wire.values import Configuration, LogPack, SnapshotSyncRequest, record_bytes
 from tests.raft.lab import Lab, Message, application
 
 NEW = 9
@@ -418,7 +419,7 @@ def test_a_server_whose_snapshot_is_damaged_gets_another_and_keeps_its_log_and_v
     lab.snapshot(3, keep=1)
     disk = lab.servers[3].disk
     lab.crash(3)
-    disk.snapshot = None  # what stands there is no snapshot any more
+    disk.damage_snapshot()
     lab.restart(3)
     lab.propose(1, "second", "e")
     lab.network.clear()
@@ -435,8 +436,18 @@ def test_a_server_whose_snapshot_is_damaged_gets_another_and_keeps_its_log_and_v
     assert not lab.violations
 
 
-@pytest.mark.parametrize("knows", [True, False], ids=["knows the servers", "does not"])
-def test_a_server_whose_snapshot_is_damaged_hands_on_the_entries_that_nobody_else_has(knows: bool) -> None:
+def test_a_configuration_in_the_log_counts_up_to_the_next_one_also_before_the_snapshots() -> None:
+    """With a damaged snapshot a server may begin before its end, from another one's."""
+    first, second, third = (Configuration(index, 0, ()) for index in (3, 5, 8))
+    found = Configurations(second, [(3, first), (5, second), (8, third)])
+    assert [found.at(index).log_index for index in (2, 3, 4, 5, 7, 8)] == [3, 3, 3, 5, 5, 8]
+    assert found.current == third
+    found.begin(4, Configuration(3, 0, ()))
+    assert [found.at(index).log_index for index in (4, 5, 8)] == [3, 5, 8]
+
+
+@pytest.mark.parametrize("known", ["by the snapshot", "by the log", None])
+def test_a_server_whose_snapshot_is_damaged_hands_on_the_entries_that_nobody_else_has(known: str | None) -> None:
     """Found by the simulator: it refused its vote to shorter logs and asked for none itself, so nobody ever led.
 
     But with the Configuration lost, too, it would count the votes of those that it began with.
@@ -446,7 +457,7 @@ def test_a_server_whose_snapshot_is_damaged_hands_on_the_entries_that_nobody_els
     lab.propose(1, "both", *"abcd")
     lab.advance(LAN.heartbeat)
     lab.snapshot(3, keep=1)
-    if knows:
+    if known == "by the log":
         lab.crash(1)
         lab.restart(1)
         lab.elect(1)  # which appends a Configuration
@@ -457,7 +468,7 @@ def test_a_server_whose_snapshot_is_damaged_hands_on_the_entries_that_nobody_els
     lab.crash(1)
     disk = lab.servers[3].disk
     lab.crash(3)
-    disk.snapshot = None
+    disk.damage_snapshot(also_configuration=known != "by the snapshot")
     lab.restart(3)
     lab.heal()
     lab.timeout(3)
@@ -466,8 +477,8 @@ def test_a_server_whose_snapshot_is_damaged_hands_on_the_entries_that_nobody_els
     lab.settle()
     assert not lab.core(2).is_leader, "its log lacks an entry"
     lab.timeout(3)
-    assert lab.core(3).role == ("candidate" if knows else "follower")
-    if not knows:
+    assert lab.core(3).role == ("candidate" if known else "follower")
+    if known is None:
         return
     lab.settle()
     assert not lab.core(3).is_leader, "without a state it leads no longer than until somebody has its log"
@@ -574,7 +585,7 @@ def test_with_another_snapshot_comes_the_configuration_that_was_lost_with_the_da
     lab.snapshot(1, index=last - 1)
     disk = lab.servers[3].disk
     lab.crash(3)
-    disk.snapshot = None
+    disk.damage_snapshot(also_configuration=True)
     lab.restart(3)
     lab.step(1, inputs.Reachable(3))
     lab.advance(3 * LAN.heartbeat)

@@ -62,6 +62,7 @@ def test_a_damaged_snapshot_is_noticed() -> None:
     store.reopen()
     assert store.loaded.snapshot is None
     assert store.loaded.snapshot_fault is not None
+    assert store.loaded.configuration == Configuration(0, 0, ())
 
 
 @dataclass

@@ -94,7 +94,7 @@ def test_a_file_of_version_1_is_upgraded_when_it_is_opened(tmp_path: Path) -> No
     loaded = Storage.examine(path, cluster=CLUSTER, server_id=SERVER)
     assert path.read_bytes() == before
     assert loaded == Loaded(
-        expected.hard_state, 6, tuple(expected.terms), tuple(expected.configurations), 4, (0, 0), None, None
+        expected.hard_state, 6, tuple(expected.terms), tuple(expected.configurations), 4, (0, 0), None, None, None
     )
     with closing(open_log(path)) as storage:
         assert version(path) == 2  # not in the WAL only
