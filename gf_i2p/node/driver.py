@@ -141,6 +141,7 @@ class Driver:
         )
         self._contacts_mark: object = None
         self._contacts: Mapping[int, str] | None = None
+        self._servers: set[int] = set()
         self._seen = (self.core.term, self.core.role, self.core.leader)
 
     # Life -----------------------------------------------------------------------------------------------------------
@@ -470,6 +471,11 @@ class Driver:
 
     def _look_at_contacts(self) -> None:
         self._contacts_mark = self.core.contacts_mark
+        servers = {server.id for server in self.core.configuration.servers}
+        if servers and servers != self._servers:  # a newcomer does not know any yet
+            self._servers = servers
+            self.tempo.change_servers(servers - {self.core.id})
+            self._adopt_timing()
         contacts = self.core.contacts
         if contacts != self._contacts:
             self._contacts = contacts

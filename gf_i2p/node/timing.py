@@ -22,6 +22,8 @@ between the floor and the ceiling of the farm's `Range`:
 
 What spans a time in which this node itself stood still, suspended or swapped out, is no silence and no round trip.
 
+Only the servers of the Configuration that counts are asked for anything: one that has left is neither silent nor slow.
+
 A leader's silences are those of the majority that check-quorum waits for. A server that has just started has time-outs
 of its own (`Range.unconnected`, `Range.first`) until it has heard `ENOUGH_SILENCES`: nobody knows it yet, and if it
 stood for election before its leader has dialled it, its higher term would depose that leader.
@@ -29,6 +31,7 @@ stood for election before its leader has dialled it, its higher term would depos
 
 import math
 from collections import Counter, deque
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
@@ -175,6 +178,12 @@ class _Office:
         self._heard_at[peer] = now
         return silence
 
+    def keep(self, peers: Collection[int]) -> None:
+        """Forget all others."""
+        for noted in (self._sent_at, self._heard_at, self._shown):
+            for peer in noted.keys() - peers:
+                del noted[peer]
+
     def show(self, peer: int, silence: float, now: float) -> None:
         """Note that this peer has answered after such a silence."""
         if peer in self._shown:
@@ -198,11 +207,13 @@ class Tempo:
     """
 
     def __init__(self, plan: Plan, *, servers: int) -> None:
-        """`servers`: how many the farm has."""
+        """`servers`: how many the farm has, as long as it is not known which ones."""
         self.silences = Silences(plan.limits.memory)
         self._plan = plan
         self._majority = majority(servers)
-        self._peers = servers - 1
+        self._others = servers - 1
+        self._peers: frozenset[int] | None = None
+        """The other servers of the farm; None: whoever is spoken to."""
         self._now = 0.0
         self._awake_since = -math.inf
         self._adapt_at = 0.0  # when that is due, whatever happens
@@ -231,6 +242,19 @@ class Tempo:
         handshake = self._handshakes.get(peer)
         return None if handshake is None else RoundTrip(handshake, handshake, 1)
 
+    def change_servers(self, peers: Collection[int]) -> None:
+        """The farm consists of these and of this server from now on."""
+        self._peers = frozenset(peers)
+        self._others = len(self._peers)
+        self._majority = majority(self._others + 1)
+        self._trips = {peer: trips for peer, trips in self._trips.items() if peer in self._peers}
+        if self._office is not None:
+            self._office.keep(self._peers)
+        self._adapt()
+
+    def _counts(self, peer: int) -> bool:
+        return self._peers is None or peer in self._peers
+
     # What happens ---------------------------------------------------------------------------------------------------
 
     def stood_still(self, now: float) -> None:
@@ -242,7 +266,7 @@ class Tempo:
         self._now = now
         if round_trip is not None:
             self._handshakes[peer] = round_trip
-        if self._office is not None:
+        if self._office is not None and self._counts(peer):
             self._office.reached(peer)
         self._adapt()
 
@@ -267,7 +291,7 @@ class Tempo:
         peer, request = send.peer, send.request
         bulk = bool(request.entries)
         term = silence = None
-        if request.type is MessageType.APPEND_ENTRIES_REQUEST:
+        if request.type is MessageType.APPEND_ENTRIES_REQUEST and self._counts(peer):
             term = request.term
             if self._office is None or self._office.term != term:
                 self._office = _Office(term)
@@ -275,7 +299,7 @@ class Tempo:
             silence = self._office.speaks(peer, now)
             if bulk or silence < 0.9 * self.timing.heartbeat:
                 silence = None
-        measured = not bulk and not self._bulk[peer]
+        measured = not bulk and not self._bulk[peer] and self._counts(peer)
         self._flights[send.tag] = _Flight(peer, now, term, bulk, measured, silence)
         self._bulk[peer] += bulk
         self._adapt_in_time()
@@ -286,6 +310,8 @@ class Tempo:
         if flight is None:
             return
         self._now = now
+        if not self._counts(flight.peer):
+            return
         if flight.measured and flight.sent_at >= self._awake_since:
             if flight.peer not in self._trips:
                 self._trips[flight.peer] = RoundTrips(self._plan.limits.memory)
@@ -321,8 +347,11 @@ class Tempo:
     def _trip(self) -> float:
         """T, see above; 0 when no round trip is known."""
         trips = {peer: trips.p99 for peer, trips in self._trips.items()}
-        known = sorted((self._handshakes | trips).values())
+        known = sorted((self._known_handshakes() | trips).values())
         return known[min(max(self._majority - 2, 0), len(known) - 1)] if known else 0.0
+
+    def _known_handshakes(self) -> dict[int, float]:
+        return {peer: seconds for peer, seconds in self._handshakes.items() if self._counts(peer)}
 
     def _adapt_in_time(self) -> None:
         """Adapt when there is something new, or something old may count no more."""
@@ -338,8 +367,9 @@ class Tempo:
         floor, ceiling = limits.floor, limits.ceiling
         least, trip, handshake = floor, self._trip(), 0.0
         if silences.count < ENOUGH_SILENCES:
-            least = limits.first if len(self._handshakes) >= self._peers else limits.unconnected
-            handshake = max(self._handshakes.values(), default=0.0)
+            handshakes = self._known_handshakes()
+            least = limits.first if len(handshakes) >= self._others else limits.unconnected
+            handshake = max(handshakes.values(), default=0.0)
         heartbeat = floor.heartbeat
         if self._office is not None:
             shown = self._office.shown(self._now - limits.memory / 2)

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -112,6 +113,22 @@ async def test_a_server_that_is_away_when_it_is_removed_comes_back_learns_it(tmp
             await leader.driver.post([b"%d" % number], seconds=10)
         assert leader.driver.core.is_leader
         assert leader.driver.core.term == term
+
+
+async def test_time_outs_that_adapt_follow_the_servers_that_there_are(tmp_path: Path) -> None:
+    """Found by a reviewer: removed servers counted as silent, and a farm that had shrunk waited for half a minute."""
+    async with NodeFarm(tmp_path, servers=4, profile="auto") as farm:
+        leader = await farm.leader()
+        others = [server for server in farm.nodes if server != leader.driver.core.id]
+        for gone in others[:2]:
+            await until("a change can begin", 20, lambda: _is(leader.driver.core.change_obstacle is None))
+            assert await removes(leader, gone)
+        await sees(leader, leader.driver.core.id, others[2])
+        silences, began = leader.driver.tempo.silences, time.monotonic()
+        heard = silences.count
+        await until("its follower answers", 60, lambda: _is(silences.count > heard + 50))
+        assert leader.driver.core.is_leader
+        assert silences.worst < (time.monotonic() - began) / 2, "those that are gone have been silent for all of it"
 
 
 async def test_a_server_that_has_left_and_is_started_again_learns_that_it_is_out(

@@ -428,11 +428,58 @@ def test_one_follower_that_is_slow_is_no_silence_of_the_majority() -> None:
     assert life.timing == INSIDE.floor
 
 
+# Servers that come and go --------------------------------------------------------------------------------------------
+
+
+def test_a_server_that_has_left_is_not_silent() -> None:
+    """Otherwise a leader's time-outs reach the ceiling soon after a farm has shrunk, and check-quorum waits for it."""
+    life = Life(servers=4)
+    life.connect()
+    life.lead(0.001, 60, peers=(2, 3, 4))
+    before = life.timing
+    life.tempo.change_servers([2])
+    life.lead(0.001, 60, peers=(2,))
+    assert life.timing == before
+    assert life.tempo.silences.worst < 1.0
+
+
+def test_a_server_that_is_told_that_it_has_left_and_answers_no_more_holds_nothing_up() -> None:
+    life = Life(INSIDE)
+    life.connect()
+    life.lead(1.0, 300)
+    assert life.timing.heartbeat == pytest.approx(1.0, abs=0.01)
+    life.tempo.change_servers([2])
+    for _ in range(300):
+        life.send(3)
+        life.lead(1.0, 1.0, peers=(2,))
+    assert life.timing.heartbeat == pytest.approx(1.0, abs=0.01)
+
+
+def test_the_round_trip_that_counts_is_the_one_to_the_majority_of_the_present_servers() -> None:
+    life = Life(INSIDE, servers=1)
+    assert life.timing == INSIDE.first
+    life.tempo.change_servers(range(2, 6))
+    assert life.timing.election_min == INSIDE.unconnected.election_min, "it has to be found by its leader first"
+    for peer in range(2, 6):
+        life.answer(life.send(peer, kind=VOTE), peer - 1.0)
+    assert life.tempo._trip() == 2.0
+    life.tempo.change_servers([4, 5])
+    assert life.tempo._trip() == 3.0
+
+
+def test_a_server_that_is_about_to_join_is_known_when_it_has() -> None:
+    life = Life(servers=2)
+    life.connect()
+    life.tempo.reachable(3, 0.002, life.now)
+    life.tempo.change_servers([2, 3])
+    assert life.timing == Plan("auto", OUTSIDE).first
+
+
 # Always --------------------------------------------------------------------------------------------------------------
 
 EVENTS = st.lists(
     st.tuples(
-        st.sampled_from(["hear", "send", "bulk", "vote", "answer", "fail", "reach", "old"]),
+        st.sampled_from(["hear", "send", "bulk", "vote", "answer", "fail", "reach", "old", "servers"]),
         st.floats(min_value=0, max_value=100) | st.floats(min_value=0, max_value=0.5),
         st.integers(min_value=2, max_value=3),
         st.booleans(),
@@ -463,6 +510,8 @@ def test_bounds_hold_whatever_happens(limits: Range, events: list[tuple[str, flo
                 life.tempo.failed(tags.pop(-1))
             case "reach":
                 life.tempo.reachable(peer, seconds if flag else None, life.now)
+            case "servers":
+                life.tempo.change_servers([2, 3] if flag else [peer])
         timing = life.timing
         assert within(timing, limits)
         assert HEARTBEATS_PER_ELECTION * timing.heartbeat <= timing.election_min + 0.002
