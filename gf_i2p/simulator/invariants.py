@@ -242,19 +242,24 @@ class PersistedBeforeSent(Invariant):
         elif response.type in {MessageType.APPEND_ENTRIES_RESPONSE, MessageType.SYNC_LOG_RESPONSE}:
             self._check_term(server, response.term)
             # In a later term the entries may have been replaced by then; the promise was kept as long as it counted.
-            if (
-                response.accepted
-                and server.hard_state.term == response.term
-                and server.durable.last_index < response.next_index - 1
-            ):
-                raise self.violated(
-                    f"server {server.id} acknowledges up to {response.next_index - 1}, and has "
-                    f"{server.durable.last_index} on its disk"
-                )
+            if response.accepted and server.hard_state.term == response.term:
+                self._check_entries(server, response.next_index - 1)
 
     def _check_term(self, server: ServerFacts, term: int) -> None:
         if server.hard_state.term < term:
             raise self.violated(f"server {server.id} speaks of term {term}, and has {server.hard_state.term} on disk")
+
+    def _check_entries(self, server: ServerFacts, last: int) -> None:
+        durable = server.durable
+        if durable.last_index < last:
+            raise self.violated(
+                f"server {server.id} acknowledges up to {last}, and has {durable.last_index} on its disk"
+            )
+        if server.term == server.hard_state.term and durable.term(last) != server.memory.term(last):
+            raise self.violated(
+                f"server {server.id} acknowledges up to {last} of term {server.memory.term(last)}, and has an older "
+                f"entry there, of term {durable.term(last)}, on its disk"
+            )
 
     def _check_vote(self, server: ServerFacts, term: int, candidate: int) -> None:
         if server.hard_state.term == term and server.hard_state.vote != candidate:
