@@ -48,7 +48,10 @@ _BODY_BYTES: Final = 6 * MAX_ENTRIES_BYTES  # a JSON string may need six bytes f
 
 
 class LocalInterface:
-    """Serves one node. `status` describes it; `snapshot` makes one of all that is committed, None when nothing is."""
+    """Serves one node. `status` describes it; `snapshot` makes one of all that is committed, None when nothing is.
+
+    `lacking` says why the node's files do not let it speak with a server that is to join, None when they do.
+    """
 
     def __init__(
         self,
@@ -56,11 +59,14 @@ class LocalInterface:
         driver: Driver,
         status: Callable[[], dict[str, Any]],
         snapshot: Callable[[], Awaitable[SavedSnapshot | None]],
+        *,
+        lacking: Callable[[ClusterServer], str | None] = lambda _: None,
     ) -> None:
         self._path = path
         self._driver = driver
         self._status = status
         self._snapshot = snapshot
+        self._lacking = lacking
         app = web.Application(client_max_size=_BODY_BYTES, middlewares=[_errors_as_json])
         app.add_routes(
             [
@@ -175,7 +181,8 @@ class LocalInterface:
         assert about is not None  # `_change` made it
         members = {server.id: server.endpoint for server in core.configuration.servers}
         if asked.type is MessageType.ADD_SERVER_REQUEST:
-            endpoint = ClusterServer.decode(asked.entries[0].value).endpoint
+            server = ClusterServer.decode(asked.entries[0].value)
+            endpoint = server.endpoint
             if members.get(about) == endpoint:
                 return None  # it is done already
             if about in members:
@@ -183,9 +190,11 @@ class LocalInterface:
                     f"the farm has a server {about} already, at {members[about]}: give another id. One that moves is "
                     "removed first, and invited with a new id"
                 )
-            holder = next((server for server, other in members.items() if other == endpoint), None)
+            holder = next((each for each, other in members.items() if other == endpoint), None)
             if holder is not None:
                 return f"{endpoint} is the endpoint of server {holder}: give the one that server {about} has"
+            if core.is_leader and (lacking := self._lacking(server)) is not None:
+                return f"nothing was begun: {lacking}"
         elif about not in members:
             return f"the farm has no server {about}: its servers are {sorted(members)}"
         elif len(members) == 1:

@@ -230,8 +230,9 @@ class _Remote:
         if not response.accepted:
             raise CommandError(
                 f"server {response.source}, the leader, refuses: another change is under way, or the farm has that id "
-                "or endpoint already, or has no such server. Its own `gf-i2p members list DIR` knows more; or try "
-                "again in a moment"
+                "or endpoint already, or has no such server, or its files do not know the one to add (`gf-i2p members "
+                "invite` and `accept` were not done there). Its log knows more, and on its machine `gf-i2p members "
+                "list DIR`; or try again in a moment"
             )
         return response
 
@@ -295,9 +296,10 @@ class _Remote:
         if told is None or server_id in {server.id for server in told.servers}:
             return response
         raise CommandError(
-            f"server {response.source}, the leader, has given server {server_id} up. Why, says its log, and there "
-            '"change_refused" in gf-i2p status DIR --json. Asked again just now, it tries once more: if the server '
-            f"runs, see in a moment whether it is in gf-i2p members list {self._file}",
+            f"server {response.source}, the leader, has given server {server_id} up. Why, its own log says, and on its "
+            f'machine "change_refused" in gf-i2p status DIR --json: ask who runs server {response.source}. Asked again '
+            f"just now, it tries once more: if server {server_id} runs, see in a moment whether it is in "
+            f"gf-i2p members list {self._file}",
             outcome="unknown",
         )
 

@@ -16,10 +16,13 @@ from gf_i2p.admin.limits import MAX_PAGE
 from gf_i2p.admin.local import LocalInterface
 from gf_i2p.admin.socket_path import ADDRESS_BYTES, socket_address
 from gf_i2p.node import view
+from gf_i2p.node.config import Config, Secrets
+from gf_i2p.node.invitation import accept, invite
 from gf_i2p.node.node import Node
 from gf_i2p.node.snapshotting import of_running
 from gf_i2p.raft.settings import Timing
 from gf_i2p.storage.errors import StorageError
+from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.limits import MAX_ENTRIES, MAX_VALUE_BYTES
 from gf_i2p.wire.messages import NOBODY
 from integration.localfarm import becomes
@@ -47,7 +50,8 @@ class Asker:
 
 @asynccontextmanager
 async def served(node: Node, path: Path) -> AsyncIterator[Asker]:
-    local = LocalInterface(path, node.driver, lambda: {"cluster": node.cluster}, partial(of_running, node))
+    status = {"cluster": node.cluster}
+    local = LocalInterface(path, node.driver, lambda: status, partial(of_running, node), lacking=node.lacking)
     await local.start()
     try:
         with socket_address(path) as name:
@@ -204,6 +208,7 @@ async def test_who_does_not_lead_says_who_does(tmp_path: Path) -> None:
         ({"remove": 1}, "the last server cannot leave its farm: stop it"),
         ({"add": {"id": 1, "endpoint": "tcp://127.0.0.1:1"}}, "the farm has a server 1 already, at "),
         ({"add": {"id": 2, "endpoint": "OWN"}}, "is the endpoint of server 1"),
+        ({"add": {"id": 2, "endpoint": "tcp://127.0.0.1:1"}}, "members accept DIR FILE"),
     ],
 )
 async def test_the_leader_says_which_of_its_reasons_it_has(ask: Asker, body: dict[str, Any], says: str) -> None:
@@ -216,10 +221,18 @@ async def test_the_leader_says_which_of_its_reasons_it_has(ask: Asker, body: dic
     assert "another change" not in answer["error"]
 
 
-async def test_a_change_that_has_begun_says_in_whose_term_and_no_other_begins(ask: Asker) -> None:
+def invited(node: Node, directory: Path, server: int, endpoint: Endpoint) -> None:
+    """Let the node of server 1 know a server that does not run."""
+    own = directory / "server-1"
+    accept(own, invite(own, directory, server, endpoint).accept)
+    assert node.reload(Config.load(own), Secrets.load(own)) == []
+
+
+async def test_a_change_that_has_begun_says_in_whose_term_and_no_other_begins(ask: Asker, tmp_path: Path) -> None:
     core = ask.node.driver.core
     await becomes("a change can begin", lambda: core.change_obstacle is None)
     core.timing = Timing(heartbeat=0.1, election_min=60, election_max=120)  # the patience with one that joins
+    invited(ask.node, tmp_path, 2, Endpoint("127.0.0.1", 1))
     add = {"add": {"id": 2, "endpoint": "tcp://127.0.0.1:1"}}
     assert await ask("POST", "/v1/servers", json=add) == (200, {"begun": True, "leader": 1, "term": core.term})
     status, answer = await ask("POST", "/v1/servers", json=add)

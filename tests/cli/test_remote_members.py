@@ -149,10 +149,23 @@ async def test_a_server_that_nobody_started_is_given_up_and_said_to_be(
     async with NodeFarm(tmp_path, servers=1) as farm:
         node = await farm.leader()
         await becomes("a change can begin", lambda: node.driver.core.change_obstacle is None)
-        code, answer = await gf("members", "add", tmp_path / "admin-test.toml", f"5=tcp://127.0.0.1:{free_ports(1)[0]}")
+        (port,) = free_ports(1)
+        file = tmp_path / "admin-test.toml"
+        code, answer = await gf("members", "add", file, f"5=tcp://127.0.0.1:{port}")
+        assert (code, answer["outcome"]) == (1, "no")
+        assert "its files do not know the one to add" in answer["error"]
+        assert node.driver.core.change_obstacle is None, "nothing was begun"
+        assert node.driver.notice is not None
+        assert "gf-i2p members accept DIR FILE" in node.driver.notice
+        accept(farm.path(1), invite(farm.path(1), farm.directory, 5, Endpoint("127.0.0.1", port)).accept)
+        reloaded(farm, 1)
+        code, answer = await gf("members", "add", file, f"5=tcp://127.0.0.1:{port}")
         assert (code, answer["outcome"]) == (1, "unknown")
         assert "server 1, the leader, has given server 5 up" in answer["error"]
-        assert "change_refused" in answer["error"]
+        assert 'on its machine "change_refused" in gf-i2p status DIR' in answer["error"]
+        await becomes(
+            "given up again", lambda: node.driver.notice is not None and "cannot be reached" in node.driver.notice
+        )
         assert ids(node) == [1]
 
 
