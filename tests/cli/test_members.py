@@ -1,6 +1,7 @@
 """`gf-i2p members` as people type it; what the node does about it is tests/node/test_members.py."""
 
 import argparse
+import json
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ import pytest
 from gf_i2p.cli import members
 from gf_i2p.cli.errors import CommandError, Exit
 from gf_i2p.cli.main import main
+from gf_i2p.node.clientfile import ClientFile
+from gf_i2p.node.config import Config
 from gf_i2p.node.setup import make_farm
 from gf_i2p.wire.endpoint import Endpoint
 
@@ -185,11 +188,37 @@ def test_invite_and_accept_on_the_command_line(tmp_path: Path, capsys: pytest.Ca
     one, new = str(tmp_path / "farm" / "server-1"), str(tmp_path / "new")
     assert main(["members", "invite", one, "2=tcp://127.0.0.1:4002", "--into", new]) == 0
     text = capsys.readouterr().out
-    assert f"gf-i2p run {new}/server-2" in text
+    assert "directory that you have copied there:\n     gf-i2p run server-2\n" in text
+    assert "delete accept-server-2.toml" in text
     file = f"{new}/accept-server-2.toml"
     assert main(["members", "accept", one, file]) == 0
-    assert "no node runs here now" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert "no node runs here now" in text
+    assert "delete it when all servers have accepted" in text
     assert main(["members", "accept", one, file, "--json"]) == 0
     assert '"changed": false' in capsys.readouterr().out
     assert main(["members", "invite", one, "3=tcp://x.b32.i2p:80", "--into", new]) == 2
     assert "write i2p instead" in capsys.readouterr().err
+
+
+def test_what_invite_prints_for_clients_makes_their_files_know_the_new_server(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_farm(tmp_path / "farm", {1: Endpoint("127.0.0.1", 4001)}, cluster="farm", profile="lan", clients=["web"])
+    one, file = str(tmp_path / "farm" / "server-1"), tmp_path / "farm" / "client-web.toml"
+    assert main(["members", "invite", one, "2=tcp://127.0.0.1:4002", "--into", str(tmp_path / "new")]) == 0
+    text = capsys.readouterr().out
+    assert main(["members", "invite", one, "3=tcp://127.0.0.1:4003", "--into", str(tmp_path / "new"), "--json"]) == 0
+    third = json.loads(capsys.readouterr().out)["client_table"]
+    file.write_text(f"{file.read_text()}\n{text[text.index('[[servers]]') :]}\n{third}")
+    known = {server.id: server for server in ClientFile.load(file).servers}
+    for server in (2, 3):
+        own = Config.load(tmp_path / "new" / f"server-{server}")
+        listed = next(each for each in own.servers if each.id == server)
+        assert (known[server].endpoint, known[server].fingerprint) == (listed.endpoint, listed.fingerprint)
+
+
+def test_inside_i2p_clients_need_no_more_than_the_address(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_farm(tmp_path, {1: None}, cluster="farm", profile="auto", clients=[])
+    assert main(["members", "invite", str(tmp_path / "server-1"), "2=i2p", "--into", str(tmp_path / "new")]) == 0
+    assert "[[servers]]" not in capsys.readouterr().out
