@@ -192,6 +192,11 @@ def _parser() -> argparse.ArgumentParser:
     recover = _command(commands, "recover", "make a farm of one when the majority is lost for good", _recover)
     recover.add_argument("directory", type=Path, metavar="DIR", help="of the server that is left; its node is stopped")
     recover.add_argument("--confirm", metavar="FARM", help="the farm's name, instead of typing it")
+    recover.add_argument(
+        "--even-if-others-live",
+        action="store_true",
+        help="also when other servers of the farm answer: there are two then",
+    )
 
     _snapshots(commands)
 
