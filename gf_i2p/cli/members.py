@@ -41,7 +41,7 @@ def show(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
         {key: server[key] for key in ("id", "endpoint", "self", "leader", "connected", "lag")}
         for server in answer["servers"]
     ]
-    code = Exit.DEGRADED if answer["leader"] is None else Exit.OK
+    code = Exit.DEGRADED if answer["leader"] is None or answer["membership"] == "removed" else Exit.OK
     if options.json:
         told = {key: answer[key] for key in ("membership", "leader", "change")}
         print_json({"ok": True, **told, "servers": members})
@@ -170,8 +170,13 @@ def _members(ask: Ask, directory: Path) -> frozenset[int]:
             answer = ask(directory, "GET", "/v1/status")
         except CommandError as error:
             raise ConfigError(f"process {pid} holds the log in {directory}, and does not answer ({error})") from error
+        if answer["membership"] == "removed":
+            raise CommandError(
+                f"nothing was changed: the server of {directory} was removed from the farm itself. Do this with the "
+                "directory of one that belongs to it"
+            )
         if answer["membership"] != "member":
-            raise ConfigError(OUTSIDE[answer["membership"]])
+            raise ConfigError(f"the server of {directory} is {answer['membership']} itself")
         # Who has no leader may have missed a change; who has one learns with its next heartbeat what is committed.
         if answer["configuration_committed"] and answer["leader"] is not None:
             return frozenset(server["id"] for server in answer["servers"])

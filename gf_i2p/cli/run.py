@@ -53,6 +53,7 @@ async def _serve(directory: Path, config: Config, secrets: Secrets) -> Exit:
         lambda: status(node, started),
         partial(of_running, node),
         lacking=node.lacking,
+        farm=lambda: node.outsider.farm,
     )
     await node.start()
     try:

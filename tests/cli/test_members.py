@@ -13,6 +13,8 @@ from gf_i2p.cli.errors import CommandError, Exit
 from gf_i2p.cli.main import main
 from gf_i2p.node.clientfile import ClientFile
 from gf_i2p.node.config import Config
+from gf_i2p.node.errors import ConfigError
+from gf_i2p.node.invitation import invite
 from gf_i2p.node.setup import make_farm
 from gf_i2p.wire.endpoint import Endpoint
 
@@ -68,7 +70,7 @@ def status(
 
 
 def options(**values: Any) -> argparse.Namespace:
-    return argparse.Namespace(directory=Path("node"), **{"json": True, "force": False, **values})
+    return argparse.Namespace(**{"directory": Path("node"), "json": True, "force": False, **values})
 
 
 @pytest.fixture(autouse=True)
@@ -165,6 +167,31 @@ def test_a_list_without_a_leader_says_so(capsys: pytest.CaptureFixture[str]) -> 
     assert printed[0]["leader"] is None
     assert members.show(options(), Node(status(1, 2, 3, away=(3,))), printed.append) is Exit.OK
     assert printed[1]["leader"] == 1
+
+
+def test_a_list_on_a_server_that_is_out_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    out = {**status(1, 2), "membership": "removed"}
+    assert members.show(options(json=False), Node(out), print) is Exit.DEGRADED
+    assert "This server was removed from the farm" in capsys.readouterr().out
+    printed: list[Any] = []
+    assert members.show(options(), Node(out), printed.append) is Exit.DEGRADED
+    assert printed[0]["membership"] == "removed"
+
+
+def test_on_a_server_that_is_out_nobody_is_let_in_and_that_is_said_briefly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servers = {server: Endpoint("127.0.0.1", 4000 + server) for server in (1, 2, 3)}
+    make_farm(tmp_path, servers, cluster="farm", profile="lan", clients=[])
+    one, three = tmp_path / "server-1", tmp_path / "server-3"
+    written = invite(three, tmp_path / "new", 4, servers[2], members=lambda _: frozenset({3}))
+    monkeypatch.setattr(members, "holder", lambda _: "1")
+    for membership, says in (("removed", "was removed from the farm itself"), ("joining", "is joining itself")):
+        node = Node({**status(1, 2), "membership": membership})
+        with pytest.raises((CommandError, ConfigError), match=says) as caught:
+            members.accept(options(directory=one, file=written.accept), node, print)
+        if membership == "removed":
+            assert len(str(caught.value)) < 250
 
 
 def test_a_removal_without_a_leader_is_not_tried() -> None:
