@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from gf_i2p.admin.sentences import LAST_SERVER
 from gf_i2p.cli.errors import CommandError, Exit
+from gf_i2p.cli.files import load_client_file
 from gf_i2p.cli.logs import configure
 from gf_i2p.cli.show import printable
 from gf_i2p.node.clientfile import ClientFile
@@ -51,9 +52,9 @@ _SILENT_SECONDS: Final = 2.0
 
 
 def run(options: argparse.Namespace, print_json: Print) -> Exit:
-    """Do what `members list`, `add`, `remove` and `stepdown` do. Raises `CommandError` and `ConfigError`."""
+    """Do what `members list`, `add`, `remove` and `stepdown` do. Raises `CommandError`."""
     configure("error", "text")  # what goes wrong stands in the answer; the logs would say it twice
-    file = ClientFile.load(options.directory)
+    file = load_client_file(options.directory)
     _check_role(file, options.directory)
     if options.action == "stepdown":
         raise CommandError(
