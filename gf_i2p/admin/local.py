@@ -17,7 +17,7 @@ import asyncio
 import base64
 import contextlib
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -48,7 +48,11 @@ _BODY_BYTES: Final = 6 * MAX_ENTRIES_BYTES  # a JSON string may need six bytes f
 
 
 class LocalInterface:
-    """Serves one node. `status` describes it; `snapshot` makes one of all that is committed, None when nothing is."""
+    """Serves one node. `status` describes it; `snapshot` makes one of all that is committed, None when nothing is.
+
+    `lacking` says why the node's files do not let it speak with a server that is to join, None when they do. `farm`
+    tells who belongs to the farm when this server is out of it, None while it is not.
+    """
 
     def __init__(
         self,
@@ -56,11 +60,16 @@ class LocalInterface:
         driver: Driver,
         status: Callable[[], dict[str, Any]],
         snapshot: Callable[[], Awaitable[SavedSnapshot | None]],
+        *,
+        lacking: Callable[[ClusterServer], str | None] = lambda _: None,
+        farm: Callable[[], Sequence[ClusterServer] | None] = lambda: None,
     ) -> None:
         self._path = path
         self._driver = driver
         self._status = status
         self._snapshot = snapshot
+        self._lacking = lacking
+        self._farm = farm
         app = web.Application(client_max_size=_BODY_BYTES, middlewares=[_errors_as_json])
         app.add_routes(
             [
@@ -99,6 +108,15 @@ class LocalInterface:
     async def _post_entries(self, request: web.Request) -> web.Response:
         timeout = _number(request, "timeout", DEFAULT_TIMEOUT, 0.001, MAX_TIMEOUT)
         values = _values(await _json(request))
+        if (farm := self._farm()) is not None:
+            # It could still hand them to the leader; but who posts here takes this server for one of the farm's.
+            servers = ", ".join(f"{server.id} ({server.endpoint})" for server in farm)
+            return _error(
+                409,
+                f"this server was removed from the farm, and takes no posts any more: post on one of its servers, "
+                f"{servers}, or anywhere with a client-NAME.toml",
+                outcome="no",
+            )
         try:
             index = await self._driver.post(values, seconds=timeout)
         except PostError as error:
@@ -175,7 +193,8 @@ class LocalInterface:
         assert about is not None  # `_change` made it
         members = {server.id: server.endpoint for server in core.configuration.servers}
         if asked.type is MessageType.ADD_SERVER_REQUEST:
-            endpoint = ClusterServer.decode(asked.entries[0].value).endpoint
+            server = ClusterServer.decode(asked.entries[0].value)
+            endpoint = server.endpoint
             if members.get(about) == endpoint:
                 return None  # it is done already
             if about in members:
@@ -183,9 +202,11 @@ class LocalInterface:
                     f"the farm has a server {about} already, at {members[about]}: give another id. One that moves is "
                     "removed first, and invited with a new id"
                 )
-            holder = next((server for server, other in members.items() if other == endpoint), None)
+            holder = next((each for each, other in members.items() if other == endpoint), None)
             if holder is not None:
                 return f"{endpoint} is the endpoint of server {holder}: give the one that server {about} has"
+            if core.is_leader and (lacking := self._lacking(server)) is not None:
+                return f"nothing was begun: {lacking}"
         elif about not in members:
             return f"the farm has no server {about}: its servers are {sorted(members)}"
         elif len(members) == 1:

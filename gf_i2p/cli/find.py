@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gf_i2p.cli.errors import CommandError, Exit
+from gf_i2p.cli.files import load_client_file
 from gf_i2p.cli.logs import configure
 from gf_i2p.cli.show import printable
 from gf_i2p.node.clientfile import ClientFile
@@ -21,9 +22,9 @@ _SILENT_SECONDS: Final = 2.0
 
 
 def find(path: Path, *, seconds: float | None, as_object: bool) -> Exit:
-    """Find the farm of this client's file. Raises `CommandError` when no server is reached, `ConfigError`."""
+    """Find the farm of this client's file. Raises `CommandError` when no server is reached, or the file is wrong."""
     configure("error", "text")  # what goes wrong stands in the answer; the logs would say it twice
-    file = ClientFile.load(path)
+    file = load_client_file(path)
     if seconds is None:
         seconds = SECONDS if file.i2p is None else I2P_SECONDS
     found = asyncio.run(_find(file, seconds, quiet=as_object))

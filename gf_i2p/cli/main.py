@@ -111,7 +111,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="gf-i2p",
         description="A Garlic Farm node: the routers of one I2P service agree on who is alive and who publishes.",
-        epilog="Exit codes: 0 ok, 1 failed, 2 usage, 3 the farm has no leader or no quorum.",
+        epilog="Exit codes: 0 ok, 1 failed, 2 usage, 3 the farm has no leader or quorum, or this server is out.",
     )
     parser.add_argument("--version", action="version", version=f"gf-i2p {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -192,6 +192,11 @@ def _parser() -> argparse.ArgumentParser:
     recover = _command(commands, "recover", "make a farm of one when the majority is lost for good", _recover)
     recover.add_argument("directory", type=Path, metavar="DIR", help="of the server that is left; its node is stopped")
     recover.add_argument("--confirm", metavar="FARM", help="the farm's name, instead of typing it")
+    recover.add_argument(
+        "--even-if-others-live",
+        action="store_true",
+        help="also when other servers of the farm answer: there are two then",
+    )
 
     _snapshots(commands)
 

@@ -41,7 +41,7 @@ def show(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
         {key: server[key] for key in ("id", "endpoint", "self", "leader", "connected", "lag")}
         for server in answer["servers"]
     ]
-    code = Exit.DEGRADED if answer["leader"] is None else Exit.OK
+    code = Exit.DEGRADED if answer["leader"] is None or answer["membership"] == "removed" else Exit.OK
     if options.json:
         told = {key: answer[key] for key in ("membership", "leader", "change")}
         print_json({"ok": True, **told, "servers": members})
@@ -66,7 +66,7 @@ def invite(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
     written = invitation.invite(options.directory, options.into, server_id, endpoint, members=partial(_members, ask))
     if options.json:
         found = {"server": str(written.server), "accept": str(written.accept), "left_out": written.left_out}
-        print_json({"ok": True, **found})
+        print_json({"ok": True, **found, "client_table": written.table})
         return Exit.OK
     if written.left_out is not None:
         print(
@@ -77,10 +77,19 @@ def invite(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
         f"wrote {written.server}\nwrote {written.accept}\n\n"
         f"1. On each server of the farm, {options.directory.name} included:\n"
         f"     gf-i2p members accept DIR {written.accept.name}\n"
-        f"2. Bring {written.server.name} to its machine, set it up as the others are (router, leaf, keys), and there:\n"
-        f"     gf-i2p run {written.server}\n"
+        f"   Then delete {written.accept.name} and its copies: whoever reads it can act as that server.\n"
+        f"2. Bring {written.server.name} to its machine, set it up as the others are (router, leaf, keys), and there, "
+        "beside the\n   directory that you have copied there:\n"
+        f"     gf-i2p run {written.server.name}\n"
         "   It asks to be taken in by itself, and is a member when it has the log."
     )
+    if written.table is not None:
+        print(
+            "3. Clients and administrators cannot follow it when it leads unless they know its certificate. To each\n"
+            '   client-NAME.toml and admin-NAME.toml whose ca = "..." does not vouch for it, add at the end:\n\n'
+            f"{written.table}",
+            end="",
+        )
     return Exit.OK
 
 
@@ -103,6 +112,7 @@ def accept(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
             f"out of {CONFIG_FILE} and {SECRETS_FILE}"
         )
     print(f"accepted; {said}" if done.changed else "it was known already")
+    print(f"Whoever reads {options.file} can act as the new server: delete it when all servers have accepted.")
     return Exit.OK
 
 
@@ -160,8 +170,13 @@ def _members(ask: Ask, directory: Path) -> frozenset[int]:
             answer = ask(directory, "GET", "/v1/status")
         except CommandError as error:
             raise ConfigError(f"process {pid} holds the log in {directory}, and does not answer ({error})") from error
+        if answer["membership"] == "removed":
+            raise CommandError(
+                f"nothing was changed: the server of {directory} was removed from the farm itself. Do this with the "
+                "directory of one that belongs to it"
+            )
         if answer["membership"] != "member":
-            raise ConfigError(OUTSIDE[answer["membership"]])
+            raise ConfigError(f"the server of {directory} is {answer['membership']} itself")
         # Who has no leader may have missed a change; who has one learns with its next heartbeat what is committed.
         if answer["configuration_committed"] and answer["leader"] is not None:
             return frozenset(server["id"] for server in answer["servers"])

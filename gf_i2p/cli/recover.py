@@ -1,23 +1,30 @@
 """`gf-i2p recover`: a farm of one, when the majority is lost for good."""
 
 import argparse
+import asyncio
 import sys
 from collections.abc import Callable
 from typing import Any
 
 from gf_i2p.cli.confirming import check_name, check_typed
 from gf_i2p.cli.errors import CommandError, Exit
+from gf_i2p.cli.logs import configure
+from gf_i2p.cli.show import printable
 from gf_i2p.node.layout import DATABASE_FILE
 from gf_i2p.node.recovery import Look, look, recover
+from gf_i2p.node.survivors import ask_others
 from gf_i2p.storage.files import holder
 
 
 def run(options: argparse.Namespace, print_json: Callable[[Any], None]) -> Exit:
-    """Ask, back up, and do it."""
+    """Look whether others live, ask, back up, and do it."""
     pid = holder(options.directory / DATABASE_FILE)
     if pid is not None:
         raise CommandError(f"the node of {options.directory} runs (process {pid}): stop it first")
     found = look(options.directory)
+    if options.confirm is not None:
+        check_name(options.confirm, found.cluster)
+    _check_others(options, found)
     if options.confirm is None:
         if options.json or not sys.stdin.isatty():
             raise CommandError(
@@ -28,7 +35,7 @@ def run(options: argparse.Namespace, print_json: Callable[[Any], None]) -> Exit:
         print(_consequences(found))
         check_typed(found.cluster)
     else:
-        check_name(options.confirm, found.cluster)
+        print(_consequences(found), file=sys.stderr)
     done = recover(options.directory)
     if options.json:
         print_json({"ok": True, "backup": str(done.backup), "index": done.index, "term": done.term})
@@ -40,6 +47,27 @@ def run(options: argparse.Namespace, print_json: Callable[[Any], None]) -> Exit:
         f"Then take servers in again: gf-i2p members invite {options.directory} ID=ENDPOINT --into DIR"
     )
     return Exit.OK
+
+
+def _check_others(options: argparse.Namespace, found: Look) -> None:
+    """Raise `CommandError` when another server of the farm lives; say whom nobody could ask."""
+    configure("error", "text")  # what goes wrong stands in the answer; the logs would say it twice
+    servers = tuple(server for server in found.servers if server.id != found.server_id)
+    others = asyncio.run(ask_others(options.directory, servers))
+    for server, why in sorted(others.not_asked.items()):
+        print(f"gf-i2p: server {server} was not asked whether it lives: {printable(why)}", file=sys.stderr)
+    if not others.living:
+        return
+    who = "; ".join(f"server {server}: {printable(said)}" for server, said in sorted(others.living.items()))
+    if options.even_if_others_live:
+        print(f"gf-i2p: other servers of the farm live, and will be another farm. {who}", file=sys.stderr)
+        return
+    raise CommandError(
+        f"nothing was changed, for other servers of the farm live, and there would be two farms. {who}. If a majority "
+        "runs, or can be started, all is well: gf-i2p run on the others, and on this one. If the majority is lost for "
+        "good, stop those that still run, for they have to begin anew, with empty directories; then try again. Should "
+        "you know better: --even-if-others-live"
+    )
 
 
 def _consequences(found: Look) -> str:

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from gf_i2p.admin.sentences import LAST_SERVER
 from gf_i2p.cli.errors import CommandError, Exit
+from gf_i2p.cli.files import load_client_file
 from gf_i2p.cli.logs import configure
 from gf_i2p.cli.show import printable
 from gf_i2p.node.clientfile import ClientFile
@@ -36,7 +37,9 @@ CHANGE_SECONDS: Final = 600.0
 """How long a change is watched: a server that joins gets the whole log."""
 _SECONDS: Final = 30.0
 _I2P_SECONDS: Final = 120.0
-_ASK_SECONDS: Final = 10.0
+_FIND_SECONDS: Final = 5.0
+"""For a leader to be found: an election takes a second or two, and without a majority none ends."""
+_ASK_SECONDS: Final = 5.0
 _POLL_SECONDS: Final = 0.5
 _I2P_POLL_SECONDS: Final = 5.0
 _AGAIN_SECONDS: Final = 10.0
@@ -49,9 +52,9 @@ _SILENT_SECONDS: Final = 2.0
 
 
 def run(options: argparse.Namespace, print_json: Print) -> Exit:
-    """Do what `members list`, `add`, `remove` and `stepdown` do. Raises `CommandError` and `ConfigError`."""
+    """Do what `members list`, `add`, `remove` and `stepdown` do. Raises `CommandError`."""
     configure("error", "text")  # what goes wrong stands in the answer; the logs would say it twice
-    file = ClientFile.load(options.directory)
+    file = load_client_file(options.directory)
     _check_role(file, options.directory)
     if options.action == "stepdown":
         raise CommandError(
@@ -126,6 +129,7 @@ class _Remote:
         self._file = file
         self._ca = ca
         self._seconds = _I2P_SECONDS if inside else _SECONDS
+        self._find_seconds = _I2P_SECONDS if inside else _FIND_SECONDS
         self._ask_seconds = _I2P_SECONDS if inside else _ASK_SECONDS
         self._poll_seconds = _I2P_POLL_SECONDS if inside else _POLL_SECONDS
         self._again_seconds = _I2P_AGAIN_SECONDS if inside else _AGAIN_SECONDS
@@ -137,15 +141,25 @@ class _Remote:
         finding = asyncio.ensure_future(self._find())
         await asyncio.wait([finding], timeout=_SILENT_SECONDS)
         if not finding.done():
-            self._say(f"looking for the servers, {self._seconds:g} s at most")
+            self._say(f"looking for the servers, {self._find_seconds:g} s at most")
         return await finding
 
     async def _find(self) -> _View:
-        found = await self._client.find(timeout=self._seconds)
-        survey = await self._client.survey(timeout=self._ask_seconds)
-        if not survey.told:
-            raise CommandError(found.trouble or "no server tells who belongs to the farm")
-        return _View(found, _newest(survey), survey)
+        """Ask for the leader and for the servers side by side; a leader is not waited for when there can be none."""
+        finding = asyncio.ensure_future(self._client.find(timeout=self._find_seconds))
+        try:
+            survey = await self._client.survey(timeout=self._ask_seconds)
+            if not survey.told:
+                why = "; ".join(printable(trouble) for trouble in survey.troubles.values())
+                raise CommandError(why or "no server tells who belongs to the farm")
+            newest = _newest(survey)
+            short = _short_of_majority(newest, survey)
+            if short is None:
+                return _View(await finding, newest, survey)
+            return _View(Found(None, short, newest.log_index, ()), newest, survey)
+        finally:
+            finding.cancel()
+            await asyncio.wait([finding])
 
     async def add(self, options: argparse.Namespace) -> _Change:
         """Have a server taken in."""
@@ -157,7 +171,9 @@ class _Remote:
         except LocalProtocolError as error:
             raise CommandError(str(error), code=Exit.USAGE) from error
         request = _request(MessageType.ADD_SERVER_REQUEST, value)
-        return await self._watch(request, await self._begin(request), server_id, present=True)
+        view = await self.look()
+        _check_leader(view)
+        return await self._watch(request, await self._begin(request, view), server_id, present=True)
 
     async def remove(self, options: argparse.Namespace) -> _Change:
         """Have a server removed."""
@@ -167,10 +183,11 @@ class _Remote:
             raise CommandError(f"the farm has no server {options.id}: its servers are {sorted(ids)}")
         if len(ids) == 1:
             raise CommandError(LAST_SERVER)
+        _check_leader(view)
         if not options.force:
             self._check_removal(view, ids, options.id)
         request = _request(MessageType.REMOVE_SERVER_REQUEST, encode_server_id(options.id))
-        return await self._watch(request, await self._begin(request), options.id, present=False)
+        return await self._watch(request, await self._begin(request, view), options.id, present=False)
 
     def _check_removal(self, view: _View, ids: set[int], server_id: int) -> None:
         """Raise `CommandError` when the server is dead, or the farm might not go on without it."""
@@ -219,10 +236,11 @@ class _Remote:
         )
         return " ".join([add, *others])
 
-    async def _begin(self, request: Request) -> Response:
-        """Ask the leader, who says whether it has begun."""
+    async def _begin(self, request: Request, view: _View) -> Response:
+        """Ask the leader, who says whether it has begun. One that was not reached just now is not waited for long."""
+        seconds = self._seconds if view.found.trouble is None else self._find_seconds
         try:
-            response = await self._client.change_servers(request, timeout=self._seconds)
+            response = await self._client.change_servers(request, timeout=seconds)
         except NotCommittedError as error:
             raise CommandError(f"nothing was changed: {error}", code=Exit.DEGRADED) from error
         except OutcomeUnknownError as error:
@@ -230,8 +248,9 @@ class _Remote:
         if not response.accepted:
             raise CommandError(
                 f"server {response.source}, the leader, refuses: another change is under way, or the farm has that id "
-                "or endpoint already, or has no such server. Its own `gf-i2p members list DIR` knows more; or try "
-                "again in a moment"
+                "or endpoint already, or has no such server, or its files do not know the one to add (`gf-i2p members "
+                "invite` and `accept` were not done there). Its log knows more, and on its machine `gf-i2p members "
+                "list DIR`; or try again in a moment"
             )
         return response
 
@@ -295,9 +314,10 @@ class _Remote:
         if told is None or server_id in {server.id for server in told.servers}:
             return response
         raise CommandError(
-            f"server {response.source}, the leader, has given server {server_id} up. Why, says its log, and there "
-            '"change_refused" in gf-i2p status DIR --json. Asked again just now, it tries once more: if the server '
-            f"runs, see in a moment whether it is in gf-i2p members list {self._file}",
+            f"server {response.source}, the leader, has given server {server_id} up. Why, its own log says, and on its "
+            f'machine "change_refused" in gf-i2p status DIR --json: ask who runs server {response.source}. Asked again '
+            f"just now, it tries once more: if server {server_id} runs, see in a moment whether it is in "
+            f"gf-i2p members list {self._file}",
             outcome="unknown",
         )
 
@@ -328,6 +348,26 @@ def _is_outside(endpoint: str) -> bool:
         return not Endpoint.parse(endpoint).is_i2p
     except EndpointError:
         return False
+
+
+def _short_of_majority(newest: Configuration, survey: Survey) -> str | None:
+    """Say how many of the servers answer when they cannot be a majority, whatever those are that cannot be asked."""
+    members = {server.id for server in newest.servers}
+    told, enough = members & survey.told.keys(), majority(len(members))
+    if len(told | (members & _strange(survey))) >= enough:
+        return None
+    silent = ", ".join(str(server) for server in sorted(members - told))
+    return (
+        f"only {len(told)} of the {len(members)} servers can be reached from here (not {silent}), and a majority is "
+        f"{enough}: start the others, or, when a majority is gone for good, make a farm of one that is left, on its "
+        "machine (gf-i2p recover DIR)"
+    )
+
+
+def _check_leader(view: _View) -> None:
+    if view.found.leader is None:
+        why = printable(view.found.trouble or "nobody knows one").rstrip(".")
+        raise CommandError(f"nothing was changed, for no leader is found: {why}", code=Exit.DEGRADED)
 
 
 def _newest(survey: Survey) -> Configuration:

@@ -48,7 +48,12 @@ async def _serve(directory: Path, config: Config, secrets: Secrets) -> Exit:
     started = time.monotonic()
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, partial(_reload, node, directory))
     local = LocalInterface(
-        directory / SOCKET_FILE, node.driver, lambda: status(node, started), partial(of_running, node)
+        directory / SOCKET_FILE,
+        node.driver,
+        lambda: status(node, started),
+        partial(of_running, node),
+        lacking=node.lacking,
+        farm=lambda: node.outsider.farm,
     )
     await node.start()
     try:

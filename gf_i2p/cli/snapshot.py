@@ -18,7 +18,7 @@ from gf_i2p.node.layout import CONFIG_FILE, DATABASE_FILE
 from gf_i2p.node.restoring import Plan, plan, restore
 from gf_i2p.node.snapshotting import of_stopped, state_of
 from gf_i2p.storage.files import holder
-from gf_i2p.storage.snapshot_file import MAX_FILE_BYTES, SavedSnapshot, SnapshotFileError, load, write
+from gf_i2p.storage.snapshot_file import MAGIC, MAX_FILE_BYTES, SavedSnapshot, SnapshotFileError, load, write
 
 Print = Callable[[Any], None]
 
@@ -97,6 +97,8 @@ def restore_farm(options: argparse.Namespace, print_json: Print) -> Exit:
     """`snapshot restore`."""
     directory = options.directory
     saved = _load(options.file)
+    if options.confirm is not None:
+        check_name(options.confirm, saved.cluster)
     pid = holder(directory / DATABASE_FILE)
     if pid is not None:
         raise CommandError(f"the node of {directory} runs (process {pid}): stop it first, and all others of the farm")
@@ -117,8 +119,6 @@ def restore_farm(options: argparse.Namespace, print_json: Print) -> Exit:
             )
         print(_consequences(saved, planned))
         check_typed(saved.cluster)
-    else:
-        check_name(options.confirm, saved.cluster)
     done = restore(saved, directory, on_step=(lambda _: None) if options.json else print)
     if options.json:
         print_json({"ok": True, "backup": str(done.backup), "index": done.index, "term": done.term})
@@ -139,10 +139,19 @@ def _load(path: Path) -> SavedSnapshot:
         saved = load(path)
         state_of(saved)
     except SnapshotFileError as error:
-        raise CommandError(printable(str(error))) from error
+        code = Exit.FAILED if _begins_as_one(path) else Exit.USAGE
+        raise CommandError(printable(str(error)), code=code) from error
     except ConfigError as error:
         raise CommandError(f"{path} cannot be used: {printable(str(error))}") from error
     return saved
+
+
+def _begins_as_one(path: Path) -> bool:
+    """Whether a file that cannot be used is a snapshot all the same, damaged or of another version, or empty."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return MAGIC.startswith(file.read(len(MAGIC)))
 
 
 def _described(saved: SavedSnapshot) -> dict[str, Any]:

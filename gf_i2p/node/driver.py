@@ -115,6 +115,8 @@ class Driver:
         """Called when another server needs a snapshot that is newer than ours; must not raise."""
         self.on_contacts: Callable[[Mapping[int, str]], None] | None = None
         """Called with the endpoints of the servers that we have to reach when they have changed; must not raise."""
+        self.on_given_up: Callable[[], str | None] | None = None
+        """Called when a server that was to join is given up: tells what else is known of why; must not raise."""
         self.notice: str | None = None
         """What became of the last change of the servers that failed here; None while one is under way, or none has."""
         self._applicable = 0
@@ -494,8 +496,9 @@ class Driver:
         for token in effects.reads_refused:
             _resolve(cast(asyncio.Future[int | None], token), None)
         if effects.notice is not None:
-            self.notice = effects.notice
-            self._log.warning("servers", what=effects.notice)
+            more = None if self.on_given_up is None else self.on_given_up()
+            self.notice = effects.notice if more is None else f"{effects.notice} ({more})"
+            self._log.warning("servers", what=self.notice)
         if effects.violation is not None:
             self._log.error("a server broke the protocol", what=effects.violation)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from gf_i2p.node import templates
-from gf_i2p.node.config import Config, Secrets, ServerTable, UserTable
+from gf_i2p.node.config import Config, Secrets, ServerTable, UserTable, check_private
 from gf_i2p.node.errors import ConfigError
 from gf_i2p.node.forgetting import forget_server, forget_user, replace_files
 from gf_i2p.node.layout import CONFIG_FILE, SECRETS_FILE
@@ -41,6 +41,8 @@ class Written:
     accept: Path
     left_out: int | None
     """Who had the endpoint, and is out of the farm."""
+    table: str | None
+    """What clients' files without a CA need to know the new one by; None inside I2P, where its address is enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,7 @@ def invite(
         sha256=secret.sha256,
     )
     write_private(accept, text)
-    return Written(target, accept, before)
+    return Written(target, accept, before, None if pin is None else _server_text(mine, for_clients=True).lstrip())
 
 
 def accept(directory: Path, file: Path, *, members: Members = members_of_stopped) -> Accepted:
@@ -170,6 +172,7 @@ def _load(file: Path) -> Invitation:
             f"{file} is no invitation: give the file {ACCEPT_FILE.format(id='ID')} that `gf-i2p members invite` wrote "
             "beside the new server's directory"
         )
+    check_private(file)
     return table_of(Invitation, text, file)
 
 
@@ -209,11 +212,11 @@ def _before(config: Config, server_id: int, endpoint: str, directory: Path, memb
     return other
 
 
-def _server_text(server: ServerTable) -> str:
+def _server_text(server: ServerTable, *, for_clients: bool = False) -> str:
     text = templates.SERVER.format(id=server.id, endpoint=server.endpoint)
     if server.fingerprint is not None:
         text += templates.FINGERPRINT.format(fingerprint=server.fingerprint)
-    return text if server.founder else text + templates.JOINED
+    return text if server.founder or for_clients else text + templates.JOINED
 
 
 def _with(text: str, more: str) -> str:

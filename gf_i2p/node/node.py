@@ -13,6 +13,7 @@ import structlog
 from bridges.protocol import RouterBridge
 from gf_i2p.farm.record import speaker
 from gf_i2p.netdb.keys import DestinationKeys
+from gf_i2p.node.acquaintance import lacking
 from gf_i2p.node.config import Config, Secrets, check_private
 from gf_i2p.node.driver import Driver
 from gf_i2p.node.exporter import Exporter
@@ -22,7 +23,7 @@ from gf_i2p.node.member import Member
 from gf_i2p.node.outside import Outsider
 from gf_i2p.node.publishing import Publisher
 from gf_i2p.node.reporter import Reporter
-from gf_i2p.node.roles import User
+from gf_i2p.node.roles import User, concerned
 from gf_i2p.node.timing import Tempo
 from gf_i2p.node.view import FarmView
 from gf_i2p.raft.settings import I2P, Timing
@@ -41,7 +42,8 @@ from gf_i2p.wire.digest import Authenticator, Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.entries import ValueType
 from gf_i2p.wire.limits import HANDSHAKE_SECONDS
-from gf_i2p.wire.messages import MessageType, Request
+from gf_i2p.wire.messages import MessageType, Request, Response
+from gf_i2p.wire.values import ClusterServer
 
 logger = structlog.get_logger()
 
@@ -84,6 +86,7 @@ class Node:
     ) -> None:
         self._directory = directory
         self._config = config  # as at the start: what a reload cannot change stays so
+        self._reloaded = config
         self._password = secrets.password
         self._verifiers = secrets.verifiers
         self._users: dict[str, User] = {}
@@ -135,6 +138,7 @@ class Node:
         """To every server that we have to reach: those of the Configuration, and who is joining or leaving."""
         self._ending: set[asyncio.Task[None]] = set()
         self.driver.on_contacts = self._contacts_changed
+        self.driver.on_given_up = self._why_silent
         self._contacts_changed(self.driver.core.contacts)
         self.outsider = Outsider(self.driver, transport, config.node.cluster, self._others)
         self.member = self._member(bridge, keys)
@@ -268,6 +272,7 @@ class Node:
         now, listed = self._tls_settings(config), {Endpoint.parse(server.endpoint) for server in config.servers}
         before = {e: pins for e, pins in self._tls_settings(old).fingerprints.items() if e not in listed}
         self._tls.reload(replace(now, fingerprints={**before, **now.fingerprints}))
+        self._reloaded = config
         verifiers = secrets.verifiers
         changed = [user for user, secret in self._verifiers.items() if verifiers.get(user) != secret]
         self._verifiers = verifiers
@@ -312,6 +317,18 @@ class Node:
         if lost is not None and lost.unreachable and any(link.connected for link in self.links.values()):
             self.driver.unreachable(peer)
 
+    def lacking(self, server: ClusterServer) -> str | None:
+        """Why our files, as they were last taken over, do not let us speak with a server that is to join."""
+        return lacking(self._reloaded, self._verifiers, server)
+
+    def _why_silent(self) -> str | None:
+        """Say what is wrong with our connections to those that are no members: who has just been given up is one."""
+        members = {server.id for server in self.driver.core.configuration.servers}
+        errors = (
+            link.last_error for server, link in self.links.items() if server not in members and not link.connected
+        )
+        return "; ".join(error for error in errors if error is not None) or None
+
     def _session(self, session: Session) -> None:
         """Whoever has just dialled us can be dialled."""
         user = self._user(session.user)
@@ -343,11 +360,40 @@ class Node:
             reply(None)
             return
         objection = user.objection(request) or self._forged(user, request)
-        if objection is None:
-            self.driver.incoming(request, reply)
-        else:
+        if objection is not None:
             self._log.warning("refused", reason=objection)
             reply(None)
+        elif (stranger := self._stranger(user, request)) is not None:
+            self._log.warning("servers", what=stranger)
+            core = self.driver.core
+            self.driver.notice = stranger
+            reply(
+                Response(
+                    MessageType.ADD_SERVER_RESPONSE,
+                    core.id,
+                    core.id,
+                    core.term,
+                    core.log.last_index + 1,
+                    accepted=False,
+                )
+            )
+        else:
+            self.driver.incoming(request, reply)
+
+    def _stranger(self, user: User, request: Request) -> str | None:
+        """Say why we, who lead, could not speak with a server that an administrator wants to have here; None else.
+
+        The farm would wait for it in vain, and nobody else could join or leave. A server that asks for itself is not
+        refused: it takes that for a change under way, and would go on asking.
+        """
+        core = self.driver.core
+        if request.type is not MessageType.ADD_SERVER_REQUEST or user.server_id is not None or not core.is_leader:
+            return None
+        about = concerned(request)
+        if about is None or about in {server.id for server in core.configuration.servers}:
+            return None
+        why = self.lacking(ClusterServer.decode(request.entries[0].value))
+        return None if why is None else f"server {about} has not joined: {why}"
 
     def _forged(self, user: User, request: Request) -> str | None:
         """Say for which server somebody else posts a status record: here only is it known who posts."""

@@ -15,6 +15,7 @@ from gf_i2p.transport.inquiry import ask_around
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.messages import NOBODY
+from gf_i2p.wire.values import ClusterServer, Configuration
 
 logger = structlog.get_logger()
 
@@ -35,11 +36,24 @@ class Outsider:
         """`others`: returns where to ask, with our credentials there."""
         self.told: str | None = None
         """Why this server is out, as another one has told; None when none has. A sentence."""
+        self._newest: Configuration | None = None
         self._driver = driver
         self._transport = transport
         self._cluster = cluster
         self._others = others
         self._log = logger.bind(server=driver.core.id)
+
+    @property
+    def farm(self) -> tuple[ClusterServer, ...] | None:
+        """Who belongs to the farm, as far as this server knows, when it is out of it; None when it is in, or not sure.
+
+        One that is taken in again has a leader before `told` is forgotten.
+        """
+        core = self._driver.core
+        if self.told is not None and self._newest is not None and core.leader == NOBODY:
+            return self._newest.servers
+        knows = not core.is_member and core.configuration.log_index <= core.commit
+        return core.configuration.servers if core.was_member and knows else None
 
     async def run(self) -> None:
         """Look now and then, for ever."""
@@ -63,6 +77,7 @@ class Outsider:
         if newest is None or newest.log_index < news or core.leader != NOBODY:
             return
         if core.id not in {server.id for server in newest.servers}:
+            self._newest = newest
             self.told = (
                 f"the farm's Configuration of entry {newest.log_index} does without this server: it was removed. With "
                 "this directory `gf-i2p members add` takes it back; without it, it needs a new id"

@@ -19,8 +19,8 @@ def status(node: Node, started: float) -> dict[str, Any]:
     Times are in seconds. `lag` is the number of entries that a follower is behind, null where only the leader knows.
     `round_trip` has p50 and p99 of so many samples, null where nothing was measured; `silence` tells how long the
     leader's silences are in general and at most. `history` has the index up to which entries are exported. `reload`
-    tells what came of the last SIGHUP, null when there was none. `healthy` means: there is a leader, and from here a
-    majority can be reached.
+    tells what came of the last SIGHUP, null when there was none. `healthy` means: there is a leader, from here a
+    majority can be reached, and this server has not been removed.
     """
     core, tempo, counters = node.driver.core, node.driver.tempo, node.server.counters
     endpoints = {server.id: server.endpoint for server in core.configuration.servers}
@@ -44,18 +44,19 @@ def status(node: Node, started: float) -> dict[str, Any]:
     reachable = sum(server["connected"] is True for server in servers)
     needed = majority(len(servers))
     leader = None if core.leader == NOBODY else core.leader
+    belongs = "removed" if node.outsider.told is not None else membership(core)
     return {
         "cluster": node.cluster,
         "id": core.id,
         "version": __version__,
         "uptime": round(time.monotonic() - started, 3),
-        "healthy": leader is not None and reachable >= needed,
+        "healthy": leader is not None and reachable >= needed and belongs != "removed",
         "role": core.role,
         "term": core.term,
         "leader": leader,
         "leader_endpoint": endpoints.get(core.leader),
         "quorum": {"reachable": reachable, "needed": needed, "servers": len(servers)},
-        "membership": "removed" if node.outsider.told is not None else membership(core),
+        "membership": belongs,
         "configuration_committed": core.configuration.log_index <= core.commit,
         "reload": None if node.last_reload is None else asdict(node.last_reload),
         "change_refused": node.driver.notice,

@@ -300,6 +300,11 @@ class Credentials:
         """
         return self._untried
 
+    @property
+    def has_challenge(self) -> bool:
+        """Whether the peer has asked for credentials: whatever came of it, somebody who speaks Digest is there."""
+        return self._challenge is not None
+
     def authorize(self, method: str, uri: str, now: float, entropy: Callable[[int], bytes]) -> str | None:
         """Return the value of an Authorization header with the next nonce count.
 

@@ -15,15 +15,20 @@ import pytest
 from gf_i2p.admin.limits import MAX_PAGE
 from gf_i2p.admin.local import LocalInterface
 from gf_i2p.admin.socket_path import ADDRESS_BYTES, socket_address
-from gf_i2p.node import view
+from gf_i2p.node import outside, view
+from gf_i2p.node.config import Config, Secrets
+from gf_i2p.node.invitation import accept, invite
 from gf_i2p.node.node import Node
 from gf_i2p.node.snapshotting import of_running
+from gf_i2p.node.status import membership, status
 from gf_i2p.raft.settings import Timing
 from gf_i2p.storage.errors import StorageError
+from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.limits import MAX_ENTRIES, MAX_VALUE_BYTES
 from gf_i2p.wire.messages import NOBODY
 from integration.localfarm import becomes
 from tests.node.farm import NodeFarm
+from tests.node.test_members import removes
 from tests.node.test_snapshots import shortened
 
 Answer = tuple[int, Any]
@@ -47,7 +52,14 @@ class Asker:
 
 @asynccontextmanager
 async def served(node: Node, path: Path) -> AsyncIterator[Asker]:
-    local = LocalInterface(path, node.driver, lambda: {"cluster": node.cluster}, partial(of_running, node))
+    local = LocalInterface(
+        path,
+        node.driver,
+        lambda: {"cluster": node.cluster},
+        partial(of_running, node),
+        lacking=node.lacking,
+        farm=lambda: node.outsider.farm,
+    )
     await local.start()
     try:
         with socket_address(path) as name:
@@ -204,6 +216,7 @@ async def test_who_does_not_lead_says_who_does(tmp_path: Path) -> None:
         ({"remove": 1}, "the last server cannot leave its farm: stop it"),
         ({"add": {"id": 1, "endpoint": "tcp://127.0.0.1:1"}}, "the farm has a server 1 already, at "),
         ({"add": {"id": 2, "endpoint": "OWN"}}, "is the endpoint of server 1"),
+        ({"add": {"id": 2, "endpoint": "tcp://127.0.0.1:1"}}, "members accept DIR FILE"),
     ],
 )
 async def test_the_leader_says_which_of_its_reasons_it_has(ask: Asker, body: dict[str, Any], says: str) -> None:
@@ -216,10 +229,18 @@ async def test_the_leader_says_which_of_its_reasons_it_has(ask: Asker, body: dic
     assert "another change" not in answer["error"]
 
 
-async def test_a_change_that_has_begun_says_in_whose_term_and_no_other_begins(ask: Asker) -> None:
+def invited(node: Node, directory: Path, server: int, endpoint: Endpoint) -> None:
+    """Let the node of server 1 know a server that does not run."""
+    own = directory / "server-1"
+    accept(own, invite(own, directory, server, endpoint).accept)
+    assert node.reload(Config.load(own), Secrets.load(own)) == []
+
+
+async def test_a_change_that_has_begun_says_in_whose_term_and_no_other_begins(ask: Asker, tmp_path: Path) -> None:
     core = ask.node.driver.core
     await becomes("a change can begin", lambda: core.change_obstacle is None)
     core.timing = Timing(heartbeat=0.1, election_min=60, election_max=120)  # the patience with one that joins
+    invited(ask.node, tmp_path, 2, Endpoint("127.0.0.1", 1))
     add = {"add": {"id": 2, "endpoint": "tcp://127.0.0.1:1"}}
     assert await ask("POST", "/v1/servers", json=add) == (200, {"begun": True, "leader": 1, "term": core.term})
     status, answer = await ask("POST", "/v1/servers", json=add)
@@ -227,6 +248,39 @@ async def test_a_change_that_has_begun_says_in_whose_term_and_no_other_begins(as
     assert "no change can begin now: server 2 is joining" in answer["error"]
     done = {"add": {"id": 1, "endpoint": core.configuration.servers[0].endpoint}}
     assert (await ask("POST", "/v1/servers", json=done))[0] == 200, "a member is what it is asked to be"
+
+
+async def test_a_server_that_was_removed_takes_no_posts_and_is_not_healthy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outside, "LOOK_SECONDS", 0.1)
+    async with NodeFarm(tmp_path) as farm:
+        leader = await farm.calm()
+        own = leader.driver.core.id
+        gone, other = (server for server in farm.nodes if server != own)
+        out = farm.nodes[gone]
+        await becomes("a change can begin", lambda: leader.driver.core.change_obstacle is None)
+        async with served(out, tmp_path / "s") as ask:
+            assert (await ask.post("while it belongs to it"))[0] == 200
+            assert await removes(leader, gone)
+            await becomes("it knows", lambda: membership(out.driver.core) == "removed")
+            assert not status(out, 0.0)["healthy"]
+            before = leader.driver.core.log.last_index
+            code, answer = await ask.post("x")
+            assert (code, answer["outcome"]) == (409, "no")
+            assert "was removed from the farm" in answer["error"]
+            for server in (own, other):
+                assert f"{server} ({farm.endpoints[server]})" in answer["error"]
+            assert leader.driver.core.log.last_index == before
+        # One that was restarted has it from the others.
+        await farm.stop(gone)
+        out = await farm.start(gone)
+        async with served(out, tmp_path / "s") as ask:
+            await becomes("it was told", lambda: out.outsider.farm is not None)
+            code, answer = await ask.post("x")
+            assert (code, answer["outcome"]) == (409, "no")
+            assert f"{own} ({farm.endpoints[own]})" in answer["error"]
+            assert status(out, 0.0)["membership"] == "removed"
 
 
 async def test_a_log_that_cannot_be_read_gives_its_sentence(ask: Asker, monkeypatch: pytest.MonkeyPatch) -> None:

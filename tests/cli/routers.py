@@ -223,7 +223,7 @@ class RunningNode:
     def __init__(self, directory: Path, **status: Any) -> None:
         self._directory = directory
         self.status = {
-            "id": 1, "leader": 2, "healthy": True, "uptime": 3725.5,
+            "id": 1, "leader": 2, "healthy": True, "membership": "member", "uptime": 3725.5,
             "quorum": {"reachable": 3, "needed": 2, "servers": 3},
             "log": {"applied": 0}, "history": {"exported": 0}, **status,
         }  # fmt: skip

@@ -77,6 +77,21 @@ def test_a_directory_that_is_no_nodes(tmp_path: Path, capsys: pytest.CaptureFixt
     assert (answer["ok"], answer["outcome"]) == (False, "no")
 
 
+@pytest.mark.parametrize("command", [["find"], ["members", "list"]])
+@pytest.mark.parametrize(("mode", "text"), [(0o644, None), (0o600, "cluster = 1"), (0o600, "[")])
+def test_a_wrong_file_is_a_wrong_argument(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: list[str], mode: int, text: str | None
+) -> None:
+    assert main(["init", str(tmp_path), *SERVERS, "--client", "web", "--admin", "a"]) == 0
+    for name in ("client-web.toml", "admin-a.toml"):
+        path = tmp_path / name
+        path.chmod(mode)
+        if text is not None:
+            path.write_text(text)
+        assert main([*command, str(path)]) == 2
+        assert str(path) in capsys.readouterr().err
+
+
 def test_find_without_a_file_and_with_nobody_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["find", str(tmp_path / "client-web.toml")]) == 1
     assert "client-web.toml cannot be read" in capsys.readouterr().err

@@ -1,6 +1,7 @@
 """`gf-i2p members` as people type it; what the node does about it is tests/node/test_members.py."""
 
 import argparse
+import json
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,10 @@ import pytest
 from gf_i2p.cli import members
 from gf_i2p.cli.errors import CommandError, Exit
 from gf_i2p.cli.main import main
+from gf_i2p.node.clientfile import ClientFile
+from gf_i2p.node.config import Config
+from gf_i2p.node.errors import ConfigError
+from gf_i2p.node.invitation import invite
 from gf_i2p.node.setup import make_farm
 from gf_i2p.wire.endpoint import Endpoint
 
@@ -65,7 +70,7 @@ def status(
 
 
 def options(**values: Any) -> argparse.Namespace:
-    return argparse.Namespace(directory=Path("node"), **{"json": True, "force": False, **values})
+    return argparse.Namespace(**{"directory": Path("node"), "json": True, "force": False, **values})
 
 
 @pytest.fixture(autouse=True)
@@ -164,6 +169,31 @@ def test_a_list_without_a_leader_says_so(capsys: pytest.CaptureFixture[str]) -> 
     assert printed[1]["leader"] == 1
 
 
+def test_a_list_on_a_server_that_is_out_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    out = {**status(1, 2), "membership": "removed"}
+    assert members.show(options(json=False), Node(out), print) is Exit.DEGRADED
+    assert "This server was removed from the farm" in capsys.readouterr().out
+    printed: list[Any] = []
+    assert members.show(options(), Node(out), printed.append) is Exit.DEGRADED
+    assert printed[0]["membership"] == "removed"
+
+
+def test_on_a_server_that_is_out_nobody_is_let_in_and_that_is_said_briefly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servers = {server: Endpoint("127.0.0.1", 4000 + server) for server in (1, 2, 3)}
+    make_farm(tmp_path, servers, cluster="farm", profile="lan", clients=[])
+    one, three = tmp_path / "server-1", tmp_path / "server-3"
+    written = invite(three, tmp_path / "new", 4, servers[2], members=lambda _: frozenset({3}))
+    monkeypatch.setattr(members, "holder", lambda _: "1")
+    for membership, says in (("removed", "was removed from the farm itself"), ("joining", "is joining itself")):
+        node = Node({**status(1, 2), "membership": membership})
+        with pytest.raises((CommandError, ConfigError), match=says) as caught:
+            members.accept(options(directory=one, file=written.accept), node, print)
+        if membership == "removed":
+            assert len(str(caught.value)) < 250
+
+
 def test_a_removal_without_a_leader_is_not_tried() -> None:
     node = Node(status(1, 2, 3, away=(1, 2), leader=None))
     for server in (1, 3):
@@ -185,11 +215,37 @@ def test_invite_and_accept_on_the_command_line(tmp_path: Path, capsys: pytest.Ca
     one, new = str(tmp_path / "farm" / "server-1"), str(tmp_path / "new")
     assert main(["members", "invite", one, "2=tcp://127.0.0.1:4002", "--into", new]) == 0
     text = capsys.readouterr().out
-    assert f"gf-i2p run {new}/server-2" in text
+    assert "directory that you have copied there:\n     gf-i2p run server-2\n" in text
+    assert "delete accept-server-2.toml" in text
     file = f"{new}/accept-server-2.toml"
     assert main(["members", "accept", one, file]) == 0
-    assert "no node runs here now" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert "no node runs here now" in text
+    assert "delete it when all servers have accepted" in text
     assert main(["members", "accept", one, file, "--json"]) == 0
     assert '"changed": false' in capsys.readouterr().out
     assert main(["members", "invite", one, "3=tcp://x.b32.i2p:80", "--into", new]) == 2
     assert "write i2p instead" in capsys.readouterr().err
+
+
+def test_what_invite_prints_for_clients_makes_their_files_know_the_new_server(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_farm(tmp_path / "farm", {1: Endpoint("127.0.0.1", 4001)}, cluster="farm", profile="lan", clients=["web"])
+    one, file = str(tmp_path / "farm" / "server-1"), tmp_path / "farm" / "client-web.toml"
+    assert main(["members", "invite", one, "2=tcp://127.0.0.1:4002", "--into", str(tmp_path / "new")]) == 0
+    text = capsys.readouterr().out
+    assert main(["members", "invite", one, "3=tcp://127.0.0.1:4003", "--into", str(tmp_path / "new"), "--json"]) == 0
+    third = json.loads(capsys.readouterr().out)["client_table"]
+    file.write_text(f"{file.read_text()}\n{text[text.index('[[servers]]') :]}\n{third}")
+    known = {server.id: server for server in ClientFile.load(file).servers}
+    for server in (2, 3):
+        own = Config.load(tmp_path / "new" / f"server-{server}")
+        listed = next(each for each in own.servers if each.id == server)
+        assert (known[server].endpoint, known[server].fingerprint) == (listed.endpoint, listed.fingerprint)
+
+
+def test_inside_i2p_clients_need_no_more_than_the_address(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_farm(tmp_path, {1: None}, cluster="farm", profile="auto", clients=[])
+    assert main(["members", "invite", str(tmp_path / "server-1"), "2=i2p", "--into", str(tmp_path / "new")]) == 0
+    assert "[[servers]]" not in capsys.readouterr().out

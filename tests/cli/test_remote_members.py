@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import json
+import time
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,7 +21,7 @@ from gf_i2p.transport.client import FarmClient, Found
 from gf_i2p.transport.errors import NotCommittedError, OutcomeUnknownError
 from gf_i2p.transport.survey import Survey
 from gf_i2p.wire.endpoint import Endpoint
-from gf_i2p.wire.messages import MessageType, Request, Response
+from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
 from gf_i2p.wire.values import ClusterServer, Configuration
 from integration.localfarm import becomes
 from integration.processes import free_ports
@@ -149,10 +150,23 @@ async def test_a_server_that_nobody_started_is_given_up_and_said_to_be(
     async with NodeFarm(tmp_path, servers=1) as farm:
         node = await farm.leader()
         await becomes("a change can begin", lambda: node.driver.core.change_obstacle is None)
-        code, answer = await gf("members", "add", tmp_path / "admin-test.toml", f"5=tcp://127.0.0.1:{free_ports(1)[0]}")
+        (port,) = free_ports(1)
+        file = tmp_path / "admin-test.toml"
+        code, answer = await gf("members", "add", file, f"5=tcp://127.0.0.1:{port}")
+        assert (code, answer["outcome"]) == (1, "no")
+        assert "its files do not know the one to add" in answer["error"]
+        assert node.driver.core.change_obstacle is None, "nothing was begun"
+        assert node.driver.notice is not None
+        assert "gf-i2p members accept DIR FILE" in node.driver.notice
+        accept(farm.path(1), invite(farm.path(1), farm.directory, 5, Endpoint("127.0.0.1", port)).accept)
+        reloaded(farm, 1)
+        code, answer = await gf("members", "add", file, f"5=tcp://127.0.0.1:{port}")
         assert (code, answer["outcome"]) == (1, "unknown")
         assert "server 1, the leader, has given server 5 up" in answer["error"]
-        assert "change_refused" in answer["error"]
+        assert 'on its machine "change_refused" in gf-i2p status DIR' in answer["error"]
+        await becomes(
+            "given up again", lambda: node.driver.notice is not None and "cannot be reached" in node.driver.notice
+        )
         assert ids(node) == [1]
 
 
@@ -208,7 +222,7 @@ async def changed(farm: Farm, *, add: int | None = None, remove: int | None = No
 async def test_one_that_joins_is_waited_for_while_its_leader_is_busy_or_another_has_begun_anew() -> None:
     without, within = seen(1, 1, 2, 3), seen(2, 1, 2, 3, 4, by=(1, 2, 3, 4))
     farm = Farm(
-        [without, without, without, without, without, within],
+        [without] * 6 + [within],
         [
             says(1, 5),
             says(1, 5, accepted=False),
@@ -219,7 +233,7 @@ async def test_one_that_joins_is_waited_for_while_its_leader_is_busy_or_another_
     )
     change = await changed(farm, add=4)
     assert change.sure
-    assert len(farm.asked) == 6, "once to begin, and after each look at the farm"
+    assert len(farm.asked) == 6, "once to begin, and after each further look at the farm"
 
 
 @pytest.mark.usefixtures("impatient")
@@ -279,19 +293,41 @@ async def test_others_are_told_whose_business_it_is(tmp_path: Path, gf: Typed, m
         assert ids(node) == [1]
 
 
-async def test_without_a_leader_nothing_is_changed(tmp_path: Path, gf: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote_members, "_SECONDS", 1.0)
+async def test_without_a_majority_nothing_is_changed_and_that_is_said_soon(tmp_path: Path, gf: Typed) -> None:
+    file = tmp_path / "admin-test.toml"
     async with NodeFarm(tmp_path) as farm:
         await farm.leader()
         await farm.stop(1)
         await farm.stop(2)
         await becomes("no leader", lambda: farm.nodes[3].driver.core.leader not in {1, 2, 3})
-        code, answer = await gf("members", "list", tmp_path / "admin-test.toml")
+        began = time.monotonic()
+        code, answer = await gf("members", "list", file)
         assert (code, answer["leader"]) == (3, None)
-        code, answer = await gf("members", "remove", tmp_path / "admin-test.toml", 1, "--force")
-        assert (code, answer["outcome"]) == (3, "no")
-        assert "nothing was changed" in answer["error"]
+        for words in (["remove", file, 1, "--force"], ["remove", file, 1], ["add", file, "4=tcp://127.0.0.1:1"]):
+            code, answer = await gf("members", *words)
+            assert (code, answer["outcome"]) == (3, "no")
+            assert "nothing was changed" in answer["error"]
+            assert "only 1 of the 3 servers can be reached from here (not 1, 2)" in answer["error"]
+        code, text = await gf.text("members", "list", file)
+        assert code == 3
+        assert "no leader is found: only 1 of the 3 servers" in text
+        assert time.monotonic() - began < remote_members._FIND_SECONDS, "all of them together"
         await farm.stop(3)
-        code, answer = await gf("members", "list", tmp_path / "admin-test.toml")
+        code, answer = await gf("members", "list", file)
         assert code == 1
         assert "cannot be reached" in answer["error"]
+
+
+async def test_a_majority_without_a_leader_is_not_waited_for_long(
+    tmp_path: Path, gf: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote_members, "_FIND_SECONDS", 0.5)
+    async with NodeFarm(tmp_path) as farm:
+        await farm.calm()  # nobody calls an election soon
+        leader = await farm.leader()
+        await farm.stop(leader.driver.core.id)
+        for node in farm.nodes.values():
+            node.driver.core._state.leader = NOBODY
+        code, answer = await gf("members", "remove", tmp_path / "admin-test.toml", leader.driver.core.id, "--force")
+        assert (code, answer["outcome"]) == (3, "no")
+        assert "nothing was changed, for no leader is found" in answer["error"]

@@ -107,8 +107,10 @@ def test_no_state_leads_to_a_traceback(tmp_path_factory: pytest.TempPathFactory,
 def test_files_that_are_none(tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes) -> None:
     path = tmp_path / "s"
     path.write_bytes(content)
-    assert main(["snapshot", "inspect", str(path)]) == 1
+    assert main(["snapshot", "inspect", str(path)]) == (2 if content == b"hello" else 1), "damaged, or none at all"
     assert f"{path} cannot be used: it " in capsys.readouterr().err
+    assert main(["snapshot", "inspect", str(tmp_path)]) == 2
+    assert "it is no file" in capsys.readouterr().err
     assert main(["snapshot", "inspect", str(tmp_path / "none")]) == 1
     assert "No such file" in capsys.readouterr().err
 
@@ -136,6 +138,12 @@ def test_restoring_is_not_done_by_mistake(tmp_path: Path, capsys: pytest.Capture
     assert "entries up to 52 of term" in capsys.readouterr().out
     assert main(["history", "verify", str(node)]) == 0
     assert "restored 1 to 51" in capsys.readouterr().out
+
+
+def test_a_wrong_name_is_noticed_before_anything_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = put(tmp_path / "s", saved())
+    assert main(["snapshot", "restore", str(path), str(tmp_path / "nowhere"), "--confirm", "other"]) == 2
+    assert "not the farm's name" in capsys.readouterr().err
 
 
 def test_what_is_typed_on_a_terminal_decides(

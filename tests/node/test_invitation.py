@@ -95,6 +95,16 @@ def test_another_farms_invitation_is_refused(farm: Path, tmp_path: Path) -> None
         accept(farm / "server-1", written.accept)
 
 
+def test_a_file_that_others_can_read_is_not_accepted(farm: Path) -> None:
+    """Whoever has read it can act as the new server."""
+    written = invite(farm / "server-1", farm / "new", 7, Endpoint("127.0.0.1", 4007))
+    written.accept.chmod(0o640)
+    before = files(farm / "server-2")
+    with pytest.raises(ConfigError, match=r"can be read by others on this machine\. Run: chmod 600"):
+        accept(farm / "server-2", written.accept)
+    assert files(farm / "server-2") == before
+
+
 @pytest.mark.parametrize("text", ["", "cluster = 1", "[server]\nid = 7", "\xff"])
 def test_what_is_no_invitation_is_refused(farm: Path, text: str) -> None:
     file = farm / "file.toml"

@@ -104,6 +104,7 @@ async def test_a_server_that_is_away_when_it_is_removed_comes_back_learns_it(tmp
         leader = await farm.leader()
         gone = next(server for server in farm.nodes if server != leader.driver.core.id)
         await farm.stop(gone)
+        await until("a change can begin", 20, lambda: _is(leader.driver.core.change_obstacle is None))
         assert await removes(leader, gone)
         await sees(leader, *(server for server in (1, 2, 3) if server != gone))
         term = leader.driver.core.term

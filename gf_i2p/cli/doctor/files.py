@@ -11,6 +11,7 @@ from gf_i2p.cli.doctor.framework import Check, Remedy, Verdict, fail, ok, warn
 from gf_i2p.cli.doctor.history import HISTORY, look_at_history
 from gf_i2p.cli.errors import CommandError
 from gf_i2p.cli.router import own_keys
+from gf_i2p.cli.show import OUTSIDE
 from gf_i2p.node.config import Config, Secrets
 from gf_i2p.node.errors import ConfigError
 from gf_i2p.node.layout import CONFIG_FILE, DATABASE_FILE, SECRETS_FILE, SOCKET_FILE
@@ -169,6 +170,8 @@ class NodeFiles:
         text = f"{who}, reaches {quorum['reachable']} of {quorum['servers']} servers, up {up}"
         if status["healthy"]:
             return ok(text)
+        if status["membership"] == "removed":
+            return warn("runs, and was removed from the farm", Remedy.either(OUTSIDE["removed"]))
         if quorum["reachable"] < quorum["needed"]:
             text += f"; {quorum['needed']} are needed"
         return warn(text, Remedy.either("Mend what fails below. If nothing does, wait: an election takes a minute."))
