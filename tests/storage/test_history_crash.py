@@ -11,7 +11,7 @@ import pytest
 
 from gf_i2p.storage.history import Rotation
 from tests.storage.disk import ROOT
-from tests.storage.exported import expected, export, found, open_history
+from tests.storage.exported import expected, export, found, open_history, rotate
 from tests.storage.operations import CrashError, Operations
 
 LAST = 50
@@ -35,8 +35,7 @@ def run(directory: Path, last: int = LAST) -> int:
         for until in range(durable + 1, last + 1, 9):
             export(history, min(until + 8, last))
             durable = history.durable_index
-        if history.due():
-            history.rotate()
+        rotate(history)
     except (CrashError, OSError):
         if history is not None:
             durable = history.durable_index
