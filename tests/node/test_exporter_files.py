@@ -180,6 +180,28 @@ async def test_neither_exporting_nor_stopping_waits_for_packing(
         assert [each.value for each in read_history(directory) if isinstance(each, Record)] == list(range(5))
 
 
+async def test_stopping_does_not_wait_until_large_files_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading = threading.Event()
+
+    def endless(*_: object, interrupted: Callable[[], bool], **__: object) -> History:
+        reading.set()
+        while not interrupted():
+            threading.Event().wait(0.01)
+        raise InterruptedError
+
+    async with NodeFarm(tmp_path, servers=1) as farm:
+        node = await farm.leader()
+        monkeypatch.setattr(History, "open", endless)
+        made = Exporter(tmp_path / "other", "farm", 1, node.driver, rotation=Rotation())
+        task = asyncio.create_task(made.run())
+        await becomes("reading", reading.is_set)
+        task.cancel()
+        await asyncio.wait_for(made.close(), 10)
+        assert made.trouble is None
+
+
 async def test_what_is_being_packed_is_left_before_the_history_is_opened_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
