@@ -46,7 +46,10 @@ def show_summary(found: Summary) -> str:
         for first, last, term in found.restored
     ]
     for first, last in found.gaps[:_SHOWN_GAPS]:
-        lines.append(f"gap      {first} to {last}: this server has not seen them; look in other servers' histories")
+        lines.append(
+            f"gap      {first} to {last}: not in this directory, for the log did not have them either; look in other "
+            "servers' histories, or in older copies of this one"
+        )
     if len(found.gaps) > _SHOWN_GAPS:
         lines.append(f"         and {len(found.gaps) - _SHOWN_GAPS} more gaps; --json has them all")
     return "\n".join(lines)

@@ -1,18 +1,20 @@
 """Exports the log: every committed Application entry goes to the history, once and in order.
 
 It follows the log like `FarmView`, at its own place, which the history's files remember. Files are written in a thread
-of their own: an fsync takes from tenths of a millisecond to seconds, and packing a file takes a second. Encoding takes
-Python's lock there, but a thread gives it away within the switch interval, and the loop only cuts pages off the log.
+of their own, for an fsync takes from tenths of a millisecond to seconds, and packed in another (`Packing`). Encoding
+takes Python's lock there, but a thread gives it away within the switch interval, and the loop only cuts pages off the
+log.
 
 What trickles in is gathered for a moment, so that the history takes a few fsyncs a second off the log's disk, and not
 one for each commit. "received" in the files is that much later than the commit, at most.
 
-The history is never worth the farm: when the disk is full, or the files are damaged, the node goes on without it, says
-so once, and tries again.
+The history is never worth the farm: when the disk is full, or the files are damaged or taken away, the node goes on
+without it, says so once, and tries again.
 """
 
 import asyncio
 import errno
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +24,7 @@ from typing import Final, ParamSpec, TypeVar
 import structlog
 
 from gf_i2p.node.driver import Driver
+from gf_i2p.node.packing import Packing
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.storage.history import History, Rotation
 from gf_i2p.storage.history_reading import HistoryError
@@ -35,7 +38,10 @@ _PAGE_ENTRIES: Final = 1024
 _PAGE_BYTES: Final = 1 << 20
 _GATHER_SECONDS: Final = 0.25
 _LOOK_SECONDS: Final = 60.0
-"""How often it is asked whether a file is old enough to be ended, when nothing happens; and between attempts at it."""
+"""How often it is asked whether a file is old enough to be ended, when nothing happens; and between attempts at it.
+
+So often, too, it is asked then whether the file is still there.
+"""
 _AGAIN_SECONDS: Final = 1.0
 _MAX_AGAIN_SECONDS: Final = 60.0
 
@@ -68,8 +74,6 @@ class Exporter:
     ) -> None:
         self.durable_index = 0
         """All entries up to this one are in the history, on the disk; 0 until it is open."""
-        self.trouble: str | None = None
-        """Why the history does not go on, and what to do; None: it does."""
         self._directory = directory
         self._owner = (cluster, server_id)
         self._core = driver.core
@@ -82,8 +86,13 @@ class Exporter:
         self._more = asyncio.Event()
         self._moved = asyncio.Condition()
         self._backoff = Backoff(floor=_AGAIN_SECONDS, ceiling=_MAX_AGAIN_SECONDS)
+        self._trouble: str | None = None
+        self._packing_trouble: str | None = None
+        self._paused = False
         self._rotation_failed = False
         self._rotate_at = 0.0
+        self._packing = Packing(self._more.set)
+        self._closing = threading.Event()
         driver.on_applicable.append(self._more.set)
 
     # For the log ----------------------------------------------------------------------------------------------------
@@ -96,7 +105,7 @@ class Exporter:
         `HELD_ENTRIES` entries at most: what is compacted beyond that is lost for this node's history, which has a gap
         there once it goes on. The other servers' histories still have those entries, unless their disks are full, too.
         """
-        if self.trouble is None:
+        if not self._paused:
             return self.durable_index
         return max(self.durable_index, self._core.applicable - HELD_ENTRIES)
 
@@ -123,16 +132,22 @@ class Exporter:
                 await self._step()
             except (StorageError, OSError) as error:
                 self._fail(error)
-                await self._in_thread(self._close)
+                await self._leave()
                 await asyncio.sleep(self._backoff.next())
             except Exception:
-                await self._in_thread(self._close)  # whatever state a defect has left it in
+                await self._leave()  # whatever state a defect has left it in
                 raise
 
     async def close(self) -> None:
-        """Finish what is being written; what is not exported comes from the log at the next start."""
+        """Finish what is being written; what is not exported, or not packed, is so after the next start."""
+        self._closing.set()
+        await self._packing.close()
         await asyncio.to_thread(self._thread.shutdown)
         self._close()
+
+    async def _leave(self) -> None:
+        await self._packing.stop()
+        await self._in_thread(self._close)
 
     def _close(self) -> None:
         if self._history is not None:
@@ -144,15 +159,17 @@ class Exporter:
         history = self._history
         if history is None:
             history = await self._open()
+        self._pack(history)
         first = history.durable_index + 1
-        if self._begins_after >= first:
-            last = self._begins_after
+        if await self._rotate(history):
+            return
+        if (last := self._log_base) >= first:
             logger.warning("the history has a gap: the log has these entries no more", first=first, last=last)
             await self._write(history, history.gap, last)
         elif first <= self._core.applicable:
             page = self._core.log.slice(first, self._core.applicable, max_entries=_PAGE_ENTRIES, max_bytes=_PAGE_BYTES)
             await self._write(history, history.append, page)
-        elif not await self._rotate(history):
+        else:
             self._works()
             self._more.clear()
             try:
@@ -160,7 +177,16 @@ class Exporter:
                     await self._more.wait()
                 await asyncio.sleep(_GATHER_SECONDS)
             except TimeoutError:
-                pass
+                await self._write(history, history.check_place)
+
+    @property
+    def _log_base(self) -> int:
+        """Index of the last entry that the log has no more.
+
+        It may have been shortened behind our back: when it could not be held back any longer, and when what we had
+        exported was taken away.
+        """
+        return max(self._begins_after, self._core.log.base)
 
     async def _open(self) -> History:
         history = await self._in_thread(self._opened)
@@ -175,7 +201,12 @@ class Exporter:
         cluster, server_id = self._owner
         # Kept here, too, lest one that is opened while we are being stopped stays open.
         self._history = History.open(
-            self._directory, cluster=cluster, server_id=server_id, rotation=self._rotation, clock=self._clock
+            self._directory,
+            cluster=cluster,
+            server_id=server_id,
+            rotation=self._rotation,
+            clock=self._clock,
+            interrupted=self._closing.is_set,
         )
         return self._history
 
@@ -185,7 +216,7 @@ class Exporter:
         what = None
         if history.durable_index > end:
             what = f"has the entry {history.durable_index}, and the log ends with {end}"
-        elif history.last_term is not None and history.last_term[0] > self._begins_after:
+        elif history.last_term is not None and history.last_term[0] > self._log_base:
             index, term = history.last_term
             if log.term(index) != term:
                 what = f"has the entry {index} in term {term}, and the log has it in term {log.term(index)}"
@@ -197,14 +228,33 @@ class Exporter:
             )
 
     async def _rotate(self, history: History) -> bool:
-        """Rotate if need be, but not again and again where it has failed; return whether it was done."""
+        """Rotate if need be, but not again and again where it has failed; return whether it was done.
+
+        A backlog is no reason to wait: it may last for hours, and the file would grow as long.
+        """
         if not history.due() or (self._rotation_failed and time.monotonic() < self._rotate_at):
             return False
         self._rotation_failed = True
         self._rotate_at = time.monotonic() + _LOOK_SECONDS
-        await self._in_thread(history.rotate)
+        try:
+            await self._write(history, history.rotate)
+        except HistoryError:
+            self._rotation_failed = False  # the file was taken away: there is another one to rotate then
+            raise
         self._rotation_failed = False
         return True
+
+    def _pack(self, history: History) -> None:
+        """Have packed beside us what there is, and tell the operator once when that fails."""
+        self._packing.go_on(history)
+        error = self._packing.error
+        text = None if error is None else _advice(self._directory, error)
+        if text != self._packing_trouble:
+            self._packing_trouble = text
+            if text is not None:
+                logger.error("the history's ended files cannot be packed, the history goes on", reason=text)
+            else:
+                logger.info("packing the history's ended files goes on")
 
     async def _write(self, history: History, function: Callable[_P, None], *args: _P.args, **kwargs: _P.kwargs) -> None:
         try:
@@ -223,17 +273,24 @@ class Exporter:
 
     # Trouble --------------------------------------------------------------------------------------------------------
 
+    @property
+    def trouble(self) -> str | None:
+        """Why the history does not go on, or its files are not packed, and what to do; None: all is well."""
+        return self._trouble or self._packing_trouble
+
     def _fail(self, error: StorageError | OSError) -> None:
         """Tell the operator, once for each reason."""
+        self._paused = True
         text = _advice(self._directory, error)
-        if text != self.trouble:
-            self.trouble = text
+        if text != self._trouble:
+            self._trouble = text
             logger.error("the history is paused, the node goes on", reason=text)
 
     def _works(self) -> None:
         self._backoff.reset()
-        if self.trouble is not None and not self._rotation_failed:
-            self.trouble = None
+        self._paused = False
+        if self._trouble is not None and not self._rotation_failed:
+            self._trouble = None
             logger.info("the history goes on", index=self.durable_index)
 
 

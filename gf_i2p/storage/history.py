@@ -2,12 +2,13 @@
 
 A directory of JSON Lines (see `history_lines`). The newest file, `entries-<its first index, 20 digits>.jsonl`, grows by
 batches, each one write and one fsync. When it is large or old it gets a last line, the next file is begun, and the old
-one is packed: to a temporary file, synced, renamed to `….jsonl.gz`, the directory synced, and only then removed.
+one is packed beside the writing: to a temporary file, synced, renamed to `….jsonl.gz`, the directory synced, and only
+then removed.
 
 So the files themselves say what was exported last, and there is no second place that could disagree. Whatever
 interrupts this, at the next opening the newest file is cut behind its last good line, and what was left half-done is
 done. What was cut comes from the log again: that keeps its entries until `History.durable_index` says that they are
-here.
+here. They are here only while the file that is written stands where it was begun: after each sync it is looked for.
 
 The newest file is read whole at opening, which takes up to a second. It has no checksums: a flipped bit inside a value
 goes unnoticed until the file is packed; from then on gzip's checksum guards it.
@@ -16,12 +17,13 @@ goes unnoticed until the file is packed; from then on gzip's checksum guards it.
 import os
 import re
 import zlib
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from gf_i2p.storage import files
 from gf_i2p.storage.history_lines import (
@@ -40,6 +42,7 @@ from gf_i2p.storage.history_lines import (
 from gf_i2p.storage.history_reading import (
     BATCH_BYTES,
     UNSYNCED_BYTES,
+    HistoryError,
     HistoryFile,
     Scan,
     damaged,
@@ -54,6 +57,9 @@ from gf_i2p.wire.limits import MAX_INTEGER
 _NEW: Final = ".new"
 _UNFINISHED: Final = re.compile(r"entries-[0-9]{20}\.jsonl(\.gz)?\.new")
 _PIECE_BYTES: Final = 1 << 20
+"""Of what is packed, between two looks whether to stop: some hundredths of a second."""
+_SYNC_BYTES: Final = 8 << 20
+"""Of what is packed, between two syncs: one for all of it could hold up the log's, and who stops, for seconds."""
 _GZIP: Final = 31
 """zlib's way to say: in gzip's format."""
 
@@ -86,17 +92,27 @@ def check_owner(directory: Path, *, cluster: str, server_id: int) -> None:
 
 
 class History:
-    """The history of one server, open for writing. One thread at a time may use it.
+    """The history of one server, open for writing. One thread at a time may use it, and one more may `pack`.
 
     When a method raises `OSError` (a full disk, say), nothing that was exported is lost: close it, and open it again
     later, which tidies what was left half-done.
     """
 
-    def __init__(self, directory: Path, owner: tuple[str, int], rotation: Rotation, clock: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        owner: tuple[str, int],
+        rotation: Rotation,
+        clock: Callable[[], int],
+        interrupted: Callable[[], bool],
+    ) -> None:
         """Use `History.open`. `owner`: cluster and server id."""
         self.directory = directory
         self.durable_index = 0
-        """All entries up to this one are in the history, on the disk. Any thread may read it."""
+        """All entries up to this one are in the history, on the disk. Any thread may read it.
+
+        0 again when the newest file was taken away: what is left is known only when the history is opened again.
+        """
         self.last_term: tuple[int, int] | None = None
         """Index and term of the newest entry that opening found in the newest file; None: there was none."""
         self.cut_bytes = 0
@@ -104,23 +120,32 @@ class History:
         self._owner = owner
         self._rotation = rotation
         self._clock = clock
+        self._interrupted = interrupted
         self._descriptor = -1
         self._first = 0  # of the newest file, as the next three
         self._size = 0
         self._opened_ms = 0
         self._ended = False  # whether it has its last line
-        self._unpacked: list[HistoryFile] = []  # ended files, which are to be packed
+        self._unpacked: deque[HistoryFile] = deque()  # ended files, which are to be packed
 
     @classmethod
     def open(
-        cls, directory: Path, *, cluster: str, server_id: int, rotation: Rotation, clock: Callable[[], int]
+        cls,
+        directory: Path,
+        *,
+        cluster: str,
+        server_id: int,
+        rotation: Rotation,
+        clock: Callable[[], int],
+        interrupted: Callable[[], bool] = lambda: False,
     ) -> "History":
         """Open the history of this server, or begin it; `directory` is made, with mode 0700, when it is missing.
 
         `clock`: ms since the epoch. Raises `HistoryError` when the files are damaged, or those of another server or
-        farm: nothing of them is changed then. Raises `OSError` when they cannot be read or written.
+        farm: nothing of them is changed then. Raises `OSError` when they cannot be read or written, and
+        `InterruptedError` soon after `interrupted()`, for files may be large.
         """
-        history = cls(directory, (cluster, server_id), rotation, clock)
+        history = cls(directory, (cluster, server_id), rotation, clock, interrupted)
         try:
             history._open()
         except BaseException:
@@ -142,7 +167,7 @@ class History:
     def append(self, entries: Sequence[Entry]) -> None:
         """Export the entries after `durable_index`; on return they are durable.
 
-        Raises `OSError`; `durable_index` says how far it came.
+        Raises `OSError`; `durable_index` says how far it came. Raises `HistoryError` as `check_place` does.
         """
         now = self._now()
         index = self.durable_index
@@ -168,12 +193,12 @@ class History:
             self._write(b"".join(lines), index)
 
     def gap(self, last: int) -> None:
-        """Note that the entries after `durable_index` up to `last` will never be seen here. Raises `OSError`."""
+        """Note that the entries after `durable_index` up to `last` will never be here. Raises as `append` does."""
         assert last > self.durable_index
         self._write(gap_line(self.durable_index + 1, last), last)
 
     def restored(self, last: int, term: int) -> None:
-        """Note that the farm begins anew in this term, from a snapshot of the entry `last`. Raises `OSError`."""
+        """Note that the farm begins anew in this term, from a snapshot of the entry `last`. Raises as `append`."""
         assert last > self.durable_index
         self._write(restored_line(self.durable_index + 1, last, term), last)
 
@@ -185,6 +210,7 @@ class History:
         try:
             _write_at(self._descriptor, data, self._size)
             os.fsync(self._descriptor)
+            self.check_place()
         except OSError:
             with suppress(OSError):  # a full disk should not be the fuller for it; opening does what cannot be done now
                 os.ftruncate(self._descriptor, self._size)
@@ -192,31 +218,55 @@ class History:
         self._size += len(data)
         self.durable_index = last
 
+    def check_place(self) -> None:
+        """Look whether the file that is written is still the one that readers find.
+
+        Raises `HistoryError` when it is not: whatever is in it is lost then, and nothing counts as durable.
+        """
+        path = self.directory / plain_name(self._first)
+        try:
+            if os.path.samestat(path.stat(), os.fstat(self._descriptor)):
+                return
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        self.durable_index = 0
+        raise _taken_away(path)
+
     # Rotation -------------------------------------------------------------------------------------------------------
 
     def due(self) -> bool:
         """Whether `rotate` has something to do."""
-        return bool(self._unpacked) or self._ended or self._full()
+        return self._ended or self._full()
 
     def _full(self) -> bool:
         old = self._clock() - self._opened_ms >= self._rotation.ms
         return self.durable_index >= self._first and (old or self._size >= self._rotation.bytes)
 
     def rotate(self) -> None:
-        """End the newest file if it is large or old, pack what is ended, remove what is over. May take seconds.
-
-        Raises `OSError`.
-        """
+        """End the newest file if it is large or old, and begin the next one. Raises as `append` does."""
         if not self._ended and self._full():
             self._write(trailer_line(self.durable_index), self.durable_index)
             self._ended = True
             self._unpacked.append(HistoryFile(self.directory, self._first, is_plain=True))
         if self._ended:
             self._begin(self.durable_index + 1)
+
+    def packable(self) -> bool:
+        """Whether `pack` has something to do."""
+        return bool(self._unpacked)
+
+    def pack(self, interrupted: Callable[[], bool] = lambda: False) -> bool:
+        """Pack what is ended, and remove what is over. May take minutes; the history can be written meanwhile.
+
+        Soon after `interrupted()` it returns False; what it had begun is undone, and left for the next time. It must
+        have returned before the history is opened again. Raises `OSError`.
+        """
         while self._unpacked:
-            _pack(self._unpacked[0])
-            self._unpacked.pop(0)
+            if not _pack(self._unpacked[0], interrupted):
+                return False
+            self._unpacked.popleft()
         self._remove_old()
+        return True
 
     def _begin(self, first: int) -> None:
         """Make a new file the newest one."""
@@ -255,7 +305,7 @@ class History:
         found = history_files(self.directory)
         check_owner(self.directory, cluster=self._owner[0], server_id=self._owner[1])
         # A rotation that was interrupted leaves the file that it ended, perhaps with the packed one beside it.
-        self._unpacked = [file for file in found[:-1] if file.is_plain]
+        self._unpacked.extend(file for file in found[:-1] if file.is_plain)
         for file, after in pairwise(found):
             if file.is_plain and self._last_of(file) != after.first - 1:
                 raise damaged(file.plain, f"it does not end where {plain_name(after.first)} begins")
@@ -274,6 +324,7 @@ class History:
         """Read a file that has ended, and return its last index."""
         last = 0
         for line in scan(file, newest=False, look_until=MAX_INTEGER):
+            self._go_on()
             match line:
                 case Header():
                     self._check(line)
@@ -288,6 +339,7 @@ class History:
             sure = os.fstat(self._descriptor).st_size - UNSYNCED_BYTES
             found = Scan(newest.plain, file, newest.first, may_be_torn=True, look_until=sure)
             for line in found:
+                self._go_on()
                 if isinstance(line, Header):
                     self._check(line)
                     self._opened_ms = line.opened_ms
@@ -304,6 +356,10 @@ class History:
         files.sync_directory(self.directory)
         if self._ended:
             self._unpacked.append(newest)
+
+    def _go_on(self) -> None:
+        if self._interrupted():
+            raise InterruptedError
 
     def _check(self, header: Header) -> None:
         if (header.cluster, header.server) != self._owner:
@@ -323,27 +379,61 @@ def _write_at(descriptor: int, data: bytes, offset: int) -> None:
         view, offset = view[written:], offset + written
 
 
-def _pack(file: HistoryFile) -> None:
-    """Put a packed file in the place of an ended one."""
+def _taken_away(path: Path) -> HistoryError:
+    directory = path.parent
+    if directory.is_dir():
+        return HistoryError(
+            f"{path} was removed or replaced while the node wrote to it. By itself the history goes on after what is "
+            f"left in {directory}, with what the log still holds, and marks the rest as a gap. Take nothing away there "
+            "but packed files, the oldest first; to put the file back, stop the node before."
+        )
+    return HistoryError(
+        f"{directory} was removed or moved away while the node wrote to it. By itself it is made anew, begins with "
+        "what the log still holds, and marks the rest as a gap. If you have the old directory, stop the node, put it "
+        "back in the place of the new one and start the node. Other servers' histories have the same entries."
+    )
+
+
+def _pack(file: HistoryFile, interrupted: Callable[[], bool]) -> bool:
+    """Put a packed file in the place of an ended one; return False when interrupted, with nothing changed."""
     new = file.packed.with_name(file.packed.name + _NEW)
     try:
         source = file.plain.open("rb")
     except FileNotFoundError:
-        return  # somebody has taken it away; readers say what is missing
-    with source:
-        descriptor = _create(new)
-        try:
-            squeezed = zlib.compressobj(wbits=_GZIP)
-            offset = 0
-            while piece := source.read(_PIECE_BYTES):
-                data = squeezed.compress(piece)
-                _write_at(descriptor, data, offset)
-                offset += len(data)
-            _write_at(descriptor, squeezed.flush(), offset)
+        return True  # somebody has taken it away; readers say what is missing
+    whole = False
+    try:
+        with source:
+            descriptor = _create(new)
+            try:
+                whole = _squeeze(source, descriptor, interrupted)
+            finally:
+                os.close(descriptor)
+    finally:
+        if not whole:
+            with suppress(OSError):  # a full disk should not be the fuller for it; opening does what cannot be done now
+                new.unlink(missing_ok=True)
+    if whole:
+        new.rename(file.packed)
+        files.sync_directory(file.directory)
+        # Should it come back after a power cut, it is packed once more.
+        file.plain.unlink(missing_ok=True)
+    return whole
+
+
+def _squeeze(source: BinaryIO, descriptor: int, interrupted: Callable[[], bool]) -> bool:
+    """Write what `source` has, packed and synced; return False when interrupted."""
+    squeezed = zlib.compressobj(wbits=_GZIP)
+    offset = synced = 0
+    while piece := source.read(_PIECE_BYTES):
+        if interrupted():
+            return False
+        data = squeezed.compress(piece)
+        _write_at(descriptor, data, offset)
+        offset += len(data)
+        if offset - synced >= _SYNC_BYTES:
             os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-    new.rename(file.packed)
-    files.sync_directory(file.directory)
-    # Should it come back after a power cut, it is packed once more.
-    file.plain.unlink()
+            synced = offset
+    _write_at(descriptor, squeezed.flush(), offset)
+    os.fsync(descriptor)
+    return True

@@ -4,7 +4,7 @@
     {"index":1,"received":1790000000123,"record":{"id":1,...},"term":1}        an Application entry, its value as JSON
     {"base64":"/w==","index":2,"received":1790000000123,"term":1}              one whose value is not JSON: its bytes
     {"other":[3,5]}                                                            Configuration entries: not exported
-    {"gap":[6,900]}                                                            entries that this server has not seen
+    {"gap":[6,900]}                                                            entries that are not here: see `Gap`
     {"restored":[1,800],"term":268435460}                                      the same, and why: see `Restored`
     {"last":900}                                                               the last line of a rotated file
 
@@ -74,7 +74,10 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Entries that this server's log never had, because a snapshot stood for them; the other servers' histories may."""
+    """Entries that this server's log did not have when the history came to them; the other servers' histories may.
+
+    A snapshot stood for them: it had come from another server, or the log was shortened and the history was not there.
+    """
 
     first: int
     last: int
@@ -136,12 +139,12 @@ def record_line(index: int, term: int, received_ms: int, value: bytes) -> bytes:
 
 
 def gap_line(first: int, last: int) -> bytes:
-    """Encode that the entries from `first` to `last` were not seen."""
+    """Encode that the entries from `first` to `last` are not here."""
     return b'{"gap":[%d,%d]}\n' % (first, last)
 
 
 def restored_line(first: int, last: int, term: int) -> bytes:
-    """Encode that the farm went on from a snapshot of the entry `last`, and that those before it were not seen."""
+    """Encode that the farm went on from a snapshot of the entry `last`, and that those before it are not here."""
     return b'{"restored":[%d,%d],"term":%d}\n' % (first, last, term)
 
 

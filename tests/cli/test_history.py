@@ -24,7 +24,7 @@ def test_it_says_what_is_there(directory: Path, capsys: pytest.CaptureFixture[st
     assert main(["history", "verify", str(directory)]) == 0
     output = capsys.readouterr().out
     assert "of server 7 of farm farm: entries 1 to 90, in" in output
-    assert "gap      81 to 90: this server has not seen them" in output
+    assert "gap      81 to 90: not in this directory, for the log did not have them either; look in" in output
     assert "removed" not in output
 
 

@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -72,16 +72,31 @@ def open_history(
     server_id: int = SERVER,
     rotation: Rotation = Rotation(),  # noqa: B008 -- it is frozen
     clock: Clock | None = None,
+    interrupted: Callable[[], bool] = lambda: False,
 ) -> History:
-    return History.open(directory, cluster=cluster, server_id=server_id, rotation=rotation, clock=clock or Clock())
+    return History.open(
+        directory,
+        cluster=cluster,
+        server_id=server_id,
+        rotation=rotation,
+        clock=clock or Clock(),
+        interrupted=interrupted,
+    )
 
 
 def export(history: History, last: int, sizes: Sequence[int] = (1, 7, 3, 20)) -> None:
-    """Go on with the log up to `last`, in pieces, and rotate when it is due."""
+    """Go on with the log up to `last`, in pieces, and rotate and pack when it is due."""
     number = 0
     while history.durable_index < last:
         first = history.durable_index + 1
         number += 1
         history.append(entries(first, min(first + sizes[number % len(sizes)] - 1, last)))
-        if history.due():
-            history.rotate()
+        rotate(history)
+
+
+def rotate(history: History) -> None:
+    """Rotate and pack what is due."""
+    if history.due():
+        history.rotate()
+    if history.packable():
+        history.pack()

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from gf_i2p.storage.history import Rotation
-from tests.storage.exported import entries, open_history
+from tests.storage.exported import entries, open_history, rotate
 
 
 def main(directory: Path, seed: int) -> None:
@@ -21,8 +21,7 @@ def main(directory: Path, seed: int) -> None:
         first = history.durable_index + 1
         history.append(entries(first, first + rng.choice((0, 3, 30))))
         os.write(1, b"%d\n" % history.durable_index)
-        if history.due():
-            history.rotate()
+        rotate(history)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from gf_i2p.storage.history import Rotation, check_owner
 from gf_i2p.storage.history_lines import Gap, Record
 from gf_i2p.storage.history_reading import HistoryError, history_files, read_history, summarize
 from gf_i2p.wire.entries import Entry, ValueType
-from tests.storage.exported import Clock, entries, expected, export, found, open_history, plain
+from tests.storage.exported import Clock, entries, expected, export, found, open_history, plain, rotate
 
 FIRST = "entries-00000000000000000001.jsonl"
 HOUR = 3_600_000
@@ -76,7 +76,7 @@ def test_what_was_torn_is_gone_before_anything_follows(directory: Path) -> None:
         file.write(b' {"index":10,"received":1,"record":"' + b"x" * 5000)
     with closing(open_history(directory, rotation=Rotation(bytes=1))) as history:
         assert history.cut_bytes > 5000
-        history.rotate()
+        rotate(history)
     assert names(directory) == [FIRST + ".gz", "entries-00000000000000000010.jsonl"]
     assert found(directory) == expected(9)
 
@@ -137,7 +137,7 @@ def test_an_old_file_is_packed_if_there_is_anything_in_it(directory: Path) -> No
     with closing(open_history(directory, rotation=Rotation(ms=DAY), clock=clock)) as history:
         clock.now += 1
         assert history.due()
-        history.rotate()
+        rotate(history)
         assert not history.due()
         clock.now -= 10 * DAY  # somebody sets the clock
         assert not history.due()
@@ -153,13 +153,13 @@ def test_packed_files_go_when_their_days_are_over_the_oldest_first(directory: Pa
         for last in (10, 20, 30, 40):
             export(history, last, sizes=(10,))
             clock.now += DAY
-            history.rotate()
+            rotate(history)
         first, second, third, _, present = names(directory)
         for name, days in ((first, 2), (second, 5), (third, 4)):
             os.utime(directory / name, (0, (clock.now - days * DAY) / 1000))
         export(history, 50, sizes=(10,))
         clock.now += DAY
-        history.rotate()
+        rotate(history)
         assert names(directory)[:2] == [first, second], "not the second before the first"
         clock.now += DAY + 1000
         export(history, 60, sizes=(10,))
@@ -306,7 +306,7 @@ def test_the_history_of_another_is_refused(directory: Path, tmp_path: Path) -> N
     refusal(directory, "has the history of server 8")
     (directory / "entries-00000000000000000006.jsonl").unlink()
     with closing(open_history(directory, rotation=Rotation(bytes=1))) as history:
-        history.rotate()
+        rotate(history)
     shutil.copy(other / (FIRST + ".gz"), directory)
     with pytest.raises(HistoryError, match="has the history of server 7"):
         found(directory)
@@ -352,6 +352,114 @@ def test_a_present_file_that_was_removed_is_begun_again(directory: Path) -> None
         assert history.durable_index == int(present.name[8:28]) - 1
         export(history, 60)
     assert found(directory) == expected(60)
+
+
+@pytest.mark.parametrize("left", [None, 0, 30])
+def test_a_present_file_that_was_taken_away_is_noticed_and_nothing_counts(directory: Path, left: int | None) -> None:
+    """With `left`, another file was put in its place, which ends with that entry."""
+    with closing(open_history(directory)) as history:
+        export(history, 30)
+        aside = directory / "aside"
+        (directory / FIRST).rename(aside)
+        if left is not None:
+            with closing(open_history(directory / "other")) as other:
+                export(other, left)
+            (directory / "other" / FIRST).rename(directory / FIRST)
+        with pytest.raises(HistoryError, match="was removed or replaced while the node wrote"):
+            history.append(entries(31, 40))
+        assert history.durable_index == 0
+    with closing(open_history(directory)) as history:
+        assert history.durable_index == (left or 0)
+        export(history, 40)
+    assert found(directory) == expected(40)
+
+
+@pytest.mark.parametrize("moved", [True, False])
+def test_a_directory_that_was_taken_away_is_noticed_and_made_anew(directory: Path, *, moved: bool) -> None:
+    with closing(open_history(directory)) as history:
+        export(history, 30)
+        history.check_place()
+        if moved:
+            directory.rename(directory.with_name("aside"))
+        else:
+            shutil.rmtree(directory)
+        for notice in (history.check_place, lambda: history.gap(31)):
+            with pytest.raises(
+                HistoryError, match=f"{directory} was removed or moved away .* stop the node, put it back"
+            ):
+                notice()
+            assert history.durable_index == 0
+    with closing(open_history(directory)) as history:
+        assert history.durable_index == 0
+        export(history, 40)
+    assert found(directory) == expected(40)
+
+
+def test_packing_that_is_interrupted_leaves_nothing_and_is_done_at_the_next_opening(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gf_i2p.storage.history._PIECE_BYTES", 100)
+    looks = 0
+
+    def interrupted() -> bool:
+        nonlocal looks
+        looks += 1
+        assert (directory / (FIRST + ".gz.new")).exists()
+        return looks == 20
+
+    with closing(open_history(directory, rotation=Rotation(bytes=2000))) as history:
+        history.append(entries(1, 40))
+        history.rotate()
+        before = names(directory)
+        assert not history.pack(interrupted)
+        assert looks == 20
+        assert names(directory) == before
+        export(history, 41)
+        assert history.packable() is False, "another time it is done"
+    assert FIRST + ".gz" in names(directory)
+    assert found(directory) == expected(41)
+
+
+def test_what_was_ended_and_not_packed_is_packed_after_the_next_opening(directory: Path) -> None:
+    with closing(open_history(directory, rotation=Rotation(bytes=2000))) as history:
+        for last in (40, 80):
+            history.append(entries(history.durable_index + 1, last))
+            history.rotate()
+        assert not list(directory.glob("*.gz"))
+    with closing(open_history(directory, rotation=Rotation(bytes=2000))) as history:
+        assert history.packable()
+        assert history.pack()
+        assert not history.packable()
+    assert [name[-3:] for name in names(directory)] == [".gz", ".gz", "onl"]
+    assert found(directory) == expected(80)
+
+
+def test_it_is_written_while_it_is_packed(directory: Path) -> None:
+    with closing(open_history(directory, rotation=Rotation(bytes=2000))) as history:
+        history.append(entries(1, 40))
+        history.rotate()
+
+        def meanwhile() -> bool:
+            if history.durable_index < 80:
+                history.append(entries(41, 80))
+                history.rotate()
+            return False
+
+        assert history.pack(meanwhile)
+        assert len(list(directory.glob("*.gz"))) == 2, "what was ended meanwhile, too"
+    assert found(directory) == expected(80)
+
+
+def test_opening_can_be_interrupted(directory: Path) -> None:
+    with closing(open_history(directory, rotation=Rotation(bytes=2000))) as history:
+        history.append(entries(1, 40))
+        for _ in range(2):  # in a file that is to be packed, and in the newest one
+            looks = iter([False] * 5)
+            with pytest.raises(InterruptedError):
+                open_history(directory, interrupted=lambda looks=looks: next(looks, True))  # type: ignore[misc]
+            history.rotate()
+            history.append(entries(history.durable_index + 1, history.durable_index + 40))
+    assert found(directory) == expected(120)
 
 
 def test_a_directory_without_history_says_so(directory: Path) -> None:
