@@ -55,7 +55,8 @@ def _check_others(options: argparse.Namespace, found: Look) -> None:
     servers = tuple(server for server in found.servers if server.id != found.server_id)
     others = asyncio.run(ask_others(options.directory, servers))
     for server, why in sorted(others.not_asked.items()):
-        print(f"gf-i2p: server {server} was not asked whether it lives: {printable(why)}", file=sys.stderr)
+        told = printable(why).rstrip(".")
+        print(f"gf-i2p: server {server} was not asked whether it lives: {told}. Look there yourself", file=sys.stderr)
     if not others.living:
         return
     who = "; ".join(f"server {server}: {printable(said)}" for server, said in sorted(others.living.items()))

@@ -3,6 +3,7 @@
 from collections.abc import Collection
 
 from gf_i2p.node.config import Config
+from gf_i2p.node.trust import knows_certificate
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.errors import EndpointError
 from gf_i2p.wire.values import ClusterServer
@@ -21,11 +22,7 @@ def lacking(config: Config, users: Collection[str], server: ClusterServer) -> st
         return f"server {server.id} cannot be reached: {error}"
     if endpoint.is_i2p and config.router is None:
         return f"{endpoint} lies inside I2P, and this server's gf-i2p.toml names no router: add a table [router]"
-    known = (
-        endpoint.is_i2p
-        or config.tls.ca is not None
-        or any(each.endpoint == str(endpoint) and each.fingerprint is not None for each in config.servers)
-    )
+    known = endpoint.is_i2p or knows_certificate(config, endpoint)
     trusted = f"server-{server.id}" in users
     if known and trusted:
         return None

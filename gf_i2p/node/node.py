@@ -14,7 +14,7 @@ from bridges.protocol import RouterBridge
 from gf_i2p.farm.record import speaker
 from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.node.acquaintance import lacking
-from gf_i2p.node.config import Config, Secrets, check_private
+from gf_i2p.node.config import Config, Secrets
 from gf_i2p.node.driver import Driver
 from gf_i2p.node.exporter import Exporter
 from gf_i2p.node.joining import Joiner
@@ -25,6 +25,7 @@ from gf_i2p.node.publishing import Publisher
 from gf_i2p.node.reporter import Reporter
 from gf_i2p.node.roles import User, concerned
 from gf_i2p.node.timing import Tempo
+from gf_i2p.node.trust import tls_settings
 from gf_i2p.node.view import FarmView
 from gf_i2p.raft.settings import I2P, Timing
 from gf_i2p.storage.database import Storage
@@ -406,24 +407,6 @@ class Node:
                 if server in servers and server != user.server_id:
                     return f"{user.name} posted a status record of server {server}"
         return None
-
-
-def tls_settings(directory: Path, config: Config) -> TlsSettings:
-    """Say who a node is and whom it trusts outside I2P. Raises `ConfigError` when others could read its key."""
-    certificate, key = directory / config.tls.certificate, directory / config.tls.key
-    by_tls = not config.own_endpoint.is_i2p
-    if by_tls:
-        check_private(key)
-    return TlsSettings(
-        certificate=certificate if by_tls else None,
-        key=key if by_tls else None,
-        fingerprints={
-            Endpoint.parse(server.endpoint): [server.fingerprint]
-            for server in config.servers
-            if server.fingerprint is not None
-        },
-        ca_file=None if config.tls.ca is None else directory / config.tls.ca,
-    )
 
 
 def _request_seconds(timing: Timing, *, inside: bool) -> float:

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Final
 
 from gf_i2p.node.config import Config, Secrets
+from gf_i2p.node.trust import knows_certificate, trusted_settings
 from gf_i2p.transport.base import Transport
 from gf_i2p.transport.errors import TransportError
 from gf_i2p.transport.i2p import I2pTransport
 from gf_i2p.transport.inquiry import fetch_configuration
 from gf_i2p.transport.mixed import MixedTransport
-from gf_i2p.transport.tls import TlsSettings, TlsTransport
+from gf_i2p.transport.tls import TlsTransport
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.errors import EndpointError
@@ -58,8 +59,10 @@ async def ask_others(directory: Path, servers: tuple[ClusterServer, ...]) -> Oth
         if endpoint.is_i2p and (why_not := await _no_way_in(config)) is not None:
             not_asked[server.id] = why_not
             return
-        if not endpoint.is_i2p and not _is_known(config, endpoint):
-            not_asked[server.id] = f"nothing in gf-i2p.toml says which certificate {endpoint} has"
+        if not endpoint.is_i2p and not knows_certificate(config, endpoint):
+            not_asked[server.id] = (
+                f"nothing in gf-i2p.toml says which certificate {endpoint} has: add its fingerprint to [[servers]]"
+            )
             return
         credentials = Credentials(user, password)
         seconds = I2P_ASK_SECONDS if endpoint.is_i2p else ASK_SECONDS
@@ -80,31 +83,16 @@ async def ask_others(directory: Path, servers: tuple[ClusterServer, ...]) -> Oth
 
 
 def _transport(directory: Path, config: Config) -> Transport:
-    """Make what dials only: our own certificate is for who dials us, and may be lost, too."""
-    tls = TlsTransport(
-        TlsSettings(
-            fingerprints={
-                Endpoint.parse(server.endpoint): [server.fingerprint]
-                for server in config.servers
-                if server.fingerprint is not None
-            },
-            ca_file=None if config.tls.ca is None else directory / config.tls.ca,
-        )
-    )
+    tls = TlsTransport(trusted_settings(directory, config))
     if config.router is None:
         return tls
     return MixedTransport(tls=tls, i2p=I2pTransport(config.router.settings), listening=tls)
 
 
-def _is_known(config: Config, endpoint: Endpoint) -> bool:
-    pinned = any(each.endpoint == str(endpoint) and each.fingerprint is not None for each in config.servers)
-    return pinned or config.tls.ca is not None
-
-
 async def _no_way_in(config: Config) -> str | None:
     """Why nobody can be asked through I2P; None when the router's proxy takes connections."""
     if config.router is None:
-        return "gf-i2p.toml names no I2P router"
+        return "gf-i2p.toml names no I2P router: add a table [router]"
     proxy = config.router.settings
     try:
         async with asyncio.timeout(ASK_SECONDS):

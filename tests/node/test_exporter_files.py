@@ -4,7 +4,8 @@ import asyncio
 import errno
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from structlog.testing import capture_logs
 from gf_i2p.node import exporter as module
 from gf_i2p.node import packing, view
 from gf_i2p.node.exporter import Exporter
+from gf_i2p.node.node import Node
 from gf_i2p.node.status import status
 from gf_i2p.storage import history as files
 from gf_i2p.storage.history import History, Rotation
@@ -46,6 +48,18 @@ class Gate:
             return real(*args, **kwargs)
 
         monkeypatch.setattr(History, "open", opened)
+
+
+@asynccontextmanager
+async def running(directory: Path, node: Node, rotation: Rotation) -> AsyncIterator[Exporter]:
+    """One more exporter of this node; it has to stop soon."""
+    made = Exporter(directory, "farm", 1, node.driver, rotation=rotation)
+    task = asyncio.create_task(made.run())
+    try:
+        yield made
+    finally:
+        task.cancel()
+        await asyncio.wait_for(made.close(), 10)
 
 
 def _unlink(directory: Path) -> None:
@@ -133,14 +147,11 @@ async def test_a_backlog_is_no_reason_for_a_larger_file(tmp_path: Path, monkeypa
         node = await farm.leader()
         index = await post(node, *[b"%d" % number for number in range(300)])
         directory = tmp_path / "late"
-        late = Exporter(directory, "farm", 1, node.driver, rotation=Rotation(bytes=2000))
-        task = asyncio.create_task(late.run())
-        await asyncio.wait_for(late.reaches(index), 10)
-        begun = [int(path.name[8:28]) for path in directory.glob("entries-*")]
-        assert len(set(begun)) > 5
-        await becomes("packed", lambda: len(list(directory.glob("*.jsonl"))) == 1)
-        task.cancel()
-        await late.close()
+        async with running(directory, node, Rotation(bytes=2000)) as late:
+            await asyncio.wait_for(late.reaches(index), 10)
+            begun = [int(path.name[8:28]) for path in directory.glob("entries-*")]
+            assert len(set(begun)) > 5
+            await becomes("packed", lambda: len(list(directory.glob("*.jsonl"))) == 1)
         assert [each.value for each in read_history(directory) if isinstance(each, Record)] == list(range(300))
 
 
@@ -160,23 +171,17 @@ async def test_neither_exporting_nor_stopping_waits_for_packing(
         node = await farm.leader()
         monkeypatch.setattr(files, "_pack", endless)
         directory = tmp_path / "other"
-        made = Exporter(directory, "farm", 1, node.driver, rotation=Rotation(bytes=1))
-        task = asyncio.create_task(made.run())
-        for number in range(5):
-            await asyncio.wait_for(made.reaches(await post(node, b"%d" % number)), 10)
-        await becomes("being packed", lambda: len(begun) == 1)
-        index = made.durable_index
-        task.cancel()
-        await asyncio.wait_for(made.close(), 10)
+        async with running(directory, node, Rotation(bytes=1)) as made:
+            for number in range(5):
+                await asyncio.wait_for(made.reaches(await post(node, b"%d" % number)), 10)
+            await becomes("being packed", lambda: len(begun) == 1)
+            index = made.durable_index
         assert begun == [1], "one at a time"
         assert not list(directory.glob("*.gz*"))
         monkeypatch.setattr(files, "_pack", real)
-        made = Exporter(directory, "farm", 1, node.driver, rotation=Rotation(bytes=1))
-        task = asyncio.create_task(made.run())
-        await asyncio.wait_for(made.reaches(index), 10)
-        await becomes("packed at the next start", lambda: len(list(directory.glob("*.jsonl"))) == 1)
-        task.cancel()
-        await made.close()
+        async with running(directory, node, Rotation(bytes=1)) as made:
+            await asyncio.wait_for(made.reaches(index), 10)
+            await becomes("packed at the next start", lambda: len(list(directory.glob("*.jsonl"))) == 1)
         assert [each.value for each in read_history(directory) if isinstance(each, Record)] == list(range(5))
 
 
@@ -194,11 +199,8 @@ async def test_stopping_does_not_wait_until_large_files_are_read(
     async with NodeFarm(tmp_path, servers=1) as farm:
         node = await farm.leader()
         monkeypatch.setattr(History, "open", endless)
-        made = Exporter(tmp_path / "other", "farm", 1, node.driver, rotation=Rotation())
-        task = asyncio.create_task(made.run())
-        await becomes("reading", reading.is_set)
-        task.cancel()
-        await asyncio.wait_for(made.close(), 10)
+        async with running(tmp_path / "other", node, Rotation()) as made:
+            await becomes("reading", reading.is_set)
         assert made.trouble is None
 
 

@@ -15,7 +15,7 @@ from gf_i2p.cli.show import OUTSIDE
 from gf_i2p.node.config import Config, Secrets
 from gf_i2p.node.errors import ConfigError
 from gf_i2p.node.layout import CONFIG_FILE, DATABASE_FILE, SECRETS_FILE, SOCKET_FILE
-from gf_i2p.node.node import tls_settings
+from gf_i2p.node.trust import tls_settings
 from gf_i2p.storage import files
 from gf_i2p.storage.database import Storage
 from gf_i2p.storage.errors import StorageError

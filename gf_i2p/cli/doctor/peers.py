@@ -11,7 +11,7 @@ from gf_i2p.cli.doctor.framework import Check, Remedy, Verdict, fail, ok, skip, 
 from gf_i2p.cli.doctor.router import PROXY
 from gf_i2p.node.config import Config, Secrets, ServerTable
 from gf_i2p.node.errors import ConfigError
-from gf_i2p.node.node import tls_settings
+from gf_i2p.node.trust import tls_settings
 from gf_i2p.raft.settings import Timing
 from gf_i2p.transport.base import Transport
 from gf_i2p.transport.errors import DialError, TransportError
