@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Self
 
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
+_PROC = Path("/proc")
 _FIRST_PORT = 20_000
 _PARTS = 12
 _PART_PORTS = 1_000
@@ -136,17 +137,19 @@ def machine_cpu_seconds() -> float:
 
 
 def share(pid: int) -> int:
-    """Return how nice the session of a process is to other sessions, -20 to 19 (sched(7), autogroup); 0 where none is.
+    """Return how nice the session of a process is to other sessions, -20 to 19 (sched(7), autogroup).
 
-    Each server is a session of its own, and then its own niceness means nothing to the others.
+    Each server is a session of its own, and then its own niceness means nothing to the others. 0 where sessions have no
+    niceness: the file is missing, or it is empty, as it is for a process that a control group of its own schedules.
     """
     try:
-        return int(Path(f"/proc/{pid}/autogroup").read_text().split()[-1])
+        words = (_PROC / str(pid) / "autogroup").read_text().split()
     except FileNotFoundError:
-        return 0
+        words = []
+    return int(words[-1]) if words else 0
 
 
 def set_share(pid: int, nice: int) -> None:
     """Set the same. Below 0, and below what it was, only root may."""
     if share(pid) != nice:
-        Path(f"/proc/{pid}/autogroup").write_text(str(nice))
+        (_PROC / str(pid) / "autogroup").write_text(str(nice))
