@@ -122,7 +122,7 @@ def free_ports(count: int) -> list[int]:
 
 def cpu_seconds(pid: int) -> float:
     """Return the processor time that a live process has used so far, user and system (proc(5), stat)."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    fields = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / CLOCK_TICKS
 
 
@@ -131,7 +131,7 @@ def machine_cpu_seconds() -> float:
 
     Time that a hypervisor gave to other machines counts as used: it was not there for us.
     """
-    times = [int(ticks) for ticks in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+    times = [int(ticks) for ticks in (_PROC / "stat").read_text().splitlines()[0].split()[1:9]]
     user, nice, system, _idle, _waiting, interrupts, soft_interrupts, stolen = times
     return (user + nice + system + interrupts + soft_interrupts + stolen) / CLOCK_TICKS
 
@@ -143,13 +143,17 @@ def share(pid: int) -> int:
     niceness: the file is missing, or it is empty, as it is for a process that a control group of its own schedules.
     """
     try:
-        words = (_PROC / str(pid) / "autogroup").read_text().split()
+        words = _autogroup(pid).read_text().split()
     except FileNotFoundError:
-        words = []
+        return 0
     return int(words[-1]) if words else 0
 
 
 def set_share(pid: int, nice: int) -> None:
-    """Set the same. Below 0, and below what it was, only root may."""
+    """Set what `share` returns. Below 0, and below what it was, only root may."""
     if share(pid) != nice:
-        (_PROC / str(pid) / "autogroup").write_text(str(nice))
+        _autogroup(pid).write_text(str(nice))
+
+
+def _autogroup(pid: int) -> Path:
+    return _PROC / str(pid) / "autogroup"

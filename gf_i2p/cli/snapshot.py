@@ -139,15 +139,15 @@ def _load(path: Path) -> SavedSnapshot:
         saved = load(path)
         state_of(saved)
     except SnapshotFileError as error:
-        code = Exit.FAILED if _begins_as_one(path) else Exit.USAGE
+        code = Exit.FAILED if _is_meant_as_snapshot(path) else Exit.USAGE
         raise CommandError(printable(str(error)), code=code) from error
     except ConfigError as error:
         raise CommandError(f"{path} cannot be used: {printable(str(error))}") from error
     return saved
 
 
-def _begins_as_one(path: Path) -> bool:
-    """Whether a file that cannot be used is a snapshot all the same, damaged or of another version, or empty."""
+def _is_meant_as_snapshot(path: Path) -> bool:
+    """Whether a file that cannot be used is a snapshot by its first bytes, damaged or of another version, or empty."""
     if not path.is_file():
         return False
     with path.open("rb") as file:

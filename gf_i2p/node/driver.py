@@ -152,7 +152,7 @@ class Driver:
         """Take part in the farm. `peers` has every other server."""
         self._peers = peers
         self._writer.start()
-        self._look_at_contacts()
+        self._look_at_configuration()
         self._arm()
 
     async def stop(self, grace: float) -> None:
@@ -463,7 +463,7 @@ class Driver:
         if effects.snapshot_wanted and self.on_snapshot_wanted is not None:
             self.on_snapshot_wanted()
         if self.core.contacts_mark != self._contacts_mark:
-            self._look_at_contacts()
+            self._look_at_configuration()
         seen = (self.core.term, self.core.role, self.core.leader)
         if seen != self._seen:
             self._seen = seen
@@ -471,13 +471,21 @@ class Driver:
             self._log.info("role", term=self.core.term, role=self.core.role, leader=leader)
             self._abandon_posts()
 
-    def _look_at_contacts(self) -> None:
+    def _look_at_configuration(self) -> None:
         self._contacts_mark = self.core.contacts_mark
+        self._look_at_servers()
+        self._look_at_contacts()
+
+    def _look_at_servers(self) -> None:
+        """See whether others belong to the farm than before: the time-outs go by those that do."""
         servers = {server.id for server in self.core.configuration.servers}
         if servers and servers != self._servers:  # a newcomer does not know any yet
             self._servers = servers
             self.tempo.change_servers(servers - {self.core.id})
             self._adopt_timing()
+
+    def _look_at_contacts(self) -> None:
+        """See whether others are to be reached than before: those of the farm, and who is joining or leaving."""
         contacts = self.core.contacts
         if contacts != self._contacts:
             self._contacts = contacts

@@ -62,6 +62,12 @@ async def running(directory: Path, node: Node, rotation: Rotation) -> AsyncItera
         await asyncio.wait_for(made.close(), 10)
 
 
+def until(interrupted: Callable[[], bool]) -> None:
+    """Be at work, in a thread of the exporter's, until it is broken off."""
+    while not interrupted():
+        threading.Event().wait(0.01)
+
+
 def _unlink(directory: Path) -> None:
     (file,) = directory.iterdir()
     file.unlink()
@@ -163,8 +169,7 @@ async def test_neither_exporting_nor_stopping_waits_for_packing(
 
     def endless(file: HistoryFile, interrupted: Callable[[], bool]) -> bool:
         begun.append(file.first)
-        while not interrupted():
-            threading.Event().wait(0.01)
+        until(interrupted)
         return False
 
     async with NodeFarm(tmp_path, servers=1) as farm:
@@ -192,8 +197,7 @@ async def test_stopping_does_not_wait_until_large_files_are_read(
 
     def endless(*_: object, interrupted: Callable[[], bool], **__: object) -> History:
         reading.set()
-        while not interrupted():
-            threading.Event().wait(0.01)
+        until(interrupted)
         raise InterruptedError
 
     async with NodeFarm(tmp_path, servers=1) as farm:
@@ -213,8 +217,7 @@ async def test_what_is_being_packed_is_left_before_the_history_is_opened_again(
     def pack(self: History, interrupted: Callable[[], bool]) -> bool:
         nonlocal at_work
         at_work += 1
-        while not interrupted():
-            threading.Event().wait(0.01)
+        until(interrupted)
         at_work -= 1
         return False
 
