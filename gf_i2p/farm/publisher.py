@@ -20,6 +20,16 @@ MAX_LEAVES: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
+class Entry:
+    """One of a set."""
+
+    hash: bytes
+    type: int
+    cost: int
+    owner: int
+
+
+@dataclass(frozen=True, slots=True)
 class Choice:
     """What follows from the log."""
 
@@ -27,6 +37,11 @@ class Choice:
     leaves: tuple[Leaf, ...]
     why_not: Mapping[int, str]
     """By server id, why each other server does not publish, for people."""
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """What the set lists."""
+        return tuple(Entry(leaf.hash, leaf.type, 1, 0) for leaf in self.leaves)
 
 
 def farm_time_ms(records: Mapping[int, StatusRecord], servers: Iterable[int]) -> int | None:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable
 from typing import Final, Self
 
+from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.publisher import farm_time_ms
 from gf_i2p.farm.record import StatusRecord
 from gf_i2p.farm.remote import MAX_SERVER_ID
@@ -26,6 +27,7 @@ class FarmState:
 
     def __init__(self, cluster: str) -> None:
         self._cluster = cluster
+        self.parameters = Parameters()
         self._values: dict[int, bytes] = {}
         """The records as they stand in the log: a newer version may read more in them."""
         self.servers: tuple[int, ...] = ()
