@@ -16,7 +16,7 @@ import structlog
 from bridges.errors import RouterError
 from bridges.protocol import Publication, RouterBridge
 from gf_i2p.farm.publisher import Entry
-from gf_i2p.farm.version import next_version
+from gf_i2p.farm.versions import next_version
 from gf_i2p.netdb.encoding import to_b32_address
 from gf_i2p.netdb.errors import NetDbError
 from gf_i2p.netdb.keys import DestinationKeys
@@ -168,6 +168,9 @@ class Publisher:
         objection = self._tenure.objection
         if objection is not None:
             self._note(objection)
+            return None
+        if choice.branches:
+            self._note("the farm has more leaves than one set has room for, and this version publishes no tree of sets")
             return None
         if not choice.entries:
             self._note("no leaf is up: a set without entries would make the service unreachable")

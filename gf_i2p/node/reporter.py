@@ -102,13 +102,19 @@ class Reporter:
         self._told: object = None
         self._log = logger.bind(server=server_id)
 
+    @property
+    def mode(self) -> str:
+        """What this server does when it is chosen: "off", "dry-run", "meta" or "failover"."""
+        return self._config.mode or "off"
+
     # Posting --------------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Ask and post, for ever."""
-        await self._ask(min(WAIT_SECONDS, self._interval))
-        asking = asyncio.get_running_loop().create_task(self._go_on_asking())
+        asking: asyncio.Task[None] | None = None
         try:
+            await self._ask(min(WAIT_SECONDS, self._interval))
+            asking = asyncio.get_running_loop().create_task(self._go_on_asking())
             while True:
                 try:
                     await self._post(self._record())
@@ -116,8 +122,9 @@ class Reporter:
                     self._log.warning("our status is not in the log", reason=str(error))
                 await self._until_due()
         finally:
-            asking.cancel()
-            await asyncio.wait([asking])
+            if asking is not None:
+                asking.cancel()
+                await asyncio.wait([asking])
             await self._router.close()
             await self._leaf.close()
 

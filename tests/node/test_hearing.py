@@ -22,13 +22,14 @@ class Ear:
     def __init__(self, timing: Timing = LAN, servers: int = 5) -> None:
         self.now = 100.0
         self.heard = dict.fromkeys(range(2, servers + 1), self.now)
-        self.core = SimpleNamespace(id=1, timing=timing, is_leader=True, heard=self.heard)
+        self.core: Any = SimpleNamespace(id=1, timing=timing, is_leader=True, heard=self.heard)
         self.records: dict[int, Any] = {}
-        self.reporter: Any = SimpleNamespace(remote_routers=(), changed=self.changed)
+        reporter: Any = SimpleNamespace(remote_routers=(), changed=self.changed)
+        self.reporter = reporter
         self.told: list[tuple[RemoteRouter, ...]] = []
         view: Any = SimpleNamespace(state=SimpleNamespace(records=self.records))
         driver: Any = SimpleNamespace(core=self.core)
-        self.hearing = Hearing(driver, view, self.reporter, clock=lambda: self.now)
+        self.hearing = Hearing(driver, view, reporter, clock=lambda: self.now)
 
     def changed(self) -> None:
         self.told.append(self.reporter.remote_routers)

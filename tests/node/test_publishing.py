@@ -453,7 +453,7 @@ async def test_who_finds_the_set_confirms_it(tmp_path: Path, monkeypatch: pytest
 async def test_a_set_that_is_not_found_is_sent_again_with_growing_pauses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with office(tmp_path, monkeypatch) as made:
+    async with office(tmp_path, monkeypatch, least_ms=PARAMETERS.republish_min_ms) as made:
         for sent in range(1, HURRIED_SETS + 1):
             await sends(made, sent)
             made.now += HURRIED_SECONDS
@@ -506,7 +506,8 @@ async def test_who_stood_still_sends_nothing_before_it_has_committed_anew(
     async with office(tmp_path, monkeypatch) as made:
         await sends(made, 1)
         assert made.bridge.holds is not None
-        before, real, asleep = made.bridge.holds, made.driver.post, []
+        before, real = made.bridge.holds, made.driver.post
+        asleep: list[float] = []
 
         async def sleeps(values: list[bytes], *, seconds: float) -> int:
             index = await real(values, seconds=seconds)
