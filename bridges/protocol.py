@@ -5,11 +5,16 @@ answer: the node signs, so that no private key ever crosses an interface. Hashes
 destinations. Every call raises `RouterError` with a sentence for the operator.
 """
 
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
 
 from gf_i2p.farm.status import LeafStatus, MeasuredStatus, RouterStatus
 from gf_i2p.netdb.meta_lease_set import MetaLeaseSet
+
+
+def _always() -> bool:
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +27,8 @@ class Publication:
 
     It opens the session in which the set is published. Java takes one for 180 s after its date; i2pd at any time.
     """
+    wanted: Callable[[], bool] = field(default=_always, compare=False)
+    """Asked before the router gets the set, each time: a node that stood still may have lost the office meanwhile."""
 
 
 class MetaPublishing(Protocol):
@@ -45,6 +52,19 @@ class MetaPublishing(Protocol):
 
     async def close(self) -> None:
         """Stop publishing, and end all connections."""
+        ...
+
+
+@runtime_checkable
+class SetFinding(Protocol):
+    """What some routers can do besides: look for a master's set as a client would."""
+
+    async def find_set(self, master: bytes, store_type: int) -> float | None:
+        """Say how many seconds it took to find the set of this master; None: it was not found.
+
+        `store_type`: 3 (LeaseSet2) or 7 (Meta). Which version it was, no router of today tells. Raises
+        `RouterRefusedError` where this router cannot find sets of that type whether they are there or not.
+        """
         ...
 
 

@@ -1,8 +1,11 @@
 """One router, asked by all the interfaces that it has: the `RouterBridge` that a node runs with."""
 
+import time
 from dataclasses import dataclass
 
 from bridges.errors import RouterRefusedError
+from bridges.i2cp.probe import router_kind
+from bridges.i2cp.settings import I2cpSettings, RouterKind
 from bridges.i2pcontrol import I2pControl
 from bridges.protocol import MetaPublishing, Publication
 from bridges.sam import Sam
@@ -10,6 +13,7 @@ from bridges.sensing import measure
 from gf_i2p.farm.status import LeafStatus, MeasuredStatus, RouterStatus
 from gf_i2p.netdb.encoding import from_b32_address, to_b32_address
 from gf_i2p.netdb.errors import StructureError
+from gf_i2p.netdb.meta_lease_set import STORE_TYPE as META_STORE_TYPE
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +24,15 @@ class LocalRouter:
 
     `leaf`: our router's destination that serves: its b32 address, or the name of its server tunnel, which only an i2pd
     tells, by i2pcontrol. None: this router has none.
+
+    `i2cp`: where the router is asked which one it is; None: nobody needs to know.
     """
 
     sam: Sam
     publisher: MetaPublishing
     control: I2pControl | None = None
     leaf: str | None = None
+    i2cp: I2cpSettings | None = None
 
     async def local_router_status(self) -> RouterStatus:
         """See `RouterBridge`. Without i2pcontrol nothing is known but that the router is there."""
@@ -56,6 +63,19 @@ class LocalRouter:
     async def remote_measured_status(self, target: bytes) -> MeasuredStatus:
         """See `RouterBridge`."""
         return await measure(self.sam, to_b32_address(target))
+
+    async def find_set(self, master: bytes, store_type: int) -> float | None:
+        """See `SetFinding`. i2pd takes what it finds of type 7 for nothing; Java tells its destination."""
+        if store_type == META_STORE_TYPE:
+            kind = None if self.i2cp is None else await router_kind(self.i2cp)
+            if kind is not RouterKind.JAVA:
+                raise RouterRefusedError(
+                    "i2pd drops a Meta lease set that it finds, so whether one is there does not show through it; a "
+                    "Java router tells"
+                )
+        began = time.monotonic()
+        found = await self.sam.lookup(to_b32_address(master))
+        return None if found is None else time.monotonic() - began
 
     async def publish_meta_lease_set(self, publication: Publication) -> None:
         """See `RouterBridge`."""

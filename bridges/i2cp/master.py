@@ -64,6 +64,7 @@ class Master:
         self._stops = 0  # calls of stop that are under way
         self._session: _Session | None = None
         self._set: MetaLeaseSet | None = None
+        self._wanted: Callable[[], bool] = lambda: True
         self._unkept = asyncio.Event()
         self._unkept.set()
 
@@ -78,11 +79,11 @@ class Master:
             self._check_version(fresh)
             self._check_time(fresh)
             if self._session is not None:
-                self._set = fresh
+                self._set, self._wanted = fresh, publication.wanted
                 await self._renew(self._session)
             else:
                 config = _read_config(publication)
-                self._set = fresh
+                self._set, self._wanted = fresh, publication.wanted
                 await self._open(config)
 
     async def stop(self) -> None:
@@ -223,6 +224,9 @@ class Master:
     async def _answer(self, session: _Session) -> None:
         """Give what we have, which may have grown old; then nothing: the router would publish what others refuse."""
         assert self._set is not None
+        if not self._wanted():
+            self._become(Phase.STALE, "the router asked for the set, and this node was not sure to be the publisher")
+            return
         try:
             self._check_time(self._set)
         except RouterRefusedError as error:

@@ -48,6 +48,8 @@ def master_keys(directory: Path, config: Config) -> DestinationKeys | None:
     if config.publish.mode == "off":
         return None
     path = directory / config.publish.keys
+    if config.publish.publish == "off" and not path.exists():
+        return None  # it never signs anything
     if not path.exists():
         raise ConfigError(
             f"{path} does not exist, and publish.mode is {config.publish.mode!r}: put the private key file of the "
@@ -68,9 +70,10 @@ def router_bridge(config: Config, secrets: Secrets) -> LocalRouter | None:
     if router is None:
         return None
     control = i2pcontrol(router, secrets)
-    i2cp = MetaPublisher(i2cp_settings(router))
+    settings = i2cp_settings(router)
+    i2cp = MetaPublisher(settings)
     publisher = i2cp if control is None else PublisherChoice(control, i2cp)
-    return LocalRouter(Sam(*place(router.sam)), publisher, control, config.publish.leaf)
+    return LocalRouter(Sam(*place(router.sam)), publisher, control, config.publish.leaf, settings)
 
 
 def i2pcontrol(router: RouterTable, secrets: Secrets) -> I2pControl | None:

@@ -1,7 +1,7 @@
 """Answers of a node as text for a terminal."""
 
 from base64 import b64decode
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 OUTSIDE: Final = {
@@ -12,6 +12,9 @@ OUTSIDE: Final = {
     "one, or an older copy of this one, needs a new id (`gf-i2p members invite`).",
 }
 """What a server is that is no member, by its status' "membership"."""
+_MODES: Final = {"dry-run": "in a dry run: nothing is published", "failover": "to run the service's address"}
+_LEFT_OUT: Final = 5
+"""So many leaves that are left out are shown here."""
 NO_LEADER_KNOWN: Final = "No leader is known: nothing can be committed until a majority of the servers has elected one."
 
 
@@ -59,16 +62,49 @@ def _farm(answer: dict[str, Any]) -> list[str]:
         lines.append("inside   nobody can reach this server yet: its router builds tunnels, or see `gf-i2p doctor`")
     if farm["publisher"] is not None:
         names = ", ".join(farm["leaves"]) or "none"
-        lines += [f"publish  server {farm['publisher']} is chosen", f"leaves   {names}"]
-    sent = farm["publishing"]
-    if sent is not None:
-        minutes = (sent["expires"] - sent["published"]) // 60
-        lines.append(
-            f"         {sent['leaves']} leaves of {sent['master']} given to the router {sent['sent']} times, "
-            f"good for {minutes} minutes"
-        )
+        what = "" if farm["farm_mode"] == "meta" else f", {_MODES.get(farm['farm_mode'], 'to publish nothing')}"
+        lines += [f"publish  server {farm['publisher']} is chosen{what}", f"leaves   {names}"]
+    lines += [f"left out {leaf}: {why}" for leaf, why in list(farm["left_out"].items())[:_LEFT_OUT]]
+    if len(farm["left_out"]) > _LEFT_OUT:
+        lines.append(f"         and {len(farm['left_out']) - _LEFT_OUT} more: see `gf-i2p explain`")
+    if farm["excluded"]:
+        lines.append(f"         administrators have excluded {farm['excluded']}: see `gf-i2p explain`")
+    if farm["publishing"] is not None:
+        lines += ["         " + line for line in publishing_lines(farm["publishing"])]
     lines += [f"trouble  {trouble}" for trouble in farm["trouble"]]
     return lines
+
+
+def publishing_lines(sent: dict[str, Any]) -> list[str]:
+    """Say what this server publishes, or would, how far that is, and when the next set is due."""
+    minutes = (sent["expires"] - sent["published"]) // 60
+    pause = _pause(sent["next"]["seconds"])
+    if sent["dry_run"]:
+        return [
+            f"dry run: {sent['leaves']} leaves of {sent['master']} would be published, good for {minutes} minutes",
+            f"the next set would be due in {pause}: {sent['next']['why']}",
+        ]
+    leaves, times = f"{sent['leaves']} leaves of {sent['master']}", sent["sent"]
+    lines = [f"{leaves} given to the router {times} times, good for {minutes} minutes"]
+    progress = sent["progress"]
+    if progress is not None:
+        words = [f"{word} {_clock(progress[word])}" for word in ("attempted", "sent", "confirmed") if progress[word]]
+        if progress["confirmed_by"] is not None:
+            words[-1] += f" by server {progress['confirmed_by']}"
+        elif progress["unconfirmed"]:
+            words.append(f"not confirmed: {progress['unconfirmed']}")
+        lines.append("the last: " + ", ".join(words or ["announced"]))
+        if progress["retries"]:
+            lines.append(f"given anew {progress['retries']} times because it was not found")
+    return [*lines, f"the next is due in {pause}: {sent['next']['why']}"]
+
+
+def _pause(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} minutes"
+
+
+def _clock(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%H:%M:%S} UTC"
 
 
 def _server(server: dict[str, Any]) -> str:

@@ -16,14 +16,17 @@ T = TypeVar("T")
 class Question(Generic[T]):
     """One question, asked again and again."""
 
-    def __init__(self, ask: Callable[[], Awaitable[T]], *, seconds: float) -> None:
-        """`seconds`: how long an answer may take; then there is none."""
+    def __init__(
+        self, ask: Callable[[], Awaitable[T]], *, seconds: float, heard: Callable[[], None] = lambda: None
+    ) -> None:
+        """`seconds`: how long an answer may take; then there is none. `heard` is called when it is there, or late."""
         self.answer: T | None = None
         """The last one; None after a failure."""
         self.trouble: str | None = "it has not answered yet"
         """Why there is no answer."""
         self._ask = ask
         self._seconds = seconds
+        self._heard = heard
         self._task: asyncio.Task[None] | None = None
 
     async def ask(self, wait: float) -> None:
@@ -52,3 +55,4 @@ class Question(Generic[T]):
             logger.exception("a defect in asking the router")
             trouble = f"a defect of ours: {error!r}"
         self.answer, self.trouble = answer, trouble
+        self._heard()

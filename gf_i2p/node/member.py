@@ -8,8 +8,10 @@ import structlog
 
 from bridges.protocol import RouterBridge
 from gf_i2p.node.exporter import Exporter
-from gf_i2p.node.publishing import Publisher
+from gf_i2p.node.hearing import Hearing
+from gf_i2p.node.office import Office
 from gf_i2p.node.reporter import Reporter
+from gf_i2p.node.sensing import Sensing
 from gf_i2p.node.view import FarmView
 
 logger = structlog.get_logger()
@@ -26,20 +28,26 @@ class Member:
         self,
         view: FarmView,
         reporter: Reporter | None,
-        publisher: Publisher | None,
+        publisher: Office | None,
         bridge: RouterBridge | None,
         exporter: Exporter | None = None,
+        *,
+        hearing: Hearing | None = None,
+        sensing: Sensing | None = None,
     ) -> None:
         self.view = view
+        self.sensing = sensing
         self.exporter = exporter
         self.reporter = reporter
         self.publisher = publisher
+        self._hearing = hearing
         self._bridge = bridge
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
         """Begin."""
-        parts = [part.run for part in (self.view, self.exporter, self.reporter, self.publisher) if part is not None]
+        all_parts = (self.view, self.exporter, self.reporter, self._hearing, self.sensing, self.publisher)
+        parts = [part.run for part in all_parts if part is not None]
         self._tasks = [asyncio.get_running_loop().create_task(_for_ever(part)) for part in parts]
 
     async def stop(self) -> None:

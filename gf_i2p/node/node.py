@@ -21,8 +21,7 @@ from gf_i2p.node.joining import Joiner
 from gf_i2p.node.layout import DATABASE_FILE, HISTORY_DIRECTORY
 from gf_i2p.node.member import Member
 from gf_i2p.node.outside import Outsider
-from gf_i2p.node.publishing import Publisher
-from gf_i2p.node.reporter import Reporter
+from gf_i2p.node.parts import member_of
 from gf_i2p.node.roles import User, concerned
 from gf_i2p.node.timing import Tempo
 from gf_i2p.node.trust import tls_settings
@@ -150,23 +149,10 @@ class Node:
 
     def _member(self, bridge: RouterBridge | None, keys: DestinationKeys | None) -> Member:
         """Our part in what the farm decides, as far as this node has a router to speak of."""
-        cluster, server_id, publish = self._config.node.cluster, self._config.node.id, self._config.publish
         exporter = self._exporter()
-        view = FarmView(cluster, self.driver, droppable=None if exporter is None else lambda: exporter.releasable)
-        if bridge is None:
-            return Member(view, None, None, None, exporter)
-        may_publish = keys is not None and publish.mode == "meta"
-        reporter = Reporter(
-            server_id,
-            cluster,
-            self.driver,
-            bridge,
-            master=None if keys is None else keys.destination,
-            may_publish=may_publish,
-            interval=publish.status_seconds,
-        )
-        publisher = Publisher(server_id, view, reporter, bridge, keys) if keys is not None and may_publish else None
-        return Member(view, reporter, publisher, bridge, exporter)
+        droppable = None if exporter is None else lambda: exporter.releasable
+        view = FarmView(self._config.node.cluster, self.driver, droppable=droppable)
+        return member_of(self._config, self.driver, view, bridge=bridge, keys=keys, exporter=exporter)
 
     def _exporter(self) -> Exporter | None:
         history, log = self._config.history, self.driver.core.log

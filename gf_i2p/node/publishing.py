@@ -2,13 +2,14 @@
 
 What is published is written into the log first, and sent only when that entry is committed and the log still names
 this server: so `published` rises strictly from one publisher to the next, and who has lost the farm publishes nothing.
+In a dry run all is done but that: sets are chosen, built and signed, and nobody is given one.
 """
 
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import structlog
 
@@ -16,11 +17,16 @@ from bridges.errors import RouterError
 from bridges.protocol import Publication, RouterBridge
 from gf_i2p.farm.publisher import Entry
 from gf_i2p.farm.versions import next_version
+from gf_i2p.netdb.encoding import to_b32_address
 from gf_i2p.netdb.errors import NetDbError
 from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.netdb.meta_lease_set import LeaseType, MetaLease, MetaLeaseSet
 from gf_i2p.netdb.session_config import session_config
+from gf_i2p.node.cadence import HURRIED_SETS, Due, Given, Pace, next_due
+from gf_i2p.node.clock import awake_or_not
+from gf_i2p.node.confirmation import judge
 from gf_i2p.node.driver import PostError, PostOutcomeUnknownError
+from gf_i2p.node.office import Tenure
 from gf_i2p.node.reporter import Reporter
 from gf_i2p.node.view import FarmView
 
@@ -28,13 +34,6 @@ logger = structlog.get_logger()
 
 ENTRY_SECONDS: Final = 1800
 """How long an entry of a published set is good for."""
-FRESH_SECONDS: Final = 450.0
-"""After which a new set is signed and sent: Java takes none that is ten minutes old."""
-HURRIED_SECONDS: Final = 25.0
-"""The same for the first few: i2pd may drop one and not say so, and takes no more than one in 20 s."""
-HURRIED_SETS: Final = 4
-LEASE_SECONDS: Final = 60.0
-"""A publisher whose last record was committed longer ago stops by itself."""
 PUBLISH_SECONDS: Final = 300.0
 """From the announcement until the router has the set. A session's tunnels take up to two minutes."""
 STOP_SECONDS: Final = 30.0
@@ -47,17 +46,25 @@ _MAX_AGAIN_SECONDS: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What this node has last given to its router."""
+    """What this node has last given to its router, or would have in a dry run."""
 
     lease_set: MetaLeaseSet
-    sent: int
-    """How many sets it has given since it was chosen, or since the router lost one."""
-    at: float
-    """When (monotonic seconds)."""
+    given: Given
+    entries: tuple[Entry, ...]
+
+    @property
+    def sent(self) -> int:
+        """How many sets it has given since it was chosen, or since the router lost one."""
+        return self.given.sent
+
+    @property
+    def at(self) -> float:
+        """When (by the clock)."""
+        return self.given.at
 
 
 class Publisher:
-    """One server's office, when it has it. `run` takes it up and lays it down."""
+    """One server's office (`Office`), when it has it. `run` takes it up and lays it down."""
 
     def __init__(
         self,
@@ -67,9 +74,10 @@ class Publisher:
         bridge: RouterBridge,
         keys: DestinationKeys,
         *,
-        clock: Callable[[], float] = time.monotonic,
+        dry_run: bool = False,
+        clock: Callable[[], float] = awake_or_not,
     ) -> None:
-        """`keys`: the master's, or delegated by it. `clock`: monotonic seconds, the reporter's."""
+        """`keys`: the master's, or delegated by it. `clock`: seconds, the reporter's."""
         self.published: Published | None = None
         """None while this node publishes nothing."""
         self.trouble: str | None = None
@@ -79,7 +87,9 @@ class Publisher:
         self._reporter = reporter
         self._bridge = bridge
         self._keys = keys
+        self._dry_run = dry_run
         self._clock = clock
+        self._tenure = Tenure(server_id, view, reporter, clock=clock)
         self._again = _AGAIN_SECONDS
         self._lost = False
         """Whether what was given is not with the router any more."""
@@ -95,15 +105,47 @@ class Publisher:
             pause = await self._step()
             await asyncio.sleep(pause)
 
+    def shown(self) -> dict[str, Any] | None:
+        """Describe what is published; times are seconds since the epoch, or from now ("next")."""
+        last, progress = self.published, self._reporter.progress.current
+        if last is None:
+            return None
+        due = self._next(last.entries)
+        return {
+            "dry_run": self._dry_run,
+            "master": last.lease_set.destination.b32,
+            "published": last.lease_set.published,
+            "expires": last.lease_set.expires_at,
+            "leaves": len(last.lease_set.entries),
+            "entries": [
+                {"hash": to_b32_address(entry.hash), "type": int(entry.type), "cost": entry.cost}
+                for entry in last.lease_set.entries
+            ],
+            "sent": 0 if self._dry_run else last.sent,
+            "progress": None
+            if progress is None
+            else {
+                "word": progress.word,
+                "attempted": progress.attempted_ms / 1000 or None,
+                "sent": progress.sent_ms / 1000 or None,
+                "confirmed": progress.confirmed_ms / 1000 or None,
+                "confirmed_by": progress.confirmed_by,
+                "unconfirmed": progress.unconfirmed,
+                "retries": last.given.retries,
+            },
+            "next": {"seconds": round(max(due.at - self._clock(), 0.0), 1), "why": due.why},
+        }
+
     async def _step(self) -> float:
         """Do what is to be done now; return after how many seconds to look again."""
         entries = self._due()
         if entries is None:
             return await self._stop()
         try:
+            self._look_for_confirmation()
             if not self._is_time(entries):
                 return _POLL_SECONDS
-            await self._while_due(self._publish(entries))
+            await self._while_due(self._rehearse(entries) if self._dry_run else self._publish(entries))
         except (RouterError, NetDbError, PostError, PostOutcomeUnknownError) as error:
             self._note(str(error))
         except Exception as error:  # noqa: BLE001 -- the other servers count on us to try again, or to stop
@@ -115,15 +157,17 @@ class Publisher:
         pause, self._again = self._again, min(2 * self._again, _MAX_AGAIN_SECONDS)
         return pause
 
+    # When -----------------------------------------------------------------------------------------------------------
+
     def _due(self) -> tuple[Entry, ...] | None:
         """Return the entries to publish; None when this server is not to publish."""
         choice = self._view.choice
         if choice.publisher != self._id:
             self._note(None)
             return None
-        # What the log has not shown us yet may name another one: only what we have taken in renews the lease.
-        if self._clock() - self._reporter.seen_at(self._view.applied) > LEASE_SECONDS:
-            self._note(f"nothing of ours was committed for {LEASE_SECONDS:.0f} s: the farm may have another publisher")
+        objection = self._tenure.objection
+        if objection is not None:
+            self._note(objection)
             return None
         if choice.branches:
             self._note("the farm has more leaves than one set has room for, and this version publishes no tree of sets")
@@ -138,18 +182,44 @@ class Publisher:
         last = self.published
         if last is None or self.trouble is not None:
             return True
-        lost = self._bridge.publication_trouble(self._keys.destination.hash)
+        lost = None if self._dry_run else self._bridge.publication_trouble(self._keys.destination.hash)
         if lost is not None:
             self._lost = True
             self._note(lost)
             return True
-        age = self._clock() - last.at
-        if age < HURRIED_SECONDS:
-            return False
-        changed = {(each.hash, each.type, each.cost) for each in last.lease_set.entries} != {
-            (each.hash, each.type, each.cost) for each in entries
-        }
-        return changed or last.sent < HURRIED_SETS or age >= FRESH_SECONDS
+        return self._next(entries).at <= self._clock()
+
+    def _next(self, entries: tuple[Entry, ...]) -> Due:
+        """When the next set is due, and why then."""
+        last = self.published
+        differs = last is not None and _content(last.entries) != _content(entries)
+        return next_due(None if last is None else last.given, differs=differs, pace=self._pace, now=self._clock())
+
+    @property
+    def _pace(self) -> Pace:
+        parameters = self._view.state.parameters
+        return Pace(
+            parameters.republish_min_ms / 1000,
+            parameters.republish_max_ms / 1000,
+            hurried=0 if self._dry_run else HURRIED_SETS,
+        )
+
+    def _look_for_confirmation(self) -> None:
+        """See whether another server has found the set that we gave last."""
+        progress, last = self._reporter.progress, self.published
+        current = progress.current
+        if last is None or current is None or not current.sent_ms or current.confirmed_ms:
+            return
+        verdict = judge(self._view.state.records, self._id, published_ms=current.published_ms, sent_ms=current.sent_ms)
+        if verdict.confirmed_by is not None:
+            progress.confirmed(verdict.confirmed_ms, verdict.confirmed_by)
+            self.published = replace(last, given=replace(last.given, missed=False, retries=0))
+            self._log.info("confirmed", published=current.published_ms // 1000, by=verdict.confirmed_by)
+        else:
+            progress.unconfirmed(verdict.why or "")
+            self.published = replace(last, given=replace(last.given, missed=verdict.missed))
+
+    # What -----------------------------------------------------------------------------------------------------------
 
     async def _while_due(self, publishing: Coroutine[None, None, None]) -> None:
         """Give it up when this server is not to publish any more: log and router may let us wait for minutes."""
@@ -163,38 +233,84 @@ class Publisher:
         if not task.cancelled():
             task.result()
 
-    async def _publish(self, entries: tuple[Entry, ...]) -> None:
-        now = int(time.time())
-        published = next_version(self._view.state, now * 1000)
-        leases = [MetaLease(each.hash, published + ENTRY_SECONDS, each.cost, LeaseType(each.type)) for each in entries]
+    def _build(self, entries: tuple[Entry, ...]) -> MetaLeaseSet:
+        """Make and sign a set, later than all that the farm has announced."""
+        now = time.time()
+        published = next_version(self._view.state, int(now * 1000))
+        leases = [
+            MetaLease(entry.hash, published + ENTRY_SECONDS, entry.cost, LeaseType(entry.type)) for entry in entries
+        ]
         lease_set = MetaLeaseSet.build(self._keys, published=published, entries=leases)
-        objection = lease_set.objection(now)
+        objection = lease_set.objection(int(now))
         if objection is not None:
             raise PostError(f"no router would take the set: {objection}")
+        return lease_set
+
+    async def _rehearse(self, entries: tuple[Entry, ...]) -> None:
+        """Do what can be done without telling anybody."""
+        lease_set = self._build(entries)
+        self._keep(lease_set, entries)
+        self._note(None)
+        self._log.info(
+            "would publish",
+            published=lease_set.published,
+            leaves=[to_b32_address(entry.hash) for entry in lease_set.entries],
+            expires=lease_set.expires_at,
+        )
+
+    async def _publish(self, entries: tuple[Entry, ...]) -> None:
+        lease_set = self._build(entries)
         await self._view.reaches(await self._reporter.announce(lease_set))
-        if self._due() is None or self._view.state.last_published_ms > published * 1000:
+        if self._due() is None or self._view.state.last_published_ms > lease_set.published * 1000:
             return  # another one has the office, or has had it meanwhile
+        self._reporter.progress.attempted(int(time.time() * 1000))
         self._given = True
         try:
             async with asyncio.timeout(PUBLISH_SECONDS):
                 await self._bridge.publish_meta_lease_set(
-                    Publication(lease_set, session_config(self._keys, int(time.time() * 1000)))
+                    Publication(
+                        lease_set,
+                        session_config(self._keys, int(time.time() * 1000)),
+                        wanted=lambda: self._tenure.holds,
+                    )
                 )
         except TimeoutError as error:
             raise RouterError(f"the router has not taken the set within {PUBLISH_SECONDS:.0f} s") from error
-        sent = 1 + (0 if self.published is None or self._lost else self.published.sent)
-        self._lost = False
-        self.published = Published(lease_set, sent, self._clock())
+        self._keep(lease_set, entries)
         self._reporter.publishing = True
+        self._reporter.progress.sent(int(time.time() * 1000))
         self._note(None)
-        self._log.info("published", published=published, leaves=len(entries), expires=lease_set.expires_at, sent=sent)
+        assert self.published is not None
+        self._log.info(
+            "published",
+            published=lease_set.published,
+            leaves=len(entries),
+            expires=lease_set.expires_at,
+            sent=self.published.sent,
+        )
+
+    def _keep(self, lease_set: MetaLeaseSet, entries: tuple[Entry, ...]) -> None:
+        """Note what was given."""
+        now, last = self._clock(), None if self._lost else self.published
+        same = last is not None and _content(last.entries) == _content(entries)
+        missed = last is not None and last.given.missed
+        given = Given(
+            now,
+            last.given.changed_at if last is not None and same else now,
+            1 if last is None else last.given.sent + 1,
+            retries=last.given.retries + 1 if last is not None and missed else 0,
+        )
+        self._lost = False
+        self.published = Published(lease_set, given, entries)
 
     async def _stop(self) -> float:
         """Have the router forget what it was given, if it was given anything; return as `_step` does."""
         if self.published is not None:
             self._log.info("no longer the publisher")
         self.published = None
-        self._reporter.publishing = False
+        if self._reporter.publishing:
+            self._reporter.publishing = False
+            self._reporter.changed()
         if not self._given:
             return _POLL_SECONDS
         why = None
@@ -219,3 +335,8 @@ class Publisher:
             self.trouble = trouble
             if trouble is not None:
                 self._log.warning("not published", reason=trouble)
+
+
+def _content(entries: tuple[Entry, ...]) -> frozenset[tuple[bytes, int, int]]:
+    """By what two sets differ."""
+    return frozenset((entry.hash, entry.type, entry.cost) for entry in entries)

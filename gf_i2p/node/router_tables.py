@@ -119,16 +119,55 @@ class RouterTable(ProxyTable):
     _interfaces: ClassVar[tuple[str, ...]] = ("proxy", "sam", "i2cp")
 
 
+class ServiceTable(Table):
+    """The service to which `mode = "failover"` leads, as the master's own."""
+
+    target: Place
+    """Where it listens: TCP, plain."""
+    http: bool = False
+    """Whether it speaks HTTP, and is told who asks, as the routers' own HTTP server tunnels do."""
+    beyond_loopback: bool = False
+    """Whether it may be on another machine: whoever sees that network then reads along."""
+    session: Annotated[Mapping[str, str], AfterValidator(_options)] = Field(default={})
+    """Options of the session's tunnels, in I2CP's words."""
+
+    @model_validator(mode="after")
+    def _stays_here(self) -> Self:
+        host, _ = place(self.target)
+        if not self.beyond_loopback and not ip_address(host).is_loopback:
+            raise ValueError(
+                f"target: {host} is another machine, and what goes there is not encrypted: have the service on this "
+                "one, or set beyond_loopback = true if nobody else can see that network"
+            )
+        return self
+
+
 class PublishTable(Table):
     """Publishing the farm's Meta lease set."""
 
-    mode: Literal["off", "meta"] = "off"
+    mode: Literal["off", "dry-run", "meta", "failover"] = "off"
+    """What this server does when it is chosen; the same on all servers of a farm."""
+    publish: Literal["auto", "on", "off"] = "auto"
+    """Whether it may be chosen: "on" comes before "auto"; "off" never, and its leaf is listed all the same."""
     keys: str = MASTER_FILE
     """The master's private keys, or delegated ones, in the file format of both routers."""
     leaf: str | None = None
     """Our router's destination that serves: a b32 address, or with i2pcontrol the name of its tunnel."""
-    status_seconds: Annotated[float, Field(ge=1, le=30)] = 10.0
-    """Between two status records of ours."""
+    status_seconds: Annotated[float, Field(ge=1, le=30)] = 30.0
+    """Between two status records of ours, when nothing changes. 30 at most: the others may take one for dead that has
+    posted nothing for 35 s (`Parameters.fresh_ms`)."""
+    sense_minutes: Annotated[int, Field(ge=0, le=1440)] = 0
+    """In so many minutes each destination of the farm is tried once through the network; 0: never."""
+    service: ServiceTable | None = None
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.mode == "failover" and self.service is None:
+            raise ValueError(
+                'service: is missing, and with mode = "failover" the master leads to a service on this machine: add '
+                '[publish.service] with target = "127.0.0.1:8080", or whatever its address is'
+            )
+        return self
 
 
 class BridgeTable(Table):

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from gf_i2p import __version__
-from gf_i2p.netdb.encoding import to_b32_address
+from gf_i2p.node.farm_status import farm_status
 from gf_i2p.node.node import Node
 from gf_i2p.raft.core import Core
 from gf_i2p.raft.quorum import majority
@@ -76,7 +76,7 @@ def status(node: Node, started: float) -> dict[str, Any]:
         },
         "servers": servers,
         "i2p": _i2p(node),
-        "farm": _farm(node),
+        "farm": farm_status(node.member),
         "history": None if node.member.exporter is None else {"exported": node.member.exporter.durable_index},
         "connections": {**asdict(counters), "refused": {str(why): count for why, count in counters.refused.items()}},
     }
@@ -96,36 +96,6 @@ def _i2p(node: Node) -> dict[str, Any] | None:
     """Whether others can reach us inside I2P; None when they are not to."""
     listener = node.server.listener
     return {"reached_at": listener.reached_at} if isinstance(listener, I2pListener) else None
-
-
-def _farm(node: Node) -> dict[str, Any]:
-    """Who publishes what, as this node's log has it, and what this node does about it. Times: seconds since the epoch.
-
-    "sent" sets were given to the router: whether floodfills hold them, nobody tells us.
-    """
-    member = node.member
-    choice = member.view.choice
-    publisher = member.publisher
-    published = None if publisher is None else publisher.published
-    return {
-        "publisher": choice.publisher,
-        "why_not": {str(server): reason for server, reason in choice.why_not.items()},
-        "leaves": [to_b32_address(leaf) for leaf in choice.leaves],
-        "publishing": None
-        if published is None
-        else {
-            "master": published.lease_set.destination.b32,
-            "published": published.lease_set.published,
-            "expires": published.lease_set.expires_at,
-            "leaves": len(published.lease_set.entries),
-            "sent": published.sent,
-        },
-        "trouble": [
-            trouble
-            for part in (member.reporter, publisher, member.exporter)
-            if part is not None and (trouble := part.trouble) is not None
-        ],
-    }
 
 
 def _rounded(seconds: dict[str, float]) -> dict[str, float]:

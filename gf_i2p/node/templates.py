@@ -61,9 +61,16 @@ i2cp = "127.0.0.1:7654"       # for publishing
 
 # Publishing is off until you turn it on, on every server that may do it.
 [publish]
-mode = "off"                  # "meta": when the farm chooses this server, it publishes the Meta lease set
+mode = "off"                  # "meta": when the farm chooses this server, it publishes the Meta lease set;
+                              # "dry-run": all but that; "failover": it runs the service's own address (see below)
+# publish = "auto"            # "on": before those with "auto"; "off": never, only its leaf is listed
 keys = "master.dat"           # the service's master keys, or delegated ones, mode 0600
 # leaf = "....b32.i2p"        # this router's own destination of the service; or the name of its tunnel, by i2pcontrol
+# sense_minutes = 60          # try each destination of the farm once in an hour, through the network; 0: never
+
+# [publish.service]           # for mode = "failover": where the master's address leads to on this machine
+# target = "127.0.0.1:8080"
+# http = true                 # it speaks HTTP, and is told who asks
 
 # For `gf-i2p bridge serve`: this router for programs in any language. Its password goes into secrets.toml.
 # [bridge]

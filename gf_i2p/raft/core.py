@@ -201,6 +201,14 @@ class Core:
         return {peer: p.match for peer, p in role.progress.items()} if isinstance(role, Leader) else {}
 
     @property
+    def heard(self) -> dict[int, float]:
+        """On the leader, when each other member was last heard in this term, or the office began; empty elsewhere."""
+        role = self._role
+        if not isinstance(role, Leader):
+            return {}
+        return {peer: p.heard_at for peer, p in role.progress.items() if not p.removed_at}
+
+    @property
     def deadline(self) -> float:
         """When the next `Tick` is due."""
         return self._role.deadline(self._now) if isinstance(self._role, Leader) else self._election_at

@@ -220,6 +220,21 @@ async def test_an_old_set_is_not_given_when_the_router_asks(
     assert router.log.count("create") == 1
 
 
+@BOTH
+async def test_who_is_not_sure_to_be_the_publisher_gives_nothing_when_the_router_asks(
+    router: FakeRouter, publisher: MetaPublisher
+) -> None:
+    sure = True
+    await soon(publisher.publish_meta_lease_set(replace(publication(), wanted=lambda: sure)))
+    unkept = asyncio.create_task(publisher.lost(MASTER))
+    sure = False
+    router.ask()
+    told = await soon(unkept)
+    assert told.phase is Phase.STALE
+    assert "not sure to be the publisher" in told.reason
+    assert published(router) == [NOW]
+
+
 @I2PD
 async def test_i2pd_hangs_up_when_it_gets_nothing(router: FakeRouter, publisher: MetaPublisher, clock: Clock) -> None:
     router.patience = 0.1

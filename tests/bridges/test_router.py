@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 
 import pytest
 import pytest_asyncio
@@ -12,7 +13,7 @@ from bridges.errors import RouterError, RouterRefusedError, RouterUnreachableErr
 from bridges.i2cp.publisher import MetaPublisher
 from bridges.i2cp.settings import RouterKind
 from bridges.i2pcontrol import I2pControl
-from bridges.protocol import Publication, RouterBridge
+from bridges.protocol import Publication, RouterBridge, SetFinding
 from bridges.router import LocalRouter
 from bridges.sam import Sam
 from bridges.sam_inbound import SamInbound
@@ -163,6 +164,26 @@ async def test_a_leaf_is_up_when_its_lease_set_is_found(make: Make, fake: FakeSa
     fake.answers["NAMING LOOKUP"] = "NAMING REPLY RESULT=I2P_ERROR"
     with pytest.raises(RouterError, match="I2P_ERROR"):
         await soon(router.local_leaf_status(LEAF))
+
+
+@pytest.mark.parametrize(("kind", "tells"), [(RouterKind.I2PD, False), (RouterKind.JAVA, True), (None, False)])
+async def test_a_master_is_looked_for_where_the_router_can_find_it(
+    make: Make, fake: FakeSam, i2cp: FakeRouter, kind: RouterKind | None, tells: bool
+) -> None:
+    i2cp.kind = kind or i2cp.kind
+    bridge = replace(make(), i2cp=None if kind is None else i2cp.settings())
+    assert isinstance(bridge, SetFinding)
+    if tells:
+        assert await soon(bridge.find_set(MASTER, 7)) is None
+    else:
+        with pytest.raises(RouterRefusedError, match="i2pd drops a Meta lease set that it finds"):
+            await soon(bridge.find_set(MASTER, 7))
+    assert await soon(bridge.find_set(MASTER, 3)) is None
+    fake.answers["NAMING LOOKUP"] = f"NAMING REPLY RESULT=OK NAME=x VALUE={KEYS.destination.base64}"
+    seconds = await soon(bridge.find_set(MASTER, 3))
+    assert seconds is not None
+    assert seconds >= 0
+    assert fake.asked("NAMING LOOKUP")[-1] == f"NAMING LOOKUP NAME={to_b32_address(MASTER)}"
 
 
 async def test_publishing_goes_by_i2cp_and_its_trouble_is_told(make: Make, i2cp: FakeRouter) -> None:

@@ -32,6 +32,12 @@ def test_a_value_cannot_control_the_terminal() -> None:
     assert len(text.splitlines()) == 1
 
 
+FARM: dict[str, Any] = {
+    "mode": "off", "publish": "off", "farm_mode": "off", "publisher": None, "why_not": {}, "leaves": [], "left_out": {},
+    "excluded": 0, "publishing": None, "trouble": [],
+}  # fmt: skip
+
+
 def status(**changes: Any) -> dict[str, Any]:
     servers = [
         {
@@ -71,7 +77,7 @@ def status(**changes: Any) -> dict[str, Any]:
         "membership": "member", "servers": servers,
         "log": {"first_index": 1, "last_index": 12, "stored": 11, "commit": 10, "applied": 10},
         "timing": {"profile": "auto", "heartbeat": 0.5, "election_min": 3, "election_max": 6.25}, "i2p": None,
-        "farm": {"publisher": None, "why_not": {}, "leaves": [], "publishing": None, "trouble": []}, **changes,
+        "farm": FARM, **changes,
     }  # fmt: skip
 
 
@@ -96,16 +102,60 @@ def test_status_without_leader_and_quorum_says_so_first() -> None:
     assert "leader   none" in lines
 
 
+SENT: dict[str, Any] = {
+    "dry_run": False,
+    "master": "m.b32.i2p",
+    "published": 1000,
+    "expires": 2800,
+    "leaves": 2,
+    "sent": 3,
+    "progress": {
+        "word": "sent", "attempted": 1001.0, "sent": 1003.5, "confirmed": None, "confirmed_by": None,
+        "unconfirmed": "nobody has looked since", "retries": 0,
+    },
+    "next": {"seconds": 30.2, "why": "a set must not grow old"},
+}  # fmt: skip
+
+
+def farm_lines(**farm: Any) -> list[str]:
+    lines = show_status(status(farm={**FARM, **farm}, i2p={"reached_at": None})).splitlines()
+    return lines[4 : lines.index("servers")]
+
+
 def test_status_of_a_publisher() -> None:
-    sent = {"master": "m.b32.i2p", "published": 1000, "expires": 2800, "leaves": 2, "sent": 3}
-    farm = {"publisher": 1, "why_not": {"3": "x"}, "leaves": ["a.b32.i2p", "b.b32.i2p"], "publishing": sent}
-    lines = show_status(status(farm={**farm, "trouble": ["the router hung up"]}, i2p={"reached_at": None})).splitlines()
-    assert lines[lines.index("servers") - 5 : lines.index("servers")] == [
+    named = {"publisher": 1, "farm_mode": "meta", "leaves": ["a.b32.i2p", "b.b32.i2p"]}
+    assert farm_lines(**named, publishing=SENT, trouble=["the router hung up"]) == [
         "inside   nobody can reach this server yet: its router builds tunnels, or see `gf-i2p doctor`",
         "publish  server 1 is chosen",
         "leaves   a.b32.i2p, b.b32.i2p",
         "         2 leaves of m.b32.i2p given to the router 3 times, good for 30 minutes",
+        "         the last: attempted 00:16:41 UTC, sent 00:16:43 UTC, not confirmed: nobody has looked since",
+        "         the next is due in 30 s: a set must not grow old",
         "trouble  the router hung up",
+    ]
+    progress = {**SENT["progress"], "confirmed": 1060.0, "confirmed_by": 3, "retries": 2}
+    lines = farm_lines(**named, publishing={**SENT, "progress": progress})
+    assert lines[4].endswith("sent 00:16:43 UTC, confirmed 00:17:40 UTC by server 3")
+    assert lines[5] == "         given anew 2 times because it was not found"
+
+
+def test_status_of_a_dry_run_says_that_nothing_is_published() -> None:
+    dry = {**SENT, "dry_run": True, "sent": 0, "progress": None, "next": {"seconds": 400, "why": "so"}}
+    assert farm_lines(publisher=1, farm_mode="dry-run", leaves=["a.b32.i2p"], publishing=dry)[1:] == [
+        "publish  server 1 is chosen, in a dry run: nothing is published",
+        "leaves   a.b32.i2p",
+        "         dry run: 2 leaves of m.b32.i2p would be published, good for 30 minutes",
+        "         the next set would be due in 7 minutes: so",
+    ]
+
+
+def test_status_names_leaves_that_are_left_out_and_how_many_more() -> None:
+    lines = farm_lines(left_out={f"{number}.b32.i2p": "it is down" for number in range(7)}, excluded=2)
+    assert lines[1] == "left out 0.b32.i2p: it is down"
+    assert lines[5:] == [
+        "left out 4.b32.i2p: it is down",
+        "         and 2 more: see `gf-i2p explain`",
+        "         administrators have excluded 2: see `gf-i2p explain`",
     ]
 
 

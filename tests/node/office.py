@@ -12,7 +12,8 @@ from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.record import StatusRecord
 from gf_i2p.node import publishing, reporter
 from gf_i2p.node.driver import Driver
-from gf_i2p.node.publishing import LEASE_SECONDS, Publisher
+from gf_i2p.node.office import LEASE_SECONDS
+from gf_i2p.node.publishing import Publisher
 from gf_i2p.node.reporter import Reporter
 from gf_i2p.node.view import FarmView
 from integration.localfarm import becomes
@@ -73,13 +74,20 @@ class Office:
 
 @asynccontextmanager
 async def office(
-    directory: Path, monkeypatch: pytest.MonkeyPatch, *, publishes: bool = True, reports: bool = True
+    directory: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    publishes: bool = True,
+    reports: bool = True,
+    dry_run: bool = False,
+    interval: float = 0.02,
+    least_ms: int = 40,
 ) -> AsyncIterator[Office]:
     monkeypatch.setattr(publishing, "_POLL_SECONDS", 0.01)
     monkeypatch.setattr(publishing, "_AGAIN_SECONDS", 0.02)
     monkeypatch.setattr(publishing, "_MAX_AGAIN_SECONDS", 0.04)
     monkeypatch.setattr(reporter, "WAIT_SECONDS", 0.05)
-    quick = Parameters(leaf_up_ms=40, leaf_down_ms=80, flap_ms=200, republish_min_ms=40)
+    quick = Parameters(leaf_up_ms=40, leaf_down_ms=80, flap_ms=200, republish_min_ms=least_ms)
     monkeypatch.setattr("gf_i2p.farm.admin.Parameters", lambda: quick)
     async with NodeFarm(directory, servers=1) as farm:
         node = await farm.leader()
@@ -89,10 +97,19 @@ async def office(
             return made.now
 
         reports_to = Reporter(
-            1, "farm", node.driver, bridge, master=KEYS.destination, may_publish=True, interval=0.02, clock=clock
+            1,
+            "farm",
+            node.driver,
+            bridge,
+            master=KEYS.destination,
+            interval=interval,
+            publish_config="auto",
+            mode="dry-run" if dry_run else "meta",
+            clock=clock,
         )
         view = node.member.view
-        made = Office(node.driver, view, reports_to, Publisher(1, view, reports_to, bridge, KEYS, clock=clock), bridge)
+        publisher = Publisher(1, view, reports_to, bridge, KEYS, dry_run=dry_run, clock=clock)
+        made = Office(node.driver, view, reports_to, publisher, bridge)
         step = made.publisher._step
 
         async def counted() -> float:

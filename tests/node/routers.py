@@ -24,6 +24,7 @@ class FakeBridge:
     netdb: list[tuple[int, MetaLeaseSet]] = field(default_factory=list)
     """What the routers of a farm have been given, and by which server; they may share it."""
     leaf_up: bool = True
+    known_peers: int = 8
     trouble: str | None = None
     errors: dict[str, Exception] = field(default_factory=dict)
     hung: dict[str, asyncio.Event] = field(default_factory=dict)
@@ -33,6 +34,8 @@ class FakeBridge:
     on_publish: Callable[[MetaLeaseSet], None] | None = None
     holds: MetaLeaseSet | None = None
     """What it publishes now."""
+    wanted: Callable[[], bool] = lambda: True
+    """What it asks before it gives that to the router again."""
 
     def hang(self, call: str) -> asyncio.Event:
         self.hung[call] = asyncio.Event()
@@ -55,7 +58,7 @@ class FakeBridge:
 
     async def local_router_status(self) -> RouterStatus:
         await self._call("status")
-        return RouterStatus(version="2.45.1", known_peers=8)
+        return RouterStatus(version="2.45.1", known_peers=self.known_peers)
 
     async def local_leaf_hash(self, master: bytes) -> bytes | None:
         await self._call("hash")
@@ -75,7 +78,7 @@ class FakeBridge:
         assert MetaLeaseSet.parse(publication.lease_set.data) == publication.lease_set
         SessionConfig.parse(publication.session).verify()
         self.trouble = None
-        self.holds = publication.lease_set
+        self.holds, self.wanted = publication.lease_set, publication.wanted
         self.netdb.append((self.server, publication.lease_set))
 
     async def stop_publishing_meta_lease_set(self, master: bytes) -> None:

@@ -68,12 +68,27 @@ beyond_loopback = true
 "inbound.length" = "2"
 """.format("bb" * 31)
     publish = '[publish]\nmode = "meta"\nleaf = "web"\nstatus_seconds = 20\n'
+    publish += 'sense_minutes = 60\npublish = "on"\n[publish.service]\ntarget = "10.0.0.1:80"\nbeyond_loopback = true\n'
+    publish += 'http = true\n[publish.service.session]\n"inbound.length" = "1"\n'
     config = load(tmp_path, GOOD.replace("[router]\n", router).replace("[publish]\n", publish))
     assert config.router is not None
     assert place(config.router.proxy) == ("::1", 4447)
     assert config.router.i2pcontrol_fingerprint == "sha256:aa" + "bb" * 31
     assert config.router.session == {"inbound.length": "2"}
     assert (config.publish.mode, config.publish.leaf, config.publish.status_seconds) == ("meta", "web", 20)
+    assert (config.publish.publish, config.publish.sense_minutes) == ("on", 60)
+    service = config.publish.service
+    assert service is not None
+    assert (place(service.target), service.http, service.session) == (("10.0.0.1", 80), True, {"inbound.length": "1"})
+
+
+def test_failover_with_its_service(tmp_path: Path) -> None:
+    service = '[publish]\nmode = "failover"\n[publish.service]\ntarget = "127.0.0.1:8080"\n'
+    config = load(tmp_path, GOOD.replace("[publish]\n", service))
+    assert config.publish.mode == "failover"
+    assert config.publish.service is not None
+    assert not config.publish.service.http
+    assert load(tmp_path, GOOD).publish.status_seconds == 30
 
 
 @pytest.mark.parametrize(
@@ -108,7 +123,14 @@ beyond_loopback = true
         (("[router]", "[router.session]\n'inbound.length' = ''"), "cannot be sent to the router"),
         (("[router]", "[router.session]\n'a b.c' = '3'"), "router.session: 'a b.c' is no option of I2CP"),
         (("[router]", "[router.session]\nSIGNATURE_TYPE = '0'"), "'SIGNATURE_TYPE' is no option of I2CP"),
-        (("[publish]", '[publish]\nmode = "on"'), "publish.mode: input should be 'off' or 'meta'"),
+        (("[publish]", '[publish]\nmode = "on"'), "publish.mode: input should be 'off', 'dry-run', 'meta' or "),
+        (("[publish]", '[publish]\nmode = "failover"'), "publish: service: is missing, and with mode = "),
+        (("[publish]", '[publish]\npublish = "no"'), "publish.publish: input should be 'auto', 'on' or 'off'"),
+        (("[publish]", "[publish]\nsense_minutes = -1"), "publish.sense_minutes: input should be greater"),
+        (("[publish]", "[publish]\nsense_minutes = 1441"), "publish.sense_minutes: input should be less"),
+        (("[publish]", "[publish.service]"), "publish.service.target: is missing"),
+        (("[publish]", '[publish.service]\ntarget = "web:80"'), "publish.service.target: 'web:80': expected an IP"),
+        (("[publish]", '[publish.service]\ntarget = "10.0.0.1:80"'), "target: 10.0.0.1 is another machine, and what"),
         (("[publish]", "[publish]\nstatus_seconds = 0.5"), "publish.status_seconds: input should be greater than"),
         (("[publish]", "[publish]\nstatus_seconds = 31"), "publish.status_seconds: input should be less than"),
         (("[publish]", "[publish]\nstatus_seconds = nan"), "publish.status_seconds: "),

@@ -10,7 +10,7 @@ import pytest
 
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.netdb.meta_lease_set import MetaLeaseSet
-from gf_i2p.node import member, publishing
+from gf_i2p.node import cadence, member, office, publishing
 from gf_i2p.node.node import Node
 from integration.localfarm import becomes
 from tests.farm.strategies import leaf
@@ -57,8 +57,8 @@ class Farm:
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     quick = Parameters(fresh_ms=4000, leaf_up_ms=200, leaf_down_ms=400, flap_ms=800, republish_min_ms=400)
     monkeypatch.setattr("gf_i2p.farm.admin.Parameters", lambda: quick)
-    monkeypatch.setattr(publishing, "LEASE_SECONDS", 4.0)
-    monkeypatch.setattr(publishing, "HURRIED_SECONDS", 0.5)
+    monkeypatch.setattr(office, "LEASE_SECONDS", 4.0)
+    monkeypatch.setattr(cadence, "HURRIED_SECONDS", 0.5)
     monkeypatch.setattr(publishing, "_POLL_SECONDS", 0.05)
     monkeypatch.setattr(publishing, "_AGAIN_SECONDS", 0.1)
     monkeypatch.setattr(publishing, "_MAX_AGAIN_SECONDS", 0.2)
@@ -116,7 +116,7 @@ async def test_who_has_lost_the_farm_stops_by_itself(tmp_path: Path) -> None:
         await becomes("nobody publishes", lambda: made.holders() == set())
         node = made.nodes[first].member.publisher
         assert node is not None
-        assert node.published is None
+        assert node.shown() is None
         assert node.trouble is not None
         assert len(made.netdb) <= sent + 1, "at most the set whose announcement was committed already"
         await made.farm.start(others[1])
@@ -139,7 +139,7 @@ async def test_a_publisher_that_the_others_do_not_hear_is_replaced_and_stops(
         await becomes("another one has published", lambda: made.netdb[-1][0] != first)
         await made.publishes(*without(first))
         assert alone.member.publisher is not None
-        assert alone.member.publisher.published is None
+        assert alone.member.publisher.shown() is None
         monkeypatch.setattr(alone.driver, "post", post)
 
 

@@ -2,21 +2,30 @@
 
 import asyncio
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from gf_i2p.farm.parameters import Parameters
+from gf_i2p.farm.record import Meta
+from gf_i2p.farm.remote import MetaSensing
 from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.netdb.meta_lease_set import MetaLeaseSet
 from gf_i2p.node import publishing
+from gf_i2p.node.cadence import HURRIED_SECONDS, HURRIED_SETS
+from gf_i2p.node.confirmation import GRACE_MS
 from gf_i2p.node.driver import PostError
-from gf_i2p.node.publishing import FRESH_SECONDS, HURRIED_SECONDS, HURRIED_SETS, LEASE_SECONDS
+from gf_i2p.node.office import LEASE_SECONDS
 from integration.localfarm import becomes
 from tests.farm.strategies import leaf, record
 from tests.netdb.strategies import KEYS
 from tests.node.office import Office, office
 from tests.node.routers import DEFECT, DOWN
+
+PARAMETERS = Parameters()
+LEAST_SECONDS, OLD_SECONDS = PARAMETERS.republish_min_ms / 1000, PARAMETERS.republish_max_ms / 1000
 
 
 def now_ms() -> int:
@@ -91,7 +100,7 @@ async def test_the_first_sets_are_hurried_and_then_all_is_calm(tmp_path: Path, m
             assert len(made.bridge.sent) == sent - 1
             made.now += 1
             await sends(made, sent)
-        await made.elapses(FRESH_SECONDS - 1)
+        await made.elapses(OLD_SECONDS - 1)
         assert len(made.bridge.sent) == HURRIED_SETS
         made.now += 1
         await sends(made, HURRIED_SETS + 1)
@@ -220,7 +229,7 @@ async def test_who_cannot_commit_stops_within_its_lease(tmp_path: Path, monkeypa
         assert made.bridge.holds is not None, "not before"
         made.now += 0.1
         await stopped(made)
-        assert "nothing of ours was committed for 60 s" in (made.publisher.trouble or "")
+        assert "nothing of ours was committed for 90 s" in (made.publisher.trouble or "")
         monkeypatch.undo()
 
 
@@ -311,7 +320,7 @@ async def test_a_set_is_not_sent_when_the_office_was_lost_meanwhile(
 
         async def deposed(lease_set: MetaLeaseSet) -> int:
             index = await announce(lease_set)
-            made.reporter._may_publish = False
+            made.reporter.publish_config = "off"
             await made.reported("off", lambda record: record.meta is not None and record.meta.publish_config == "off")
             return index
 
@@ -387,3 +396,131 @@ async def test_delegated_keys_that_have_expired_publish_nothing_and_say_so(
         made.publisher._keys = expired
         await becomes("it says so", lambda: "transient key was good until" in (made.publisher.trouble or ""))
         assert made.bridge.sent == []
+
+
+# Words, dry runs, and who stood still -------------------------------------------------------------------------------
+
+
+def told(made: Office) -> Meta:
+    assert made.record is not None
+    assert made.record.meta is not None
+    return made.record.meta
+
+
+async def test_a_set_is_announced_attempted_and_sent_and_the_record_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with office(tmp_path, monkeypatch) as made:
+        made.bridge.hang("publish")
+        began = now_ms()
+        await becomes("attempted", lambda: made.record is not None and told(made).attempted_ms >= began)
+        assert made.bridge.under_way == ["publish"]
+        assert told(made).sent_ms == 0
+        assert made.publisher.shown() is None, "the router has nothing yet"
+        made.bridge.hung.pop("publish").set()
+        await becomes("sent", lambda: told(made).sent_ms >= told(made).attempted_ms)
+        shown = made.publisher.shown()
+        assert shown is not None
+        assert shown["progress"]["word"] == "sent"
+        assert shown["progress"]["confirmed"] is None
+        assert told(made).confirmed_ms == 0
+
+
+async def finds(made: Office, published: int | None, *, seconds: float | None, later_ms: int = 1) -> None:
+    """Have server 2 say what it found, so much later than the set was sent."""
+    current = made.reporter.progress.current
+    assert current is not None
+    sensing = MetaSensing(published, None if seconds is None else int(seconds * 1000), current.sent_ms + later_ms)
+    made.view.state.records[2] = replace(record(2, date=now_ms()), meta_sensing=sensing)
+    await made.polls()
+
+
+async def test_who_finds_the_set_confirms_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with office(tmp_path, monkeypatch) as made:
+        await sends(made, 1)
+        published = made.published[0] * 1000
+        assert made.reporter.progress.current is not None
+        await becomes("why not", lambda: made.reporter.progress.current.unconfirmed is not None)  # type: ignore[union-attr]
+        await finds(made, published, seconds=2, later_ms=-1)
+        assert made.reporter.progress.current.word == "sent", "it looked before"
+        await finds(made, published - 1, seconds=2)
+        assert made.reporter.progress.current.word == "sent", "it has found an older one"
+        await finds(made, published, seconds=2)
+        await becomes("the record says so", lambda: told(made).confirmed_ms > told(made).sent_ms)
+        assert made.reporter.progress.current.confirmed_by == 2
+
+
+async def test_a_set_that_is_not_found_is_sent_again_with_growing_pauses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with office(tmp_path, monkeypatch, least_ms=PARAMETERS.republish_min_ms) as made:
+        for sent in range(1, HURRIED_SETS + 1):
+            await sends(made, sent)
+            made.now += HURRIED_SECONDS
+        for retry in range(3):
+            await finds(made, None, seconds=None, later_ms=GRACE_MS + 1)
+            pause = min(LEAST_SECONDS * 2**retry, OLD_SECONDS)
+            shown = made.publisher.shown()
+            assert shown is not None
+            assert shown["next"]["why"] == "the last one was not found"
+            assert shown["progress"]["retries"] == retry
+            assert "server 2 does not find it" in shown["progress"]["unconfirmed"]
+            assert made.publisher.published is not None
+            await made.elapses(made.publisher.published.at + pause - 1 - made.now)
+            assert len(made.bridge.sent) == HURRIED_SETS + retry
+            made.now += 1
+            await sends(made, HURRIED_SETS + retry + 1)
+        await finds(made, None, seconds=3)
+        shown = made.publisher.shown()
+        assert shown is not None
+        assert (shown["progress"]["word"], shown["progress"]["retries"]) == ("confirmed", 0)
+        assert shown["next"]["why"] == "a set must not grow old"
+
+
+async def test_a_dry_run_tells_the_router_nothing_and_the_farm_neither(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with office(tmp_path, monkeypatch, dry_run=True) as made:
+        await becomes("a set that would be published", lambda: made.publisher.published is not None)
+        first = made.publisher.published
+        assert first is not None
+        assert [entry.hash for entry in first.lease_set.entries] == [leaf(1).hash]
+        assert MetaLeaseSet.parse(first.lease_set.data) == first.lease_set
+        made.bridge.leaf = 2
+        await made.elapses(LEAST_SECONDS)
+        await becomes("another one", lambda: made.publisher.published is not first)
+        shown = made.publisher.shown()
+        assert shown is not None
+        assert (shown["dry_run"], shown["sent"], shown["progress"]) == (True, 0, None)
+        assert not told(made).publishing
+        assert told(made).last_published_ms == made.view.state.last_published_ms == 0
+        made.bridge.errors["status"] = DOWN
+        await becomes("it ends", lambda: made.publisher.published is None)
+        assert {"publish", "stop"} & set(made.bridge.calls) == set()
+
+
+async def test_who_stood_still_sends_nothing_before_it_has_committed_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its announcement was committed, and the answer waited for it while it slept: another one may publish now."""
+    async with office(tmp_path, monkeypatch) as made:
+        await sends(made, 1)
+        assert made.bridge.holds is not None
+        before, real = made.bridge.holds, made.driver.post
+        asleep: list[float] = []
+
+        async def sleeps(values: list[bytes], *, seconds: float) -> int:
+            index = await real(values, seconds=seconds)
+            if not asleep:
+                asleep.append(made.now)
+                made.now += LEASE_SECONDS + 1
+                assert not made.bridge.wanted(), "nor does the bridge give again what it has"
+                await asyncio.Event().wait()
+            return index
+
+        monkeypatch.setattr(made.driver, "post", sleeps)
+        made.now += HURRIED_SECONDS
+        await becomes("it slept", lambda: asleep != [])
+        await becomes("committed anew, and sent", lambda: len(made.bridge.sent) == 2)
+        assert made.bridge.sent[1].published > before.published
+        assert made.bridge.wanted()

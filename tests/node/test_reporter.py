@@ -2,11 +2,14 @@
 
 import asyncio
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from gf_i2p.farm.record import Leaf
+from gf_i2p import __version__
+from gf_i2p.farm.record import Config, Leaf
+from gf_i2p.farm.remote import RemoteRouter
 from gf_i2p.netdb.meta_lease_set import MetaLease, MetaLeaseSet
 from gf_i2p.node import reporter as reporter_module
 from gf_i2p.node.driver import PostError, PostOutcomeUnknownError
@@ -151,3 +154,151 @@ async def test_what_the_log_does_not_take_is_posted_anew_later(
             await made.reporter.announce(lease_set(1_790_000_000))
         monkeypatch.setattr(made.driver, "post", real)
         await becomes("committed again", lambda: made.reporter.committed_at == made.now)
+
+
+# At once, or with the next one -------------------------------------------------------------------------------------
+
+
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask often and post seldom: what comes soon comes because of a change."""
+    monkeypatch.setattr(reporter_module, "ASK_SECONDS", 0.02)
+    monkeypatch.setattr(reporter_module, "LEAST_SECONDS", 0.1)
+
+
+async def test_the_record_says_how_this_server_is_configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with office(tmp_path, monkeypatch, publishes=False, interval=0.05, dry_run=True) as made:
+        record = await made.reported("a record", lambda _: True)
+        assert record.config == Config("dry-run", 50, __version__)
+
+
+async def test_what_others_decide_by_is_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    quick(monkeypatch)
+    async with office(tmp_path, monkeypatch, publishes=False, interval=3000) as made:
+        await made.reported("the first", lambda record: record.router_up and record.leaves != ())
+        made.bridge.leaf_up = False
+        await made.reported("the leaf is down", lambda record: not record.leaves[0].up)
+        made.bridge.leaf = 2
+        await made.reported("another leaf", lambda record: record.leaves[0].hash == (2).to_bytes(32))
+        made.bridge.errors["status"] = DOWN
+        await made.reported("the router is down", lambda record: not record.router_up)
+        del made.bridge.errors["status"]
+        await made.reported("and up", lambda record: record.router_up)
+        made.reporter.publish_config = "off"
+        made.reporter.changed()
+        await made.reported("off", lambda record: record.meta is not None and record.meta.publish_config == "off")
+        made.reporter.remote_routers = (RemoteRouter(2, reachable=False),)
+        made.reporter.changed()
+        await made.reported("not heard", lambda record: record.remote_routers == (RemoteRouter(2, reachable=False),))
+        made.reporter.publishing = True
+        made.reporter.changed()
+        await made.reported("publishing", lambda record: record.meta is not None and record.meta.publishing)
+
+
+async def test_numbers_wait_for_the_next_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    quick(monkeypatch)
+    async with office(tmp_path, monkeypatch, publishes=False, interval=3000) as made:
+        await made.reported("the first", lambda record: record.leaves != ())
+        posted = len(made.reporter._posts)
+        made.bridge.known_peers += 1
+        asked = made.bridge.calls.count("status")
+        await becomes("asked again and again", lambda: made.bridge.calls.count("status") > asked + 10)
+        assert len(made.reporter._posts) == posted
+        made.bridge.leaf_up = False
+        await made.reported("and come along", lambda record: record.router["knownPeers"] == 9)
+
+
+async def test_however_much_changes_records_have_their_distance(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick(monkeypatch)
+    monkeypatch.setattr(reporter_module, "LEAST_SECONDS", 1.0)
+    times: list[float] = []
+    async with office(tmp_path, monkeypatch, publishes=False, reports=False, interval=3000) as made:
+        real = made.driver.post
+
+        async def watched(values: list[bytes], *, seconds: float) -> int:
+            times.append(time.monotonic())
+            return await real(values, seconds=seconds)
+
+        monkeypatch.setattr(made.driver, "post", watched)
+        task = asyncio.create_task(made.reporter.run())
+        await becomes("the first", lambda: times != [])
+        changes = 0
+
+        def change() -> bool:
+            nonlocal changes
+            changes += 1
+            made.reporter.publish_config = "on" if changes % 2 else "auto"
+            made.reporter.changed()
+            return len(times) >= 3
+
+        await becomes("three", change)
+        assert changes > 10
+        assert min(later - earlier for earlier, later in pairwise(times)) > 0.95
+        before = len(times)
+        await made.reporter.announce(lease_set(1_790_000_000))
+        assert len(times) == before + 1, "a set waits for nothing"
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def test_the_words_for_a_set_are_in_the_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    quick(monkeypatch)
+    async with office(tmp_path, monkeypatch, publishes=False, interval=3000) as made:
+        await made.reported("the first", lambda record: record.leaves != ())
+        await made.reporter.announce(lease_set(1_790_000_000))
+        record = await made.reported("announced", lambda record: record.meta is not None and record.meta.publishing)
+        assert record.meta is not None
+        assert (record.meta.attempted_ms, record.meta.sent_ms, record.meta.confirmed_ms) == (0, 0, 0)
+        made.reporter.progress.attempted(5)
+        await made.reported("attempted", lambda record: record.meta is not None and record.meta.attempted_ms == 5)
+        made.reporter.progress.sent(6)
+        await made.reported("sent", lambda record: record.meta is not None and record.meta.sent_ms == 6)
+        made.reporter.progress.confirmed(7, by=2)
+        record = await made.reported(
+            "confirmed", lambda record: record.meta is not None and record.meta.confirmed_ms > 0
+        )
+        assert record.meta is not None
+        assert (record.meta.attempted_ms, record.meta.sent_ms, record.meta.confirmed_ms) == (5, 6, 7)
+
+
+async def test_a_change_that_the_log_did_not_take_is_told_again_soon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick(monkeypatch)
+    async with office(tmp_path, monkeypatch, publishes=False, interval=3000) as made:
+        await made.reported("the first", lambda record: record.leaves != ())
+        real, tries = made.driver.post, []
+
+        async def failing(values: list[bytes], *, seconds: float) -> int:
+            tries.append(values)
+            raise PostError("no leader")
+
+        monkeypatch.setattr(made.driver, "post", failing)
+        made.bridge.leaf_up = False
+        await becomes("tried several times", lambda: len(tries) > 2)
+        monkeypatch.setattr(made.driver, "post", real)
+        await made.reported("told", lambda record: not record.leaves[0].up)
+
+
+async def test_what_is_posted_renews_from_when_it_was_posted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer to a record may wait for us while this process stands still, for as long as it likes."""
+    async with office(tmp_path, monkeypatch, publishes=False, reports=False) as made:
+        real, posted_at = made.driver.post, made.now
+
+        async def slow(values: list[bytes], *, seconds: float) -> int:
+            index = await real(values, seconds=seconds)
+            made.now += 1000
+            return index
+
+        monkeypatch.setattr(made.driver, "post", slow)
+        index = await made.reporter.announce(lease_set(1_790_000_000))
+        assert made.reporter.seen_at(index) == posted_at
+        assert made.reporter.committed_at == posted_at + 1000
+
+
+async def test_who_has_no_master_reports_its_leaf_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with office(tmp_path, monkeypatch, publishes=False) as made:
+        made.reporter._master = None
+        record = await made.reported("a leaf", lambda record: record.meta is None and record.leaves != ())
+        assert record.leaves == (Leaf(LEAF, up=True),)

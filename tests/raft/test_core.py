@@ -89,6 +89,19 @@ def test_a_leader_with_a_bare_majority_stays() -> None:
     assert lab.core(1).is_leader
 
 
+def test_a_leader_says_when_it_has_heard_each_other_member_and_nobody_else_does() -> None:
+    lab = Lab(5)
+    lab.elect(1)
+    lab.isolate(4)
+    lost = lab.now
+    lab.advance(10 * LAN.election_max)
+    heard = lab.core(1).heard
+    assert heard.keys() == {2, 3, 4, 5}
+    assert heard[4] <= lost
+    assert min(heard[server] for server in (2, 3, 5)) >= lab.now - 2 * LAN.heartbeat
+    assert lab.core(2).heard == {}
+
+
 # The queue ---------------------------------------------------------------------------------------------------------
 
 

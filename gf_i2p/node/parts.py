@@ -1,0 +1,59 @@
+"""A node's part in its farm, put together from its configuration: who reports, who publishes, and how."""
+
+import asyncio
+
+from bridges.protocol import RouterBridge
+from gf_i2p.netdb.keys import DestinationKeys
+from gf_i2p.node.config import Config
+from gf_i2p.node.driver import Driver
+from gf_i2p.node.exporter import Exporter
+from gf_i2p.node.hearing import Hearing
+from gf_i2p.node.member import Member
+from gf_i2p.node.office import Office
+from gf_i2p.node.publishing import Publisher
+from gf_i2p.node.reporter import Reporter
+from gf_i2p.node.sensing import Sensing
+from gf_i2p.node.view import FarmView
+
+
+def member_of(
+    config: Config,
+    driver: Driver,
+    view: FarmView,
+    *,
+    bridge: RouterBridge | None,
+    keys: DestinationKeys | None,
+    exporter: Exporter | None,
+) -> Member:
+    """Make all parts that this configuration asks for, as far as the node has a router to speak of."""
+    if bridge is None:
+        return Member(view, None, None, None, exporter)
+    publish, server_id = config.publish, config.node.id
+    reporter = Reporter(
+        server_id,
+        config.node.cluster,
+        driver,
+        bridge,
+        master=None if keys is None else keys.destination,
+        interval=publish.status_seconds,
+        mode=publish.mode,
+    )
+    office = None if keys is None or publish.publish == "off" else _office(config, view, reporter, bridge, keys)
+    if office is not None:
+        reporter.publish_config = publish.publish
+    hearing = Hearing(driver, view, reporter, clock=asyncio.get_running_loop().time)
+    sensing = None
+    if publish.sense_minutes:
+        sensing = Sensing(server_id, view, reporter, bridge, mode=publish.mode, minutes=publish.sense_minutes)
+    return Member(view, reporter, office, bridge, exporter, hearing=hearing, sensing=sensing)
+
+
+def _office(
+    config: Config, view: FarmView, reporter: Reporter, bridge: RouterBridge, keys: DestinationKeys
+) -> Office | None:
+    """Make what `[publish] mode` names; None for "off"."""
+    match config.publish.mode:
+        case "meta" | "dry-run" as mode:
+            return Publisher(config.node.id, view, reporter, bridge, keys, dry_run=mode == "dry-run")
+        case _:  # "failover" has its office beside this one
+            return None
