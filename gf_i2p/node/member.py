@@ -8,6 +8,7 @@ import structlog
 
 from bridges.protocol import RouterBridge
 from gf_i2p.node.exporter import Exporter
+from gf_i2p.node.keys_watch import KeysWatch
 from gf_i2p.node.publishing import Publisher
 from gf_i2p.node.reporter import Reporter
 from gf_i2p.node.view import FarmView
@@ -20,7 +21,7 @@ _AGAIN_SECONDS: Final = 5.0
 
 
 class Member:
-    """The parts, and their life. `publisher`: None when this server never publishes; `exporter`: without history."""
+    """The parts, and their life. `publisher`, `keys`: None when this server never publishes; `exporter`: no history."""
 
     def __init__(
         self,
@@ -29,17 +30,23 @@ class Member:
         publisher: Publisher | None,
         bridge: RouterBridge | None,
         exporter: Exporter | None = None,
+        keys: KeysWatch | None = None,
     ) -> None:
         self.view = view
         self.exporter = exporter
         self.reporter = reporter
         self.publisher = publisher
+        self.keys = keys
         self._bridge = bridge
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
         """Begin."""
-        parts = [part.run for part in (self.view, self.exporter, self.reporter, self.publisher) if part is not None]
+        parts = [
+            part.run
+            for part in (self.view, self.exporter, self.keys, self.reporter, self.publisher)
+            if part is not None
+        ]
         self._tasks = [asyncio.get_running_loop().create_task(_for_ever(part)) for part in parts]
 
     async def stop(self) -> None:

@@ -12,16 +12,17 @@ import structlog
 
 from bridges.protocol import RouterBridge
 from gf_i2p.farm.record import speaker
-from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.node.acquaintance import lacking
 from gf_i2p.node.config import Config, Secrets
 from gf_i2p.node.driver import Driver
 from gf_i2p.node.exporter import Exporter
 from gf_i2p.node.joining import Joiner
+from gf_i2p.node.keys_watch import KeysWatch
 from gf_i2p.node.layout import DATABASE_FILE, HISTORY_DIRECTORY
 from gf_i2p.node.member import Member
 from gf_i2p.node.outside import Outsider
 from gf_i2p.node.publishing import Publisher
+from gf_i2p.node.publishing_keys import PublishingKeys
 from gf_i2p.node.reporter import Reporter
 from gf_i2p.node.roles import User, concerned
 from gf_i2p.node.timing import Tempo
@@ -82,7 +83,7 @@ class Node:
         *,
         i2p: Transport | None = None,
         bridge: RouterBridge | None = None,
-        keys: DestinationKeys | None = None,
+        keys: PublishingKeys | None = None,
         on_halt: Callable[[BaseException], None],
     ) -> None:
         self._directory = directory
@@ -148,7 +149,7 @@ class Node:
         """Where every server is that we have to reach, and our credentials there."""
         return {link.endpoint: self._credentials[server] for server, link in self.links.items()}
 
-    def _member(self, bridge: RouterBridge | None, keys: DestinationKeys | None) -> Member:
+    def _member(self, bridge: RouterBridge | None, keys: PublishingKeys | None) -> Member:
         """Our part in what the farm decides, as far as this node has a router to speak of."""
         cluster, server_id, publish = self._config.node.cluster, self._config.node.id, self._config.publish
         exporter = self._exporter()
@@ -165,8 +166,14 @@ class Node:
             may_publish=may_publish,
             interval=publish.status_seconds,
         )
-        publisher = Publisher(server_id, view, reporter, bridge, keys) if keys is not None and may_publish else None
-        return Member(view, reporter, publisher, bridge, exporter)
+        if keys is None or not may_publish:
+            return Member(view, reporter, None, bridge, exporter)
+        router = self._config.router
+        watch = KeysWatch(
+            keys, self._directory / publish.keys, router="auto" if router is None else router.kind, server=server_id
+        )
+        publisher = Publisher(server_id, view, reporter, bridge, watch)
+        return Member(view, reporter, publisher, bridge, exporter, watch)
 
     def _exporter(self) -> Exporter | None:
         history, log = self._config.history, self.driver.core.log

@@ -16,10 +16,10 @@ from bridges.errors import RouterError
 from bridges.protocol import Publication, RouterBridge
 from gf_i2p.farm.record import Leaf
 from gf_i2p.netdb.errors import NetDbError
-from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.netdb.meta_lease_set import MetaLease, MetaLeaseSet
-from gf_i2p.netdb.session_config import session_config
 from gf_i2p.node.driver import PostError, PostOutcomeUnknownError
+from gf_i2p.node.keys_watch import KeysWatch
+from gf_i2p.node.publishing_keys import PublishingKeys, Purpose
 from gf_i2p.node.reporter import Reporter
 from gf_i2p.node.view import FarmView
 
@@ -65,11 +65,11 @@ class Publisher:
         view: FarmView,
         reporter: Reporter,
         bridge: RouterBridge,
-        keys: DestinationKeys,
+        keys: KeysWatch,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`keys`: the master's, or delegated by it. `clock`: monotonic seconds, the reporter's."""
+        """`keys`: the master's own, or delegated by it. `clock`: monotonic seconds, the reporter's."""
         self.published: Published | None = None
         """None while this node publishes nothing."""
         self.trouble: str | None = None
@@ -79,6 +79,8 @@ class Publisher:
         self._reporter = reporter
         self._bridge = bridge
         self._keys = keys
+        self._signer: PublishingKeys | None = None
+        """The keys of the session that is open."""
         self._clock = clock
         self._again = _AGAIN_SECONDS
         self._lost = False
@@ -87,7 +89,7 @@ class Publisher:
         """Whether the router may have something that it is to forget when we stop."""
         self._unstopped: str | None = None
         """Why it has not been told so."""
-        self._log = logger.bind(server=server_id, master=keys.destination.b32)
+        self._log = logger.bind(server=server_id, master=keys.keys.destination.b32)
 
     async def run(self) -> None:
         """Publish when chosen, stop when not, for ever."""
@@ -118,8 +120,10 @@ class Publisher:
     def _due(self) -> tuple[Leaf, ...] | None:
         """Return the leaves to publish; None when this server is not to publish."""
         choice = self._view.choice
-        if choice.publisher != self._id:
-            self._note(None)
+        ended = self._keys.ended
+        self._reporter.may_publish = ended is None
+        if choice.publisher != self._id or ended is not None:
+            self._note(ended)
             return None
         # What the log has not shown us yet may name another one: only what we have taken in renews the lease.
         if self._clock() - self._reporter.seen_at(self._view.applied) > LEASE_SECONDS:
@@ -135,7 +139,9 @@ class Publisher:
         last = self.published
         if last is None or self.trouble is not None:
             return True
-        lost = self._bridge.publication_trouble(self._keys.destination.hash)
+        if self._signer is not self._keys.keys:
+            return True
+        lost = self._bridge.publication_trouble(self._keys.keys.destination.hash)
         if lost is not None:
             self._lost = True
             self._note(lost)
@@ -159,21 +165,29 @@ class Publisher:
             task.result()
 
     async def _publish(self, leaves: tuple[Leaf, ...]) -> None:
-        now = int(time.time())
+        keys, now = self._keys.keys, int(time.time())
         published = max(now, self._view.state.last_published_ms // 1000 + 1)
-        entries = [MetaLease(leaf.hash, published + ENTRY_SECONDS, _LEAF_COST) for leaf in leaves]
-        lease_set = MetaLeaseSet.build(self._keys, published=published, entries=entries)
+        end = min(published + ENTRY_SECONDS, keys.ends or published + ENTRY_SECONDS)
+        entries = [MetaLease(leaf.hash, end, _LEAF_COST) for leaf in leaves]
+        lease_set = MetaLeaseSet.build(keys.keys, published=published, entries=entries)
         objection = lease_set.objection(now)
         if objection is not None:
             raise PostError(f"no router would take the set: {objection}")
         await self._view.reaches(await self._reporter.announce(lease_set))
         if self._due() is None or self._view.state.last_published_ms > published * 1000:
             return  # another one has the office, or has had it meanwhile
+        changed, self._signer = self._given and self._signer is not keys, keys
         self._given = True
         try:
             async with asyncio.timeout(PUBLISH_SECONDS):
+                if changed:  # the session shows the authorisation of the old ones
+                    await self._bridge.stop_publishing_meta_lease_set(keys.destination.hash)
                 await self._bridge.publish_meta_lease_set(
-                    Publication(lease_set, session_config(self._keys, int(time.time() * 1000)))
+                    Publication(
+                        lease_set,
+                        keys.fresh_session(Purpose.META, int(time.time() * 1000)),
+                        keys.signed_session(Purpose.META),
+                    )
                 )
         except TimeoutError as error:
             raise RouterError(f"the router has not taken the set within {PUBLISH_SECONDS:.0f} s") from error
@@ -195,7 +209,7 @@ class Publisher:
         why = None
         try:
             async with asyncio.timeout(STOP_SECONDS):
-                await self._bridge.stop_publishing_meta_lease_set(self._keys.destination.hash)
+                await self._bridge.stop_publishing_meta_lease_set(self._keys.keys.destination.hash)
         except TimeoutError:
             why = f"it has not answered within {STOP_SECONDS:.0f} s"
         except RouterError as error:

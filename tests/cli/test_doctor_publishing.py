@@ -9,6 +9,7 @@ from gf_i2p.cli.doctor.framework import State
 from gf_i2p.cli.doctor.publishing import keys_verdict
 from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.node.layout import CONFIG_FILE, MASTER_FILE
+from gf_i2p.node.publishing_keys import PublishingKeys
 from tests.cli.routers import Place, RunningNode, ScriptedRouter, having, remedy
 from tests.transport.harness import Identity
 
@@ -26,10 +27,20 @@ DAY = 86_400
     ],
 )
 def test_delegated_keys_expire(expires: int, state: str, text: str) -> None:
-    verdict = keys_verdict(DestinationKeys.generate().delegate(expires), NOW)
+    verdict = keys_verdict(PublishingKeys(DestinationKeys.generate().delegate(expires)), NOW, server=1)
     assert verdict.state == state
     assert text in verdict.text
-    assert keys_verdict(DestinationKeys.generate(), NOW).state is State.OK
+    assert keys_verdict(PublishingKeys(DestinationKeys.generate()), NOW, server=1).state is State.OK
+
+
+def test_keys_of_another_server() -> None:
+    keys = PublishingKeys.delegate(DestinationKeys.generate(), NOW + 90 * DAY, NOW, server=2)
+    assert keys_verdict(keys, NOW, server=2).state is State.OK
+    verdict = keys_verdict(keys, NOW, server=3)
+    assert verdict.state is State.WARN
+    assert "made for server 2, and this is server 3" in verdict.text
+    assert verdict.remedy is not None
+    assert "--server 3" in verdict.remedy.i2pd
 
 
 @pytest.mark.parametrize("java", [False, True])

@@ -11,7 +11,9 @@ import pytest
 from gf_i2p.farm.record import StatusRecord
 from gf_i2p.node import publishing, reporter
 from gf_i2p.node.driver import Driver
+from gf_i2p.node.keys_watch import KeysWatch
 from gf_i2p.node.publishing import LEASE_SECONDS, Publisher
+from gf_i2p.node.publishing_keys import PublishingKeys
 from gf_i2p.node.reporter import Reporter
 from gf_i2p.node.view import FarmView
 from integration.localfarm import becomes
@@ -27,6 +29,7 @@ class Office:
     reporter: Reporter
     publisher: Publisher
     bridge: FakeBridge
+    keys: KeysWatch
     now: float = 1000.0
     """What the clock says."""
     polled: int = 0
@@ -72,7 +75,12 @@ class Office:
 
 @asynccontextmanager
 async def office(
-    directory: Path, monkeypatch: pytest.MonkeyPatch, *, publishes: bool = True, reports: bool = True
+    directory: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    publishes: bool = True,
+    reports: bool = True,
+    keys: PublishingKeys | None = None,
 ) -> AsyncIterator[Office]:
     monkeypatch.setattr(publishing, "_POLL_SECONDS", 0.01)
     monkeypatch.setattr(publishing, "_AGAIN_SECONDS", 0.02)
@@ -85,11 +93,21 @@ async def office(
         def clock() -> float:
             return made.now
 
+        master = (keys or PublishingKeys(KEYS)).destination
         reports_to = Reporter(
-            1, "farm", node.driver, bridge, master=KEYS.destination, may_publish=True, interval=0.02, clock=clock
+            1,
+            "farm",
+            node.driver,
+            bridge,
+            master=master,
+            may_publish=True,
+            interval=0.02,
+            clock=clock,
         )
         view = node.member.view
-        made = Office(node.driver, view, reports_to, Publisher(1, view, reports_to, bridge, KEYS, clock=clock), bridge)
+        watch = KeysWatch(keys or PublishingKeys(KEYS))
+        publisher = Publisher(1, view, reports_to, bridge, watch, clock=clock)
+        made = Office(node.driver, view, reports_to, publisher, bridge, watch)
         step = made.publisher._step
 
         async def counted() -> float:

@@ -12,11 +12,14 @@ from gf_i2p.netdb.meta_lease_set import MetaLeaseSet
 from gf_i2p.node import publishing
 from gf_i2p.node.driver import PostError
 from gf_i2p.node.publishing import FRESH_SECONDS, HURRIED_SECONDS, HURRIED_SETS, LEASE_SECONDS
+from gf_i2p.node.publishing_keys import HANDOVER_SECONDS, PublishingKeys, Purpose
 from integration.localfarm import becomes
 from tests.farm.strategies import leaf, record
 from tests.netdb.strategies import KEYS
 from tests.node.office import Office, office
 from tests.node.routers import DEFECT, DOWN
+
+OFF = "off"
 
 
 def now_ms() -> int:
@@ -312,7 +315,7 @@ async def test_a_set_is_not_sent_when_the_office_was_lost_meanwhile(
         async def deposed(lease_set: MetaLeaseSet) -> int:
             index = await announce(lease_set)
             made.reporter._may_publish = False
-            await made.reported("off", lambda record: record.meta is not None and record.meta.publish_config == "off")
+            await made.reported("off", lambda record: record.meta is not None and record.meta.publish_config == OFF)
             return index
 
         monkeypatch.setattr(made.reporter, "announce", deposed)
@@ -382,8 +385,33 @@ async def test_a_router_that_was_given_nothing_is_told_nothing(tmp_path: Path, m
 async def test_delegated_keys_that_have_expired_publish_nothing_and_say_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expired: DestinationKeys = KEYS.delegate(int(time.time()) - 5)
-    async with office(tmp_path, monkeypatch) as made:
-        made.publisher._keys = expired
-        await becomes("it says so", lambda: "transient key was good until" in (made.publisher.trouble or ""))
+    master = DestinationKeys.generate()
+    now = int(time.time())
+    async with office(tmp_path, monkeypatch, keys=PublishingKeys.delegate(master, now + HANDOVER_SECONDS, now)) as made:
+        await becomes("it says so", lambda: "end of their life" in (made.publisher.trouble or ""))
+        await made.reported(
+            "no candidate", lambda record: record.meta is not None and record.meta.publish_config == OFF
+        )
         assert made.bridge.sent == []
+        made.keys.keys = PublishingKeys.delegate(master, now + HANDOVER_SECONDS + 900, now)
+        await sends(made, 1)
+        assert made.bridge.sent[0].expires_at == made.keys.keys.ends, "no entry outlives the key"
+        assert made.publisher.trouble is None
+        await made.reported("a candidate", lambda record: record.meta is not None and record.meta.publish_config != OFF)
+
+
+async def test_new_keys_of_the_same_master_are_published_by_at_once_and_in_a_session_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    master = DestinationKeys.generate()
+    now = int(time.time())
+    old, new = (PublishingKeys.delegate(master, now + days * 86_400, now - days) for days in (30, 60))
+    async with office(tmp_path, monkeypatch, keys=old) as made:
+        await sends(made, 1)
+        assert "stop" not in made.bridge.calls
+        made.keys.keys = new
+        await sends(made, 2)
+        assert [lease_set.offline for lease_set in made.bridge.sent] == [old.keys.offline, new.keys.offline]
+        assert [call for call in made.bridge.calls if call in {"publish", "stop"}] == ["publish", "stop", "publish"]
+        first, second = made.bridge.publications
+        assert second.signed_session == new.signed_session(Purpose.META) != first.signed_session
