@@ -148,6 +148,7 @@ async def test_delegated_keys_publish_through_i2pd_and_new_ones_are_taken_over(
 
     began = time.monotonic()
     farm.start_all()
+    await farm.leader(SEEN_SECONDS)
     first = await held(network, farm)
     print(f"on {FLOODFILLS} floodfills {time.monotonic() - began:.1f} s after the node's start")
     assert first.b32 == farm.master.destination.b32

@@ -137,7 +137,7 @@ def test_a_server_is_given_keys_of_its_own(
     tmp_path: Path, master: Path, node: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    text = told(capsys, "keys" if False else "delegate", master, "--server", "2")
+    text = told(capsys, "delegate", master, "--server", "2")
     path = tmp_path / "publish-server-2.keys"
     assert mode(path) == 0o600
     assert KEYS.key.private not in path.read_bytes()
@@ -161,7 +161,7 @@ def test_a_server_is_given_keys_of_its_own(
 
 def test_delegating_again_makes_other_keys_and_overwrites_none(tmp_path: Path, master: Path, capsys: Capture) -> None:
     path, other = tmp_path / "one", tmp_path / "other"
-    assert run(capsys, "delegate", master, "--server", 1, "--days", 7, "--out", path)[0] == 0  # type: ignore[arg-type]
+    assert run(capsys, "delegate", master, "--server", "1", "--days", "7", "--out", path)[0] == 0
     before = path.read_bytes()
     assert run(capsys, "delegate", master, "--server", "1", "--out", path)[0] == 1
     assert path.read_bytes() == before
