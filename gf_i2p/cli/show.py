@@ -1,7 +1,7 @@
 """Answers of a node as text for a terminal."""
 
 from base64 import b64decode
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 OUTSIDE: Final = {
@@ -67,6 +67,10 @@ def _farm(answer: dict[str, Any]) -> list[str]:
             f"         {sent['leaves']} leaves of {sent['master']} given to the router {sent['sent']} times, "
             f"good for {minutes} minutes"
         )
+    keys = farm.get("keys")
+    if keys is not None and keys["ends"] is not None:
+        ends = f"{datetime.fromtimestamp(keys['ends'], UTC):%Y-%m-%d %H:%M} UTC"
+        lines.append(f"keys     delegated for {keys['master']} until {ends}")
     lines += [f"trouble  {trouble}" for trouble in farm["trouble"]]
     return lines
 

@@ -176,12 +176,13 @@ class Publisher:
         await self._view.reaches(await self._reporter.announce(lease_set))
         if self._due() is None or self._view.state.last_published_ms > published * 1000:
             return  # another one has the office, or has had it meanwhile
-        changed, self._signer = self._given and self._signer is not keys, keys
+        changed = self._given and self._signer is not keys
         self._given = True
         try:
             async with asyncio.timeout(PUBLISH_SECONDS):
                 if changed:  # the session shows the authorisation of the old ones
                     await self._bridge.stop_publishing_meta_lease_set(keys.destination.hash)
+                self._signer = keys
                 await self._bridge.publish_meta_lease_set(
                     Publication(
                         lease_set,

@@ -62,7 +62,7 @@ i2cp = "127.0.0.1:7654"       # for publishing
 # Publishing is off until you turn it on, on every server that may do it.
 [publish]
 mode = "off"                  # "meta": when the farm chooses this server, it publishes the Meta lease set
-keys = "master.dat"           # the service's master keys, or delegated ones, mode 0600
+keys = "master.dat"           # what `gf-i2p keys delegate` makes for this server, or the master's own, mode 0600
 # leaf = "....b32.i2p"        # this router's own destination of the service; or the name of its tunnel, by i2pcontrol
 
 # For `gf-i2p bridge serve`: this router for programs in any language. Its password goes into secrets.toml.

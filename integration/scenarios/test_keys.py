@@ -1,5 +1,6 @@
 """A node that has delegated keys only publishes through a real i2pd; the master's own key is nowhere near it."""
 
+import asyncio
 import base64
 import hashlib
 import json
@@ -14,15 +15,22 @@ import pytest
 import pytest_asyncio
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+from bridges.i2cp.connection import I2cpConnection
+from bridges.i2cp.messages import SessionStatus, Status, create_session, destroy_session
+from bridges.i2cp.settings import I2cpSettings
 from gf_i2p.cli import client
 from gf_i2p.cli.main import main
+from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.node.layout import MASTER_FILE
+from gf_i2p.node.publishing_keys import PublishingKeys, Purpose
 from integration.i2pfarm import I2pFarm
 from integration.localfarm import until
 from integration.testnet.client import Network
+from integration.testnet.router import I2CP_PORT
 
 pytestmark = pytest.mark.timeout(600)
 
+DAY: Final = 86_400
 META: Final = 7
 FLOODFILLS: Final = 3
 """So many must hold a set: i2pd gives it to one, which passes it on to three at most."""
@@ -132,6 +140,35 @@ async def held(network: Network, farm: I2pFarm, transient: bytes | None = None) 
     return seen[-1]
 
 
+@pytest.mark.parametrize("purpose", Purpose)
+async def test_i2pd_opens_a_session_by_each_config_that_the_master_signed_long_ago(
+    network: Network, purpose: Purpose
+) -> None:
+    now = int(time.time())
+    keys = PublishingKeys.delegate(DestinationKeys.generate(), now + DAY, now - 300 * DAY)
+    signed = keys.signed_session(purpose)
+    assert signed is not None
+    settings = I2cpSettings(network.routers[-1].address, I2CP_PORT, allow_plain=True)
+    connection = await I2cpConnection.open(settings, time.time)
+    try:
+        for config, expected in ((keys.fresh_session(purpose, now * 1000), Status.INVALID), (signed, Status.CREATED)):
+            await connection.send(create_session(config))
+            said = await _answer(connection)
+            assert said.status == expected
+        await connection.send(destroy_session(said.session))
+        await connection.wait_for_end()
+    finally:
+        connection.close()
+
+
+async def _answer(connection: I2cpConnection) -> SessionStatus:
+    async with asyncio.timeout(60):
+        while True:
+            said = await connection.receive()
+            if isinstance(said, SessionStatus):
+                return said
+
+
 async def test_delegated_keys_publish_through_i2pd_and_new_ones_are_taken_over(
     network: Network, farm: I2pFarm, tmp_path: Path
 ) -> None:
@@ -152,7 +189,7 @@ async def test_delegated_keys_publish_through_i2pd_and_new_ones_are_taken_over(
     first = await held(network, farm)
     print(f"on {FLOODFILLS} floodfills {time.monotonic() - began:.1f} s after the node's start")
     assert first.b32 == farm.master.destination.b32
-    assert abs(first.good_until - time.time() - 30 * 86_400) < 600
+    assert abs(first.good_until - time.time() - 30 * DAY) < 600
     assert len(first.leaves) == 1
 
     began = time.monotonic()
@@ -161,7 +198,7 @@ async def test_delegated_keys_publish_through_i2pd_and_new_ones_are_taken_over(
     print(f"by new keys on {FLOODFILLS} floodfills {time.monotonic() - began:.1f} s after they came")
     assert second.b32 == first.b32
     assert second.published > first.published
-    assert abs(second.good_until - time.time() - 60 * 86_400) < 600
+    assert abs(second.good_until - time.time() - 60 * DAY) < 600
     status = await farm.status(1)
     assert status is not None
     assert (status["farm"]["keys"]["ends"], status["farm"]["trouble"]) == (second.good_until, [])

@@ -1,5 +1,6 @@
 """What doctor says of the keys and settings by which a node publishes."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,21 @@ async def test_delegated_keys_and_the_router(tmp_path: Path, identity: Identity,
     else:
         assert set(having(State.FAIL, found)) == {"publishing"}
         assert "i2pd opens no session for those" in found["publishing"].text
+        assert "gf-i2p keys delegate" in remedy(found["publishing"])
+
+
+@pytest.mark.parametrize("java", [False, True])
+async def test_every_router_takes_what_keys_delegate_makes(tmp_path: Path, identity: Identity, java: bool) -> None:
+    now = int(time.time())
+    async with ScriptedRouter(identity, java=java) as router:
+        place = Place(tmp_path, router)
+        made = PublishingKeys.delegate(place.master, now + 90 * DAY + 3600, now, server=1)
+        (place.directory / MASTER_FILE).write_bytes(made.encode())
+        async with RunningNode(place.directory):
+            found = await place.look()
+    assert having(State.FAIL, found) == {}
+    assert found["master keys"].state is State.OK
+    assert "(90 days left)" in found["master keys"].text
 
 
 async def test_keys_that_are_missing_or_shared(tmp_path: Path, identity: Identity) -> None:
