@@ -121,7 +121,7 @@ class Publisher:
         """Return the leaves to publish; None when this server is not to publish."""
         choice = self._view.choice
         ended = self._keys.ended
-        self._reporter.may_publish = ended is None
+        self._reporter.has_keys = ended is None
         if choice.publisher != self._id or ended is not None:
             self._note(ended)
             return None

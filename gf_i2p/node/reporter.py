@@ -47,8 +47,8 @@ class Reporter:
         """`master`: whose leaves are reported. `interval`: seconds between two records. `clock`: monotonic seconds."""
         self.publishing = False
         """Whether this node publishes now; told by whoever does that."""
-        self.may_publish = may_publish
-        """Whether this node can publish; told by whoever does that."""
+        self.has_keys = True
+        """Whether the keys for publishing are good now; told by whoever publishes."""
         self.committed_at = float("-inf")
         """When the last record of ours was committed (monotonic seconds)."""
         self.trouble: str | None = None
@@ -58,6 +58,7 @@ class Reporter:
         self._driver = driver
         self._bridge = bridge
         self._master = master
+        self._may_publish = may_publish
         self._interval = interval
         self._clock = clock
         self._commits: deque[tuple[int, float]] = deque(maxlen=_MAX_COMMITS)
@@ -138,7 +139,7 @@ class Reporter:
         last = self._last_set
         return Meta(
             destination=self._master.base64,
-            publish_config="auto" if self.may_publish else "off",
+            publish_config="auto" if self._may_publish and self.has_keys else "off",
             publishing=publishing,
             last_published_ms=0 if last is None else last.published * 1000,
             last_published_set=None if last is None else to_base64(last.data),

@@ -58,8 +58,8 @@ def test_their_end_is_told_in_time_and_once_a_day(watched: Watched) -> None:
     assert watched.watch.ended is None
     assert [entry["log_level"] for entry in watched.logs] == ["warning"] * 2, "13 and 12 days are left"
     watched.now = NOW + 90 * DAY - HANDOVER_SECONDS
-    assert watched.look() == watched.watch.ended
-    assert "gf-i2p keys delegate" in (watched.watch.ended or "")
+    assert "gf-i2p keys delegate" in (watched.look() or "")
+    assert watched.watch.trouble == watched.watch.ended
     assert watched.watch.stage is Stage.ENDED
 
 
