@@ -22,7 +22,7 @@ from gf_i2p.netdb.session_config import SessionConfig
 from gf_i2p.netdb.signing import SIGNATURE_BYTES
 
 MAX_REQUEST_BYTES: Final = 16 * 1024
-"""Of a request's JSON. The largest lease set and session config have some 9,300 characters in base64."""
+"""Of a request's JSON. The largest lease set and two session configs have some 12,700 characters in base64."""
 MAX_TIMEOUT: Final = 300.0
 """Seconds that a caller may have one call take."""
 MAX_REASON_CHARACTERS: Final = 1000
@@ -148,10 +148,12 @@ def _seconds(value: Json) -> int | None:
 
 def encode_publication(publication: Publication, timeout: float) -> dict[str, Json]:
     """Give the parameters of PublishMetaLS."""
+    signed = publication.signed_session
     return {
         "MasterHash": to_base64(publication.lease_set.destination.hash),
         "LeaseSet": to_base64(publication.lease_set.data),
         "SessionConfig": to_base64(publication.session),
+        **({} if signed is None else {"SignedSessionConfig": to_base64(signed)}),
         "Timeout": timeout,
     }
 
@@ -182,13 +184,9 @@ class Parameters:
             raise ParameterError(f"LeaseSet: {error}") from error
         if lease_set.destination.hash != master:
             raise ParameterError(f"LeaseSet: it is that of {lease_set.destination.b32}, not of MasterHash")
-        try:
-            config = SessionConfig.parse(self._bytes("SessionConfig", _SESSION_BYTES))
-        except NetDbError as error:
-            raise ParameterError(f"SessionConfig: {error}") from error
-        if config.destination != lease_set.destination:
-            raise ParameterError(f"SessionConfig: it is that of {config.destination.b32}, not of MasterHash")
-        return Publication(lease_set, config.data)
+        session = self._session("SessionConfig", lease_set)
+        signed = self._session("SignedSessionConfig", lease_set) if "SignedSessionConfig" in self._left else None
+        return Publication(lease_set, session, signed)
 
     def timeout(self, default: float) -> float:
         """Take how long the call may take, in seconds; it may be missing."""
@@ -202,6 +200,15 @@ class Parameters:
         """Refuse what is left: a misspelt name would otherwise go unnoticed."""
         if self._left:
             raise ParameterError(f"{clip(next(iter(self._left)), 40)}: this method has no such parameter")
+
+    def _session(self, name: str, lease_set: MetaLeaseSet) -> bytes:
+        try:
+            config = SessionConfig.parse(self._bytes(name, _SESSION_BYTES))
+        except NetDbError as error:
+            raise ParameterError(f"{name}: {error}") from error
+        if config.destination != lease_set.destination:
+            raise ParameterError(f"{name}: it is that of {config.destination.b32}, not of MasterHash")
+        return config.data
 
     def _text(self, name: str) -> str:
         value = self._left.pop(name, None)

@@ -27,6 +27,11 @@ class Publication:
 
     It opens the session in which the set is published. Java takes one for 180 s after its date; i2pd at any time.
     """
+    signed_session: bytes | None = None
+    """Another one, that the destination's own key has signed once, when a transient key signs `session`.
+
+    i2pd takes no session from a transient key, and never looks at a config's date; Java takes only a fresh one.
+    """
     wanted: Callable[[], bool] = field(default=_always, compare=False)
     """Asked before the router gets the set, each time: a node that stood still may have lost the office meanwhile."""
 

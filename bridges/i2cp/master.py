@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Self
 
 import structlog
 
@@ -82,9 +83,9 @@ class Master:
                 self._set, self._wanted = fresh, publication.wanted
                 await self._renew(self._session)
             else:
-                config = _read_config(publication)
+                configs = _Configs.read(publication)
                 self._set, self._wanted = fresh, publication.wanted
-                await self._open(config)
+                await self._open(configs)
 
     async def stop(self) -> None:
         """End the session, and every `publish` that is under way."""
@@ -124,12 +125,12 @@ class Master:
 
     # A session ----------------------------------------------------------------------------------------------------
 
-    async def _open(self, config: SessionConfig) -> None:
+    async def _open(self, configs: "_Configs") -> None:
         self._become(Phase.OPENING)
         reason = "the attempt was given up"
         try:
             async with asyncio.timeout(None) as self._opening:
-                session = await self._begin(config)
+                session = await self._begin(configs)
         except TimeoutError:
             reason = str(_stopped())
             raise _stopped() from None
@@ -145,12 +146,12 @@ class Master:
         self._session = session
         self._log.info("i2cp_session_opened", router=str(session.kind))
 
-    async def _begin(self, config: SessionConfig) -> _Session:
+    async def _begin(self, configs: "_Configs") -> _Session:
         kind = await router_kind(self._settings)
         self.status = replace(self.status, kind=kind)
         connection = await I2cpConnection.open(self._settings, self._clock)
         try:
-            session = _Session(connection, kind, await self._create(connection, kind, config))
+            session = _Session(connection, kind, await self._create(connection, kind, configs.of(kind)))
             await self._first_request(session)
         except BaseException:
             connection.close()
@@ -284,9 +285,28 @@ def _stopped() -> RouterError:
     return RouterError("publishing was stopped meanwhile")
 
 
-def _read_config(publication: Publication) -> SessionConfig:
+@dataclass(frozen=True, slots=True)
+class _Configs:
+    """What may open the session: which of them shows when the router is known."""
+
+    fresh: SessionConfig
+    signed: SessionConfig | None
+    """By the destination's own key, long ago perhaps."""
+
+    @classmethod
+    def read(cls, publication: Publication) -> Self:
+        signed = publication.signed_session
+        fresh = _read_config(publication, publication.session)
+        return cls(fresh, None if signed is None else _read_config(publication, signed))
+
+    def of(self, kind: RouterKind) -> SessionConfig:
+        """Give the one that this router takes."""
+        return self.signed if self.signed is not None and kind is RouterKind.I2PD else self.fresh
+
+
+def _read_config(publication: Publication, data: bytes) -> SessionConfig:
     try:
-        config = SessionConfig.parse(publication.session)
+        config = SessionConfig.parse(data)
     except NetDbError as error:
         raise RouterRefusedError(f"no session was opened: its config is broken, {error}. Make it anew") from error
     if config.destination != publication.lease_set.destination:

@@ -38,8 +38,8 @@ def _i2pd(config: SessionConfig, said: int | str) -> str:
     if config.delegated:
         return (
             "the session config is signed by a transient key, and i2pd takes only one that is signed by the "
-            "destination's own key. Make one where that key is; i2pd does not look at its date, so once is enough. "
-            "The lease set may be signed by the transient key all the same"
+            "destination's own key. Make one where that key is (`gf-i2p keys delegate` does); i2pd does not look at "
+            "its date, so once is enough. The lease set may be signed by the transient key all the same"
         )
     try:
         config.verify()

@@ -13,6 +13,7 @@ from typing import Any, Final, NoReturn
 from gf_i2p import __version__
 from gf_i2p.admin.limits import DEFAULT_TIMEOUT, MAX_PAGE, MAX_TIMEOUT
 from gf_i2p.cli.errors import CommandError, Exit
+from gf_i2p.cli.keys_parser import add_keys
 from gf_i2p.cli.show import show_entries, show_status
 from gf_i2p.node.errors import ConfigError
 from gf_i2p.storage.errors import StorageError
@@ -111,7 +112,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="gf-i2p",
         description="A Garlic Farm node: the routers of one I2P service agree on who is alive and who publishes.",
-        epilog="Exit codes: 0 ok, 1 failed, 2 usage, 3 the farm has no leader or quorum, or this server is out.",
+        epilog="Exit codes: 0 ok, 1 failed, 2 usage, 3 the farm has no leader or quorum, this server is out, or its "
+        "keys end.",
     )
     parser.add_argument("--version", action="version", version=f"gf-i2p {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -188,6 +190,7 @@ def _parser() -> argparse.ArgumentParser:
     )
 
     _members(commands)
+    add_keys(commands, _command, _whole, _key)
 
     recover = _command(commands, "recover", "make a farm of one when the majority is lost for good", _recover)
     recover.add_argument("directory", type=Path, metavar="DIR", help="of the server that is left; its node is stopped")
@@ -316,6 +319,19 @@ def _member(options: argparse.Namespace) -> Exit:
         "stepdown": members.step_down,
     }[options.action]
     return act(options, _ask, _print_json)
+
+
+def _key(options: argparse.Namespace) -> Exit:
+    from gf_i2p.cli import keys
+
+    act = {
+        "new": keys.new,
+        "import": keys.import_,
+        "show": keys.show,
+        "delegate": keys.delegate,
+        "status": keys.status,
+    }[options.action]
+    return act(options, _print_json)
 
 
 def _recover(options: argparse.Namespace) -> Exit:

@@ -14,6 +14,7 @@ from gf_i2p.netdb.errors import NetDbError
 from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.node.config import Config, Secrets, check_private
 from gf_i2p.node.errors import ConfigError
+from gf_i2p.node.publishing_keys import PublishingKeys, load
 from gf_i2p.node.router_tables import RouterTable, place
 from gf_i2p.transport.base import Transport
 from gf_i2p.transport.i2p import I2pTransport
@@ -43,7 +44,7 @@ def i2p_transport(directory: Path, config: Config) -> Transport | None:
     return transport if session is None else TwoWayTransport(transport, session, config.node.cluster)
 
 
-def master_keys(directory: Path, config: Config) -> DestinationKeys | None:
+def master_keys(directory: Path, config: Config) -> PublishingKeys | None:
     """Read the keys with which this node may publish; None when it may not. Raises `ConfigError`."""
     if config.publish.mode == "off":
         return None
@@ -52,10 +53,10 @@ def master_keys(directory: Path, config: Config) -> DestinationKeys | None:
         return None  # it never signs anything
     if not path.exists():
         raise ConfigError(
-            f"{path} does not exist, and publish.mode is {config.publish.mode!r}: put the private key file of the "
-            "service's master destination there, or delegated keys, with mode 0600."
+            f"{path} does not exist, and publish.mode is {config.publish.mode!r}: put there what `gf-i2p keys "
+            "delegate` makes for this server, or the private key file of the master's destination, with mode 0600."
         )
-    keys = read_keys(path)
+    keys = load(path)
     if (config.publish.leaf or "").lower() == keys.destination.b32:
         raise ConfigError(
             "publish.leaf: this is the address of the master, whose set would lead to itself: give that of this "

@@ -71,6 +71,10 @@ def _farm(answer: dict[str, Any]) -> list[str]:
         lines.append(f"         administrators have excluded {farm['excluded']}: see `gf-i2p explain`")
     if farm["publishing"] is not None:
         lines += ["         " + line for line in publishing_lines(farm["publishing"])]
+    keys = farm.get("keys")
+    if keys is not None and keys["ends"] is not None:
+        ends = f"{datetime.fromtimestamp(keys['ends'], UTC):%Y-%m-%d %H:%M} UTC"
+        lines.append(f"keys     delegated for {keys['master']} until {ends}")
     lines += [f"trouble  {trouble}" for trouble in farm["trouble"]]
     return lines
 

@@ -26,6 +26,18 @@ META_OPTIONS: Final = {
 
 Four inbound tunnels, because i2pd builds two or three at a time, and publishes anew with the next.
 """
+SERVICE_OPTIONS: Final = {
+    "i2cp.fastReceive": "true",
+    "i2cp.leaseSetEncType": "4",
+    "i2cp.leaseSetType": "3",
+    "i2cp.messageReliability": "none",
+    "inbound.length": "1",
+    "inbound.nickname": "gf-i2p",
+    "inbound.quantity": "4",
+    "outbound.length": "1",
+    "outbound.quantity": "3",
+}
+"""For a session that serves as the destination itself, by an ordinary LeaseSet2 with an X25519 key."""
 _TRANSIENT_KEY: Final = "i2cp.leaseSetTransientPublicKey"
 
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 from gf_i2p.netdb.encoding import to_b32_address
+from gf_i2p.node.keys_watch import KeysWatch
 from gf_i2p.node.member import Member
 
 
@@ -28,5 +29,26 @@ def farm_status(member: Member) -> dict[str, Any]:
             trouble
             for part in (reporter, office, member.sensing, member.exporter)
             if part is not None and (trouble := part.trouble) is not None
-        ],
+        ]
+        + _trouble_with_keys(member),
+        "keys": None if member.keys is None else _keys(member.keys),
     }
+
+
+def _keys(watch: KeysWatch) -> dict[str, Any]:
+    """What this node publishes by. `ends`: seconds since the epoch, null for the master's own key."""
+    keys = watch.keys
+    return {
+        "master": keys.destination.b32,
+        "delegated": keys.delegated,
+        "made": keys.made,
+        "ends": keys.ends,
+        "stage": str(watch.stage),
+    }
+
+
+def _trouble_with_keys(member: Member) -> list[str]:
+    """What is the matter with the keys, unless the publisher says the same."""
+    trouble = None if member.keys is None else member.keys.trouble
+    said = None if member.publisher is None else member.publisher.trouble
+    return [] if trouble is None or trouble == said else [trouble]

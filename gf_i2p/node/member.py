@@ -9,6 +9,7 @@ import structlog
 from bridges.protocol import RouterBridge
 from gf_i2p.node.exporter import Exporter
 from gf_i2p.node.hearing import Hearing
+from gf_i2p.node.keys_watch import KeysWatch
 from gf_i2p.node.office import Office
 from gf_i2p.node.reporter import Reporter
 from gf_i2p.node.sensing import Sensing
@@ -22,7 +23,7 @@ _AGAIN_SECONDS: Final = 5.0
 
 
 class Member:
-    """The parts, and their life. `publisher`: None when this server never publishes; `exporter`: without history."""
+    """The parts, and their life. `publisher`, `keys`: None when this server never publishes; `exporter`: no history."""
 
     def __init__(
         self,
@@ -34,6 +35,7 @@ class Member:
         *,
         hearing: Hearing | None = None,
         sensing: Sensing | None = None,
+        keys: KeysWatch | None = None,
     ) -> None:
         self.view = view
         self.sensing = sensing
@@ -41,12 +43,13 @@ class Member:
         self.reporter = reporter
         self.publisher = publisher
         self._hearing = hearing
+        self.keys = keys
         self._bridge = bridge
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
         """Begin."""
-        all_parts = (self.view, self.exporter, self.reporter, self._hearing, self.sensing, self.publisher)
+        all_parts = (self.view, self.exporter, self.keys, self.reporter, self._hearing, self.sensing, self.publisher)
         parts = [part.run for part in all_parts if part is not None]
         self._tasks = [asyncio.get_running_loop().create_task(_for_ever(part)) for part in parts]
 

@@ -12,7 +12,6 @@ import structlog
 
 from bridges.protocol import RouterBridge
 from gf_i2p.farm.record import speaker
-from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.node.acquaintance import lacking
 from gf_i2p.node.config import Config, Secrets
 from gf_i2p.node.driver import Driver
@@ -22,6 +21,7 @@ from gf_i2p.node.layout import DATABASE_FILE, HISTORY_DIRECTORY
 from gf_i2p.node.member import Member
 from gf_i2p.node.outside import Outsider
 from gf_i2p.node.parts import member_of
+from gf_i2p.node.publishing_keys import PublishingKeys
 from gf_i2p.node.roles import User, concerned
 from gf_i2p.node.timing import Tempo
 from gf_i2p.node.trust import tls_settings
@@ -81,7 +81,7 @@ class Node:
         *,
         i2p: Transport | None = None,
         bridge: RouterBridge | None = None,
-        keys: DestinationKeys | None = None,
+        keys: PublishingKeys | None = None,
         on_halt: Callable[[BaseException], None],
     ) -> None:
         self._directory = directory
@@ -147,12 +147,12 @@ class Node:
         """Where every server is that we have to reach, and our credentials there."""
         return {link.endpoint: self._credentials[server] for server, link in self.links.items()}
 
-    def _member(self, bridge: RouterBridge | None, keys: DestinationKeys | None) -> Member:
+    def _member(self, bridge: RouterBridge | None, keys: PublishingKeys | None) -> Member:
         """Our part in what the farm decides, as far as this node has a router to speak of."""
         exporter = self._exporter()
         droppable = None if exporter is None else lambda: exporter.releasable
         view = FarmView(self._config.node.cluster, self.driver, droppable=droppable)
-        return member_of(self._config, self.driver, view, bridge=bridge, keys=keys, exporter=exporter)
+        return member_of(self._directory, self._config, self.driver, view, bridge=bridge, keys=keys, exporter=exporter)
 
     def _exporter(self) -> Exporter | None:
         history, log = self._config.history, self.driver.core.log

@@ -1,28 +1,31 @@
 """A node's part in its farm, put together from its configuration: who reports, who publishes, and how."""
 
 import asyncio
+from pathlib import Path
 
 from bridges.protocol import RouterBridge
-from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.node.config import Config
 from gf_i2p.node.driver import Driver
 from gf_i2p.node.exporter import Exporter
 from gf_i2p.node.hearing import Hearing
+from gf_i2p.node.keys_watch import KeysWatch
 from gf_i2p.node.member import Member
 from gf_i2p.node.office import Office
 from gf_i2p.node.publishing import Publisher
+from gf_i2p.node.publishing_keys import PublishingKeys
 from gf_i2p.node.reporter import Reporter
 from gf_i2p.node.sensing import Sensing
 from gf_i2p.node.view import FarmView
 
 
 def member_of(
+    directory: Path,
     config: Config,
     driver: Driver,
     view: FarmView,
     *,
     bridge: RouterBridge | None,
-    keys: DestinationKeys | None,
+    keys: PublishingKeys | None,
     exporter: Exporter | None,
 ) -> Member:
     """Make all parts that this configuration asks for, as far as the node has a router to speak of."""
@@ -38,19 +41,21 @@ def member_of(
         interval=publish.status_seconds,
         mode=publish.mode,
     )
-    office = None if keys is None or publish.publish == "off" else _office(config, view, reporter, bridge, keys)
+    watch = None
+    if keys is not None and publish.mode != "off":
+        kind = "auto" if config.router is None else config.router.kind
+        watch = KeysWatch(keys, directory / publish.keys, router=kind, server=server_id)
+    office = None if watch is None or publish.publish == "off" else _office(config, view, reporter, bridge, watch)
     if office is not None:
         reporter.publish_config = publish.publish
     hearing = Hearing(driver, view, reporter, clock=asyncio.get_running_loop().time)
     sensing = None
     if publish.sense_minutes:
         sensing = Sensing(server_id, view, reporter, bridge, mode=publish.mode, minutes=publish.sense_minutes)
-    return Member(view, reporter, office, bridge, exporter, hearing=hearing, sensing=sensing)
+    return Member(view, reporter, office, bridge, exporter, hearing=hearing, sensing=sensing, keys=watch)
 
 
-def _office(
-    config: Config, view: FarmView, reporter: Reporter, bridge: RouterBridge, keys: DestinationKeys
-) -> Office | None:
+def _office(config: Config, view: FarmView, reporter: Reporter, bridge: RouterBridge, keys: KeysWatch) -> Office | None:
     """Make what `[publish] mode` names; None for "off"."""
     match config.publish.mode:
         case "meta" | "dry-run" as mode:

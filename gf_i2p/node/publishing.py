@@ -19,14 +19,14 @@ from gf_i2p.farm.publisher import Entry
 from gf_i2p.farm.versions import next_version
 from gf_i2p.netdb.encoding import to_b32_address
 from gf_i2p.netdb.errors import NetDbError
-from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.netdb.meta_lease_set import LeaseType, MetaLease, MetaLeaseSet
-from gf_i2p.netdb.session_config import session_config
 from gf_i2p.node.cadence import HURRIED_SETS, Due, Given, Pace, next_due
 from gf_i2p.node.clock import awake_or_not
 from gf_i2p.node.confirmation import judge
 from gf_i2p.node.driver import PostError, PostOutcomeUnknownError
+from gf_i2p.node.keys_watch import KeysWatch
 from gf_i2p.node.office import Tenure
+from gf_i2p.node.publishing_keys import PublishingKeys, Purpose
 from gf_i2p.node.reporter import Reporter
 from gf_i2p.node.view import FarmView
 
@@ -72,12 +72,12 @@ class Publisher:
         view: FarmView,
         reporter: Reporter,
         bridge: RouterBridge,
-        keys: DestinationKeys,
+        keys: KeysWatch,
         *,
         dry_run: bool = False,
         clock: Callable[[], float] = awake_or_not,
     ) -> None:
-        """`keys`: the master's, or delegated by it. `clock`: seconds, the reporter's."""
+        """`keys`: the master's own, or delegated by it. `clock`: seconds, the reporter's."""
         self.published: Published | None = None
         """None while this node publishes nothing."""
         self.trouble: str | None = None
@@ -88,6 +88,8 @@ class Publisher:
         self._bridge = bridge
         self._keys = keys
         self._dry_run = dry_run
+        self._signer: PublishingKeys | None = None
+        """The keys of the session that is open."""
         self._clock = clock
         self._tenure = Tenure(server_id, view, reporter, clock=clock)
         self._again = _AGAIN_SECONDS
@@ -97,7 +99,7 @@ class Publisher:
         """Whether the router may have something that it is to forget when we stop."""
         self._unstopped: str | None = None
         """Why it has not been told so."""
-        self._log = logger.bind(server=server_id, master=keys.destination.b32)
+        self._log = logger.bind(server=server_id, master=keys.keys.destination.b32)
 
     async def run(self) -> None:
         """Publish when chosen, stop when not, for ever."""
@@ -162,8 +164,10 @@ class Publisher:
     def _due(self) -> tuple[Entry, ...] | None:
         """Return the entries to publish; None when this server is not to publish."""
         choice = self._view.choice
-        if choice.publisher != self._id:
-            self._note(None)
+        ended = self._keys.ended
+        self._reporter.has_keys = ended is None
+        if choice.publisher != self._id or ended is not None:
+            self._note(ended)
             return None
         objection = self._tenure.objection
         if objection is not None:
@@ -182,7 +186,9 @@ class Publisher:
         last = self.published
         if last is None or self.trouble is not None:
             return True
-        lost = None if self._dry_run else self._bridge.publication_trouble(self._keys.destination.hash)
+        if self._signer is not self._keys.keys:
+            return True
+        lost = None if self._dry_run else self._bridge.publication_trouble(self._keys.keys.destination.hash)
         if lost is not None:
             self._lost = True
             self._note(lost)
@@ -233,14 +239,13 @@ class Publisher:
         if not task.cancelled():
             task.result()
 
-    def _build(self, entries: tuple[Entry, ...]) -> MetaLeaseSet:
+    def _build(self, keys: PublishingKeys, entries: tuple[Entry, ...]) -> MetaLeaseSet:
         """Make and sign a set, later than all that the farm has announced."""
         now = time.time()
         published = next_version(self._view.state, int(now * 1000))
-        leases = [
-            MetaLease(entry.hash, published + ENTRY_SECONDS, entry.cost, LeaseType(entry.type)) for entry in entries
-        ]
-        lease_set = MetaLeaseSet.build(self._keys, published=published, entries=leases)
+        end = min(published + ENTRY_SECONDS, keys.ends or published + ENTRY_SECONDS)
+        leases = [MetaLease(entry.hash, end, entry.cost, LeaseType(entry.type)) for entry in entries]
+        lease_set = MetaLeaseSet.build(keys.keys, published=published, entries=leases)
         objection = lease_set.objection(int(now))
         if objection is not None:
             raise PostError(f"no router would take the set: {objection}")
@@ -248,7 +253,8 @@ class Publisher:
 
     async def _rehearse(self, entries: tuple[Entry, ...]) -> None:
         """Do what can be done without telling anybody."""
-        lease_set = self._build(entries)
+        self._signer = self._keys.keys
+        lease_set = self._build(self._signer, entries)
         self._keep(lease_set, entries)
         self._note(None)
         self._log.info(
@@ -259,18 +265,24 @@ class Publisher:
         )
 
     async def _publish(self, entries: tuple[Entry, ...]) -> None:
-        lease_set = self._build(entries)
+        keys = self._keys.keys
+        lease_set = self._build(keys, entries)
         await self._view.reaches(await self._reporter.announce(lease_set))
         if self._due() is None or self._view.state.last_published_ms > lease_set.published * 1000:
             return  # another one has the office, or has had it meanwhile
         self._reporter.progress.attempted(int(time.time() * 1000))
+        changed = self._given and self._signer is not keys
         self._given = True
         try:
             async with asyncio.timeout(PUBLISH_SECONDS):
+                if changed:  # the session shows the authorisation of the old ones
+                    await self._bridge.stop_publishing_meta_lease_set(keys.destination.hash)
+                self._signer = keys
                 await self._bridge.publish_meta_lease_set(
                     Publication(
                         lease_set,
-                        session_config(self._keys, int(time.time() * 1000)),
+                        keys.fresh_session(Purpose.META, int(time.time() * 1000)),
+                        keys.signed_session(Purpose.META),
                         wanted=lambda: self._tenure.holds,
                     )
                 )
@@ -316,7 +328,7 @@ class Publisher:
         why = None
         try:
             async with asyncio.timeout(STOP_SECONDS):
-                await self._bridge.stop_publishing_meta_lease_set(self._keys.destination.hash)
+                await self._bridge.stop_publishing_meta_lease_set(self._keys.keys.destination.hash)
         except TimeoutError:
             why = f"it has not answered within {STOP_SECONDS:.0f} s"
         except RouterError as error:

@@ -81,6 +81,8 @@ class Reporter:
         """Servers that this one, which leads, does not hear, or hears again."""
         self.remote_destinations: tuple[RemoteDestination, ...] = ()
         self.meta_sensing: MetaSensing | None = None
+        self.has_keys = True
+        """Whether the keys for publishing are good now; told by whoever publishes."""
         self.committed_at = float("-inf")
         """When the last record of ours was committed (by the clock)."""
         self.trouble: str | None = None
@@ -248,11 +250,12 @@ class Reporter:
         if self._master is None:
             return None
         last = self.progress.current
+        publish_config = self.publish_config if self.has_keys else "off"
         if last is None:
-            return Meta(self._master.base64, self.publish_config, publishing)
+            return Meta(self._master.base64, publish_config, publishing)
         return Meta(
             self._master.base64,
-            self.publish_config,
+            publish_config,
             publishing,
             last_published_ms=last.published_ms,
             last_published_set=to_base64(last.data),

@@ -64,7 +64,7 @@ i2cp = "127.0.0.1:7654"       # for publishing
 mode = "off"                  # "meta": when the farm chooses this server, it publishes the Meta lease set;
                               # "dry-run": all but that; "failover": it runs the service's own address (see below)
 # publish = "auto"            # "on": before those with "auto"; "off": never, only its leaf is listed
-keys = "master.dat"           # the service's master keys, or delegated ones, mode 0600
+keys = "master.dat"           # what `gf-i2p keys delegate` makes for this server, or the master's own, mode 0600
 # leaf = "....b32.i2p"        # this router's own destination of the service; or the name of its tunnel, by i2pcontrol
 # sense_minutes = 60          # try each destination of the farm once in an hour, through the network; 0: never
 

@@ -4,6 +4,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 import pytest_asyncio
@@ -19,7 +20,7 @@ from bridges.simulated import SimulatedRouter, error, result
 from tests.bridges.fake_bridge import FakeBridge
 from tests.bridges.serving import MASTER, PASSWORD, Served, serving
 from tests.bridges.test_i2cp_publisher import publication
-from tests.netdb.strategies import NOW
+from tests.netdb.strategies import DELEGATED, NOW
 from tests.transport.harness import Identity, soon, until
 
 
@@ -88,6 +89,13 @@ async def test_a_router_that_has_it_not(i2pd: SimulatedRouter, identity: Identit
         i2pd.order(error(-32603), Method.PUBLISH)
         with pytest.raises(RouterRefusedError):
             await ExtensionPublisher(control).available()
+
+
+async def test_both_session_configs_arrive(publisher: ExtensionPublisher, served: Served) -> None:
+    both = replace(publication(keys=DELEGATED), signed_session=publication().session)
+    assert both.session != both.signed_session
+    await publisher.publish_meta_lease_set(both)
+    assert served.bridge.published == [both]
 
 
 async def test_publish_renew_stop(publisher: ExtensionPublisher, served: Served) -> None:

@@ -52,6 +52,31 @@ async def test_i2pd_takes_an_old_config_of_the_master_for_a_set_of_the_transient
         assert [stored.offline for stored in router.stored] == [DELEGATED.offline]
 
 
+@pytest.mark.parametrize("kind", [RouterKind.I2PD, RouterKind.JAVA])
+@pytest.mark.parametrize("told", [True, False])
+async def test_of_two_configs_each_router_is_shown_the_one_that_it_takes(kind: RouterKind, told: bool) -> None:
+    clock = Clock()
+    clock.now += 30_000
+    fresh = session_config(DELEGATED, (NOW + 30_000) * 1000)
+    async with FakeRouter(kind, clock) as router:
+        publisher = MetaPublisher(router.settings(**({"kind": kind} if told else {})), clock=clock)
+        await soon(publisher.publish_meta_lease_set(Publication(lease_set(NOW + 30_000, DELEGATED), fresh, BY_MASTER)))
+        [session] = router.sessions.values()
+        assert session.config.data == (BY_MASTER if kind is RouterKind.I2PD else fresh)
+        await soon(publisher.close())
+
+
+async def test_no_session_is_opened_when_either_config_is_broken_or_another_destinations() -> None:
+    other = session_config(DestinationKeys.generate(entropy(9)), NOW * 1000)
+    async with FakeRouter(RouterKind.JAVA) as router:
+        publisher = MetaPublisher(router.settings(), clock=router.clock)
+        for signed, why in ((other, "its config is for"), (BY_MASTER[:-1], "its config is broken")):
+            with pytest.raises(RouterRefusedError, match=why):
+                await soon(publisher.publish_meta_lease_set(Publication(lease_set(), BY_MASTER, signed)))
+        assert "create" not in router.log
+        await soon(publisher.close())
+
+
 async def test_java_takes_a_config_that_a_transient_key_has_signed() -> None:
     async with FakeRouter(RouterKind.JAVA) as router:
         publisher = MetaPublisher(router.settings(), clock=router.clock)

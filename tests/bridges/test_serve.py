@@ -398,9 +398,12 @@ async def test_sets_that_no_router_would_take(plain: Served) -> None:
         ("LeaseSet", published(keys=other)["LeaseSet"]),
         ("SessionConfig", published(keys=other)["SessionConfig"]),
         ("SessionConfig", good["LeaseSet"]),
+        ("SignedSessionConfig", published(keys=other)["SessionConfig"]),
+        ("SignedSessionConfig", good["LeaseSet"]),
+        ("SignedSessionConfig", None),
         ("MasterHash", to_base64(LEAF)),
     ):
         answer = await plain.call(Method.PUBLISH, **{**good, name: value})
         assert answer["error"]["code"] == -32602
-        assert answer["error"]["message"].startswith(("LeaseSet: ", "SessionConfig: "))
+        assert answer["error"]["message"].startswith(("LeaseSet: ", "SessionConfig: ", "SignedSessionConfig: "))
     assert plain.bridge.published == []

@@ -1,5 +1,6 @@
 """What doctor says of the keys and settings by which a node publishes."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from gf_i2p.cli.doctor.framework import State
 from gf_i2p.cli.doctor.publishing import keys_verdict
 from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.node.layout import CONFIG_FILE, MASTER_FILE
+from gf_i2p.node.publishing_keys import PublishingKeys
 from tests.cli.routers import Place, RunningNode, ScriptedRouter, having, remedy
 from tests.transport.harness import Identity
 
@@ -26,10 +28,20 @@ DAY = 86_400
     ],
 )
 def test_delegated_keys_expire(expires: int, state: str, text: str) -> None:
-    verdict = keys_verdict(DestinationKeys.generate().delegate(expires), NOW)
+    verdict = keys_verdict(PublishingKeys(DestinationKeys.generate().delegate(expires)), NOW, server=1)
     assert verdict.state == state
     assert text in verdict.text
-    assert keys_verdict(DestinationKeys.generate(), NOW).state is State.OK
+    assert keys_verdict(PublishingKeys(DestinationKeys.generate()), NOW, server=1).state is State.OK
+
+
+def test_keys_of_another_server() -> None:
+    keys = PublishingKeys.delegate(DestinationKeys.generate(), NOW + 90 * DAY, NOW, server=2)
+    assert keys_verdict(keys, NOW, server=2).state is State.OK
+    verdict = keys_verdict(keys, NOW, server=3)
+    assert verdict.state is State.WARN
+    assert "made for server 2, and this is server 3" in verdict.text
+    assert verdict.remedy is not None
+    assert "--server 3" in verdict.remedy.i2pd
 
 
 @pytest.mark.parametrize("java", [False, True])
@@ -44,6 +56,21 @@ async def test_delegated_keys_and_the_router(tmp_path: Path, identity: Identity,
     else:
         assert set(having(State.FAIL, found)) == {"publishing"}
         assert "i2pd opens no session for those" in found["publishing"].text
+        assert "gf-i2p keys delegate" in remedy(found["publishing"])
+
+
+@pytest.mark.parametrize("java", [False, True])
+async def test_every_router_takes_what_keys_delegate_makes(tmp_path: Path, identity: Identity, java: bool) -> None:
+    now = int(time.time())
+    async with ScriptedRouter(identity, java=java) as router:
+        place = Place(tmp_path, router)
+        made = PublishingKeys.delegate(place.master, now + 90 * DAY + 3600, now, server=1)
+        (place.directory / MASTER_FILE).write_bytes(made.encode())
+        async with RunningNode(place.directory):
+            found = await place.look()
+    assert having(State.FAIL, found) == {}
+    assert found["master keys"].state is State.OK
+    assert "(90 days left)" in found["master keys"].text
 
 
 async def test_keys_that_are_missing_or_shared(tmp_path: Path, identity: Identity) -> None:

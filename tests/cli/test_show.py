@@ -159,6 +159,15 @@ def test_status_names_leaves_that_are_left_out_and_how_many_more() -> None:
     ]
 
 
+@pytest.mark.parametrize("ends", [None, 1_800_000_000])
+def test_status_says_until_when_a_publisher_has_keys(ends: int | None) -> None:
+    keys = {"master": "m.b32.i2p", "delegated": ends is not None, "ends": ends, "stage": "good"}
+    farm: dict[str, Any] = {"publisher": None, "why_not": {}, "leaves": [], "publishing": None, "trouble": []}
+    farm |= {"left_out": {}, "excluded": 0, "farm_mode": "off"}
+    line = "keys     delegated for m.b32.i2p until 2027-01-15 08:00 UTC"
+    assert (line in show_status(status(farm={**farm, "keys": keys})).splitlines()) is (ends is not None)
+
+
 def test_status_of_a_log_whose_beginning_is_dropped() -> None:
     log = {"first_index": 8, "last_index": 12, "stored": 11, "commit": 10, "applied": 10}
     line = "log      12 entries, 10 committed, 11 durable here; the first 7 are in the snapshot only"

@@ -8,7 +8,7 @@ from gf_i2p.netdb.errors import LimitError, SignatureError, StructureError
 from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.netdb.mapping import read_mapping
 from gf_i2p.netdb.reader import Reader
-from gf_i2p.netdb.session_config import META_OPTIONS, SessionConfig, session_config
+from gf_i2p.netdb.session_config import META_OPTIONS, SERVICE_OPTIONS, SessionConfig, session_config
 from gf_i2p.netdb.signing import SIGNATURE_BYTES, verify
 
 DATE_MS = 1_700_000_000_123
@@ -30,6 +30,14 @@ def test_the_destinations_own_key_signs_all_of_it() -> None:
     destination.verify(signature, signed)
     with pytest.raises(SignatureError):
         destination.verify(signature, bytes([signed[0] ^ 1]) + signed[1:])
+
+
+def test_the_options_of_a_service() -> None:
+    config = SessionConfig.parse(session_config(DestinationKeys.generate(), DATE_MS, SERVICE_OPTIONS))
+    config.verify()
+    assert config.options["i2cp.leaseSetType"] == "3"
+    assert config.options["i2cp.leaseSetEncType"] == "4"
+    assert config.options == SERVICE_OPTIONS
 
 
 def test_a_transient_key_signs_and_shows_its_authorisation() -> None:

@@ -9,9 +9,10 @@ from bridges.protocol import RouterBridge
 from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.node.clientfile import ClientFile
 from gf_i2p.node.config import Config, Secrets
-from gf_i2p.node.layout import CONFIG_FILE
+from gf_i2p.node.layout import CONFIG_FILE, MASTER_FILE
 from gf_i2p.node.node import Node
-from gf_i2p.node.setup import make_farm
+from gf_i2p.node.publishing_keys import PublishingKeys
+from gf_i2p.node.setup import make_farm, write_private
 from gf_i2p.raft.settings import Timing
 from gf_i2p.transport.client import FarmClient
 from gf_i2p.wire.endpoint import Endpoint
@@ -48,6 +49,8 @@ class NodeFarm:
         for server in self.bridges:
             with (self.path(server) / CONFIG_FILE).open("a") as file:
                 file.write('[router]\n[publish]\nmode = "meta"\nstatus_seconds = 1.0\n')
+            if keys is not None:
+                write_private(self.path(server) / MASTER_FILE, keys.encode())
         self.nodes: dict[int, Node] = {}
         self.halted: list[BaseException] = []
 
@@ -62,7 +65,7 @@ class NodeFarm:
             config,
             secrets,
             bridge=bridge,
-            keys=None if bridge is None else self.keys,
+            keys=None if bridge is None or self.keys is None else PublishingKeys(self.keys),
             on_halt=self.halted.append,
         )
         await node.start()

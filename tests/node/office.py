@@ -12,8 +12,10 @@ from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.record import StatusRecord
 from gf_i2p.node import publishing, reporter
 from gf_i2p.node.driver import Driver
+from gf_i2p.node.keys_watch import KeysWatch
 from gf_i2p.node.office import LEASE_SECONDS
 from gf_i2p.node.publishing import Publisher
+from gf_i2p.node.publishing_keys import PublishingKeys
 from gf_i2p.node.reporter import Reporter
 from gf_i2p.node.view import FarmView
 from integration.localfarm import becomes
@@ -29,6 +31,7 @@ class Office:
     reporter: Reporter
     publisher: Publisher
     bridge: FakeBridge
+    keys: KeysWatch
     now: float = 1000.0
     """What the clock says."""
     polled: int = 0
@@ -79,6 +82,7 @@ async def office(
     *,
     publishes: bool = True,
     reports: bool = True,
+    keys: PublishingKeys | None = None,
     dry_run: bool = False,
     interval: float = 0.02,
     least_ms: int = 40,
@@ -96,20 +100,22 @@ async def office(
         def clock() -> float:
             return made.now
 
+        master = (keys or PublishingKeys(KEYS)).destination
         reports_to = Reporter(
             1,
             "farm",
             node.driver,
             bridge,
-            master=KEYS.destination,
+            master=master,
             interval=interval,
             publish_config="auto",
             mode="dry-run" if dry_run else "meta",
             clock=clock,
         )
         view = node.member.view
-        publisher = Publisher(1, view, reports_to, bridge, KEYS, dry_run=dry_run, clock=clock)
-        made = Office(node.driver, view, reports_to, publisher, bridge)
+        watch = KeysWatch(keys or PublishingKeys(KEYS))
+        publisher = Publisher(1, view, reports_to, bridge, watch, dry_run=dry_run, clock=clock)
+        made = Office(node.driver, view, reports_to, publisher, bridge, watch)
         step = made.publisher._step
 
         async def counted() -> float:

@@ -32,6 +32,8 @@ class FakeBridge:
     calls: list[str] = field(default_factory=list)
     under_way: list[str] = field(default_factory=list)
     on_publish: Callable[[MetaLeaseSet], None] | None = None
+    publications: list[Publication] = field(default_factory=list)
+    """What we have been given."""
     holds: MetaLeaseSet | None = None
     """What it publishes now."""
     wanted: Callable[[], bool] = lambda: True
@@ -76,7 +78,12 @@ class FakeBridge:
             self.on_publish(publication.lease_set)
         await self._call("publish")
         assert MetaLeaseSet.parse(publication.lease_set.data) == publication.lease_set
-        SessionConfig.parse(publication.session).verify()
+        config = SessionConfig.parse(publication.session)
+        if publication.lease_set.offline is None:
+            config.verify()
+        else:
+            assert config.delegated
+        self.publications.append(publication)
         self.trouble = None
         self.holds, self.wanted = publication.lease_set, publication.wanted
         self.netdb.append((self.server, publication.lease_set))

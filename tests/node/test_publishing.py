@@ -18,6 +18,7 @@ from gf_i2p.node.cadence import HURRIED_SECONDS, HURRIED_SETS
 from gf_i2p.node.confirmation import GRACE_MS
 from gf_i2p.node.driver import PostError
 from gf_i2p.node.office import LEASE_SECONDS
+from gf_i2p.node.publishing_keys import HANDOVER_SECONDS, PublishingKeys, Purpose
 from integration.localfarm import becomes
 from tests.farm.strategies import leaf, record
 from tests.netdb.strategies import KEYS
@@ -26,6 +27,7 @@ from tests.node.routers import DEFECT, DOWN
 
 PARAMETERS = Parameters()
 LEAST_SECONDS, OLD_SECONDS = PARAMETERS.republish_min_ms / 1000, PARAMETERS.republish_max_ms / 1000
+OFF = "off"
 
 
 def now_ms() -> int:
@@ -320,8 +322,8 @@ async def test_a_set_is_not_sent_when_the_office_was_lost_meanwhile(
 
         async def deposed(lease_set: MetaLeaseSet) -> int:
             index = await announce(lease_set)
-            made.reporter.publish_config = "off"
-            await made.reported("off", lambda record: record.meta is not None and record.meta.publish_config == "off")
+            made.reporter.publish_config = OFF
+            await made.reported("off", lambda record: record.meta is not None and record.meta.publish_config == OFF)
             return index
 
         monkeypatch.setattr(made.reporter, "announce", deposed)
@@ -391,11 +393,19 @@ async def test_a_router_that_was_given_nothing_is_told_nothing(tmp_path: Path, m
 async def test_delegated_keys_that_have_expired_publish_nothing_and_say_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expired: DestinationKeys = KEYS.delegate(int(time.time()) - 5)
-    async with office(tmp_path, monkeypatch) as made:
-        made.publisher._keys = expired
-        await becomes("it says so", lambda: "transient key was good until" in (made.publisher.trouble or ""))
+    master = DestinationKeys.generate()
+    now = int(time.time())
+    async with office(tmp_path, monkeypatch, keys=PublishingKeys.delegate(master, now + HANDOVER_SECONDS, now)) as made:
+        await becomes("it says so", lambda: "end of their life" in (made.publisher.trouble or ""))
+        await made.reported(
+            "no candidate", lambda record: record.meta is not None and record.meta.publish_config == OFF
+        )
         assert made.bridge.sent == []
+        made.keys.keys = PublishingKeys.delegate(master, now + HANDOVER_SECONDS + 900, now)
+        await sends(made, 1)
+        assert made.bridge.sent[0].expires_at == made.keys.keys.ends, "no entry outlives the key"
+        assert made.publisher.trouble is None
+        await made.reported("a candidate", lambda record: record.meta is not None and record.meta.publish_config != OFF)
 
 
 # Words, dry runs, and who stood still -------------------------------------------------------------------------------
@@ -524,3 +534,26 @@ async def test_who_stood_still_sends_nothing_before_it_has_committed_anew(
         await becomes("committed anew, and sent", lambda: len(made.bridge.sent) == 2)
         assert made.bridge.sent[1].published > before.published
         assert made.bridge.wanted()
+
+
+async def test_new_keys_of_the_same_master_are_published_by_at_once_and_in_a_session_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    master = DestinationKeys.generate()
+    now = int(time.time())
+    old, new = (PublishingKeys.delegate(master, now + days * 86_400, now - days) for days in (30, 60))
+    async with office(tmp_path, monkeypatch, keys=old) as made:
+        await sends(made, 1)
+        assert "stop" not in made.bridge.calls
+        made.bridge.errors["stop"] = DOWN
+        made.keys.keys = new
+        await becomes("it says so", lambda: made.publisher.trouble == str(DOWN))
+        await made.polls()
+        assert len(made.bridge.sent) == 1, "not in the session of the old ones"
+        made.bridge.calls.clear()
+        del made.bridge.errors["stop"]
+        await sends(made, 2)
+        assert [lease_set.offline for lease_set in made.bridge.sent] == [old.keys.offline, new.keys.offline]
+        assert [call for call in made.bridge.calls if call in {"publish", "stop"}] == ["stop", "publish"]
+        first, second = made.bridge.publications
+        assert second.signed_session == new.signed_session(Purpose.META) != first.signed_session

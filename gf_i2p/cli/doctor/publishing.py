@@ -1,7 +1,6 @@
 """Publishing: the keys for it, what is to be published, and whether it can be found."""
 
 import time
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -12,16 +11,14 @@ from gf_i2p.cli.doctor import remedies
 from gf_i2p.cli.doctor.files import NODE, SECRETS, NodeFiles, split
 from gf_i2p.cli.doctor.framework import Check, Remedy, Verdict, fail, ok, skip, warn
 from gf_i2p.cli.doctor.router import I2CP, I2PCONTROL, PROXY, ROUTER, SAM, RouterChecks
-from gf_i2p.cli.router import i2pcontrol, read_keys
+from gf_i2p.cli.router import i2pcontrol
 from gf_i2p.netdb.encoding import from_b32_address, to_b32_address
 from gf_i2p.netdb.errors import StructureError
-from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.node.config import Config, Secrets
 from gf_i2p.node.errors import ConfigError
+from gf_i2p.node.publishing_keys import PublishingKeys, Stage, load
 from gf_i2p.node.router_tables import RouterTable, place
 
-EXPIRES_SOON_SECONDS: Final = 7 * 86_400
-"""Time to go to the machine that has the master's own key, and back."""
 SETTLING_SECONDS: Final = 180.0
 """After its start a node may be unknown: the router builds tunnels, then publishes."""
 _LOOKUP_SECONDS: Final = 40.0
@@ -49,7 +46,7 @@ class PublishingChecks:
         self._secrets = secrets
         self._files = files
         self._seen = seen
-        self._keys: DestinationKeys | None = None
+        self._keys: PublishingKeys | None = None
 
     def checks(self) -> list[Check]:
         """List what can be looked at."""
@@ -86,12 +83,12 @@ class PublishingChecks:
 
     async def _master(self) -> Verdict:
         try:
-            self._keys = keys = read_keys(self._directory / self._config.publish.keys)
+            self._keys = keys = load(self._directory / self._config.publish.keys)
         except ConfigError as error:
             what, _, command = str(error).partition(" Run: ")
             what, advice = split(what)
             return fail(what, Remedy.either(command or advice or "Put the right file there."))
-        return keys_verdict(keys, int(time.time()))
+        return keys_verdict(keys, int(time.time()), server=self._config.node.id)
 
     async def _publishing(self) -> Verdict:
         publish = self._config.publish
@@ -99,7 +96,7 @@ class PublishingChecks:
             return ok('off: this node never publishes (mode = "off")')
         keys = self._keys
         assert keys is not None
-        if keys.offline is not None and self._seen.kind is Kind.I2PD:
+        if keys.objection(self._router_kind) is not None:
             return fail("the keys are delegated, and i2pd opens no session for those", remedies.DELEGATED_ON_I2PD)
         leaf = publish.leaf
         if leaf is None:
@@ -155,27 +152,31 @@ class PublishingChecks:
             await control.close()
 
     @property
+    def _router_kind(self) -> str:
+        """Which one it is, by what it has said, or else by the configuration."""
+        if self._seen.kind is None:
+            return self._router.kind
+        return "i2pd" if self._seen.kind is Kind.I2PD else "java"
+
+    @property
     def _sam(self) -> Sam:
         return Sam(*place(self._router.sam))
 
 
-def keys_verdict(keys: DestinationKeys, now: int) -> Verdict:
-    """Judge the keys by which a node publishes. `now`: seconds since the epoch."""
-    master, offline = keys.destination.b32, keys.offline
-    if offline is None:
-        return ok(f"the own keys of {master}: they do not expire")
-    end = f"{datetime.fromtimestamp(offline.expires, UTC):%Y-%m-%d %H:%M} UTC"
-    again = Remedy.either("Delegate anew where the master's own key is, and put the new file here on every server.")
-    left = offline.expires - now
-    if left <= 0:
-        return fail(f"delegated for {master}: expired on {end}", again)
-    text = f"delegated for {master}, until {end} ({_span(left)} left)"
-    return warn(text, again) if left < EXPIRES_SOON_SECONDS else ok(text)
-
-
-def _span(seconds: int) -> str:
-    days = seconds // 86_400
-    return f"{days} days" if days > 1 else str(timedelta(seconds=seconds))
+def keys_verdict(keys: PublishingKeys, now: int, *, server: int) -> Verdict:
+    """Judge the keys by which this server publishes. `now`: seconds since the epoch."""
+    text, stage = keys.described(now), keys.stage(now)
+    again = Remedy.either(
+        f"Where the master's own key is: gf-i2p keys delegate MASTERFILE --server {server}; put what it writes in the "
+        "place of the key file here. A running node takes it over by itself."
+    )
+    if stage is Stage.ENDED:
+        return fail(text, again)
+    if stage is Stage.ENDING:
+        return warn(text, again)
+    if keys.server not in {None, server}:
+        return warn(f"{text}; but made for server {keys.server}, and this is server {server}", again)
+    return ok(text)
 
 
 def _hash(leaf: str) -> bytes | None:

@@ -100,6 +100,7 @@ ALL_ADDRESSES = Remedy(
     f"in {_CONSOLE}i2ptunnel/), /configclients and /configi2cp: let each be reachable by 127.0.0.1 only",
 )
 DELEGATED_ON_I2PD = Remedy(
-    "i2pd opens a session only for the master's own key: put it into the key file here, or publish by a Java router",
+    "make the key file with gf-i2p keys delegate, where the master's own key is: it has what i2pd wants besides; a "
+    "router's own file of delegated keys has not",
     "nothing to do with a Java router: it takes delegated keys",
 )

@@ -1,0 +1,68 @@
+"""The arguments of `gf-i2p keys`."""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from gf_i2p.node.layout import MASTER_FILE
+from gf_i2p.wire.limits import MAX_ID
+
+DEFAULT_DAYS: Final = 90
+MAX_DAYS: Final = 365
+"""A stolen key is good to its end: nobody can call it back."""
+
+Add = Callable[[Any, str, str, Callable[[argparse.Namespace], object]], argparse.ArgumentParser]
+Whole = Callable[..., Callable[[str], int]]
+
+
+def add_keys(commands: Any, add: Add, whole: Whole, run: Callable[[argparse.Namespace], object]) -> None:
+    """Add the commands to argparse's `commands`. `add`: makes one. `whole`: a parser of numbers up to so many."""
+    keys = commands.add_parser("keys", help="the master's key, kept off the nodes, and the keys that each publishes by")
+    actions = keys.add_subparsers(required=True, metavar="COMMAND")
+    master = actions.add_parser("master", help="the master's own key")
+    of_master = master.add_subparsers(required=True, metavar="COMMAND")
+
+    new = add(of_master, "new", "make a new master destination", run)
+    new.add_argument("file", type=Path, metavar="FILE", help="written with mode 0600; nothing is overwritten")
+
+    import_ = add(of_master, "import", "take over the private keys of a destination that a router has had", run)
+    import_.add_argument(
+        "source", metavar="SOURCE", help="a router's private key file, or its base64 (SAM's PRIV); - is standard input"
+    )
+    import_.add_argument(
+        "--out",
+        dest="file",
+        type=Path,
+        default=Path(MASTER_FILE),
+        metavar="FILE",
+        help=f"written with mode 0600; nothing is overwritten (default: {MASTER_FILE})",
+    )
+
+    show = add(of_master, "show", "show the public parts of a key file", run)
+    show.add_argument("file", type=Path, metavar="FILE", help="a master's, or a node's")
+
+    delegate = add(actions, "delegate", "let one server publish for the master until a date, by a key of its own", run)
+    delegate.add_argument("master", type=Path, metavar="MASTERFILE")
+    delegate.add_argument("--server", type=whole(MAX_ID - 1, low=0), required=True, metavar="ID")
+    delegate.add_argument(
+        "--days",
+        type=whole(MAX_DAYS),
+        default=DEFAULT_DAYS,
+        metavar="D",
+        help=f"for so long (default: {DEFAULT_DAYS}, up to {MAX_DAYS})",
+    )
+    delegate.add_argument(
+        "--out", type=Path, metavar="FILE", help="written with mode 0600 (default: publish-server-ID.keys)"
+    )
+
+    status = add(actions, "status", "say by which keys a node publishes, and until when", run)
+    status.add_argument("directory", type=Path, metavar="DIR", help="of a node")
+    for name, command in (
+        ("new", new),
+        ("import", import_),
+        ("show", show),
+        ("delegate", delegate),
+        ("status", status),
+    ):
+        command.set_defaults(action=name)

@@ -1,0 +1,207 @@
+"""A node that has delegated keys only publishes through a real i2pd; the master's own key is nowhere near it."""
+
+import asyncio
+import base64
+import hashlib
+import json
+import struct
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+
+import pytest
+import pytest_asyncio
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from bridges.i2cp.connection import I2cpConnection
+from bridges.i2cp.messages import SessionStatus, Status, create_session, destroy_session
+from bridges.i2cp.settings import I2cpSettings
+from gf_i2p.cli import client
+from gf_i2p.cli.main import main
+from gf_i2p.netdb.keys import DestinationKeys
+from gf_i2p.node.layout import MASTER_FILE
+from gf_i2p.node.publishing_keys import PublishingKeys, Purpose
+from integration.i2pfarm import I2pFarm
+from integration.localfarm import until
+from integration.testnet.client import Network
+from integration.testnet.router import I2CP_PORT
+
+pytestmark = pytest.mark.timeout(600)
+
+DAY: Final = 86_400
+META: Final = 7
+FLOODFILLS: Final = 3
+"""So many must hold a set: i2pd gives it to one, which passes it on to three at most."""
+SEEN_SECONDS: Final = 240.0
+"""i2pd may lose the first ones; the node sends one every 25 s at first."""
+
+
+@dataclass(frozen=True)
+class ByHand:
+    """A Meta lease set's parts, taken by their places (common structures; proposal 123), and verified."""
+
+    b32: str
+    published: int
+    expires: int
+    transient: bytes
+    good_until: int
+    leaves: tuple[bytes, ...]
+
+    @classmethod
+    def read(cls, data: bytes) -> Self:
+        """Read one with an offline signature; the cryptography is OpenSSL's, nothing is our program's."""
+        length = 387 + int.from_bytes(data[385:387])
+        destination, rest = data[:length], data[length:]
+        assert destination[384] == 5, "a key certificate"
+        assert destination[387:389] == bytes([0, 7]), "Ed25519"
+        published, lifetime, flags = struct.unpack(">IHH", rest[:8])
+        assert flags == 1, "an offline signature, and nothing else"
+        authorised, by_master = rest[8:46], rest[46:110]
+        good_until, kind = struct.unpack(">IH", authorised[:6])
+        assert kind == 7
+        Ed25519PublicKey.from_public_bytes(destination[352:384]).verify(by_master, authorised)
+        transient = authorised[6:]
+        Ed25519PublicKey.from_public_bytes(transient).verify(data[-64:], bytes([META]) + data[:-64])
+        options = int.from_bytes(rest[110:112])
+        entries = rest[112 + options : -64]
+        assert len(entries) == 1 + 40 * entries[0] + 1
+        assert entries[-1] == 0, "no revocations"
+        leaves = tuple(entries[1 + 40 * number :][:32] for number in range(entries[0]))
+        name = base64.b32encode(hashlib.sha256(destination).digest()).decode().rstrip("=").lower()
+        return cls(f"{name}.b32.i2p", published, published + lifetime, transient, good_until, leaves)
+
+
+class Offline:
+    """The machine that has the master's own key."""
+
+    def __init__(self, directory: Path, farm: I2pFarm) -> None:
+        self.master = directory / "service.master"
+        self.master.touch(mode=0o600)
+        self.master.write_bytes(farm.master.encode())
+        self._directory = directory
+        self._count = 0
+
+    def delegate(self, days: int) -> Path:
+        self._count += 1
+        path = self._directory / f"delegated-{self._count}"
+        words = ["keys", "delegate", str(self.master), "--server", "1", "--days", str(days), "--out", str(path)]
+        assert main(words) == 0
+        return path
+
+
+@pytest_asyncio.fixture
+async def farm(network: Network, tmp_path: Path) -> AsyncIterator[I2pFarm]:
+    """One node, beside a router of its own; its own address is the leaf."""
+    with I2pFarm(tmp_path / "farm", [network.routers[-1]], password=network.password) as made:
+        made.place(themselves=True)
+        yield made
+
+
+async def sets(farm: I2pFarm) -> list[ByHand]:
+    """Those that the node has announced in its log."""
+    found: dict[bytes, ByHand] = {}
+    first = 1
+    while True:
+        path = f"/v1/entries?first={first}&limit=1000&stale=1"
+        page = (await client.request(farm.node(1), "GET", path, seconds=10))["entries"]
+        for entry in page:
+            text = _record(entry).get("meta", {}).get("lastPublishedLS")
+            if text is not None:
+                data = base64.b64decode(text, b"-~")
+                found.setdefault(data, ByHand.read(data))
+        if not page:
+            return list(found.values())
+        first = page[-1]["index"] + 1
+
+
+def _record(entry: dict[str, Any]) -> dict[str, Any]:
+    try:
+        value = json.loads(entry.get("value", ""))
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+async def held(network: Network, farm: I2pFarm, transient: bytes | None = None) -> ByHand:
+    """Wait until enough floodfills hold a set; return it. `transient`: one that this key does not sign."""
+    b32 = farm.master.destination.b32
+    seen: list[ByHand] = []
+
+    async def enough() -> bool:
+        farm.check()
+        ends = [int(each.expires.timestamp()) for each in (await network.holders(b32, META)).values()]
+        announced = [each for each in await sets(farm) if each.transient != transient]
+        seen[:] = [each for each in announced if ends.count(each.expires) >= FLOODFILLS]
+        return bool(seen)
+
+    await until(f"{FLOODFILLS} floodfills hold a set", SEEN_SECONDS, enough, poll=1.0)
+    return seen[-1]
+
+
+@pytest.mark.parametrize("purpose", Purpose)
+async def test_i2pd_opens_a_session_by_each_config_that_the_master_signed_long_ago(
+    network: Network, purpose: Purpose
+) -> None:
+    now = int(time.time())
+    keys = PublishingKeys.delegate(DestinationKeys.generate(), now + DAY, now - 300 * DAY)
+    signed = keys.signed_session(purpose)
+    assert signed is not None
+    settings = I2cpSettings(network.routers[-1].address, I2CP_PORT, allow_plain=True)
+    connection = await I2cpConnection.open(settings, time.time)
+    try:
+        for config, expected in ((keys.fresh_session(purpose, now * 1000), Status.INVALID), (signed, Status.CREATED)):
+            await connection.send(create_session(config))
+            said = await _answer(connection)
+            assert said.status == expected
+        await connection.send(destroy_session(said.session))
+        await connection.wait_for_end()
+    finally:
+        connection.close()
+
+
+async def _answer(connection: I2cpConnection) -> SessionStatus:
+    async with asyncio.timeout(60):
+        while True:
+            said = await connection.receive()
+            if isinstance(said, SessionStatus):
+                return said
+
+
+async def test_delegated_keys_publish_through_i2pd_and_new_ones_are_taken_over(
+    network: Network, farm: I2pFarm, tmp_path: Path
+) -> None:
+    offline = Offline(tmp_path, farm)
+    key_file = farm.node(1) / MASTER_FILE
+    offline.delegate(30).replace(key_file)
+    secret = farm.master.key.private
+    for path in farm.node(1).rglob("*"):
+        if path.is_file():
+            data = path.read_bytes()
+            assert secret not in data, path
+            assert base64.b64encode(secret, b"-~")[:40] not in data, path
+    assert main(["keys", "status", str(farm.node(1))]) == 0
+
+    began = time.monotonic()
+    farm.start_all()
+    await farm.leader(SEEN_SECONDS)
+    first = await held(network, farm)
+    print(f"on {FLOODFILLS} floodfills {time.monotonic() - began:.1f} s after the node's start")
+    assert first.b32 == farm.master.destination.b32
+    assert abs(first.good_until - time.time() - 30 * DAY) < 600
+    assert len(first.leaves) == 1
+
+    began = time.monotonic()
+    offline.delegate(60).replace(key_file)
+    second = await held(network, farm, first.transient)
+    print(f"by new keys on {FLOODFILLS} floodfills {time.monotonic() - began:.1f} s after they came")
+    assert second.b32 == first.b32
+    assert second.published > first.published
+    assert abs(second.good_until - time.time() - 60 * DAY) < 600
+    status = await farm.status(1)
+    assert status is not None
+    assert (status["farm"]["keys"]["ends"], status["farm"]["trouble"]) == (second.good_until, [])
+    log = farm.log(1).read_text()
+    assert "new keys for publishing" in log
+    assert "nothing is published" not in log
