@@ -142,8 +142,14 @@ def _parser() -> argparse.ArgumentParser:
         help="also make credentials for an administrator, who changes the servers from any machine",
     )
 
-    command = _command(commands, "run", "run the node of a directory, in the foreground", _run)
-    command.add_argument("directory", type=Path, metavar="DIR")
+    command = _command(commands, "run", "run the node of a directory, or of several, in the foreground", _run)
+    command.add_argument(
+        "directories",
+        type=Path,
+        nargs="+",
+        metavar="DIR",
+        help="a server's directory; with more than one, each of another farm: those with the same node.listen share it",
+    )
 
     command = _command(commands, "status", "show what a running node knows", _status)
     command.add_argument("directory", type=Path, metavar="DIR")
@@ -410,7 +416,7 @@ def _run(options: argparse.Namespace) -> Exit:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is something to reload; it would end us
     from gf_i2p.cli.run import run
 
-    return run(options.directory)
+    return run(options.directories)
 
 
 def _simulate(options: argparse.Namespace) -> Exit:
