@@ -1,6 +1,7 @@
 """The status record: what each server tells the others about itself, as JSON in the farm's log.
 
-Proposal 150, "Application Data Contents". Where that leaves a name open, ours is camelCase in the style of its own.
+Proposal 150, "Application Data Contents". Where that leaves a name open, ours is camelCase in the style of its own;
+`schema/status.json` has them all with their units. Fields that this version does not know are kept and passed on.
 """
 
 import hashlib
@@ -8,24 +9,38 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NoReturn, Self
+from typing import Any, Final, Self
 
+from gf_i2p.farm.destinations import Leaf, parse_all
+from gf_i2p.farm.remote import MAX_SERVER_ID, MetaSensing, RemoteDestination, RemoteRouter
 from gf_i2p.farm.status import RouterStatus
-from gf_i2p.netdb.encoding import from_base64, to_base64
+from gf_i2p.farm.strict import (
+    MAX_DATE_MS,
+    RecordError,
+    a_list,
+    an_object,
+    decode_object,
+    flag,
+    known,
+    others,
+    text,
+    text_or_none,
+    whole,
+    whole_or_none,
+)
+from gf_i2p.netdb.encoding import from_base64
 from gf_i2p.netdb.errors import NetDbError
+
+__all__ = ["Config", "Leaf", "Meta", "RecordError", "StatusRecord", "router_numbers", "speaker"]
 
 MAX_RECORD_BYTES: Final = 64 << 10
 MAX_DESTINATIONS: Final = 256
-MAX_OPENINGS: Final = MAX_DESTINATIONS + 64
-"""Of lists and objects. Deeper nesting than this has room for would be read by one server and not by another: how deep
-a JSON parser goes depends on who has called it."""
-MAX_DIGITS: Final = 32
-"""Of a number. How many more Python reads depends on its environment."""
-MAX_DATE_MS: Final = 2**53 - 1
-"""What JSON's numbers hold exactly everywhere."""
-MAX_SERVER_ID: Final = 2**32 - 2
-"""The highest id of a server."""
-_HASH_BYTES: Final = 32
+MAX_REMOTE_ROUTERS: Final = 32
+MAX_REMOTE_DESTINATIONS: Final = 32
+MAX_OPENINGS: Final = MAX_DESTINATIONS + MAX_REMOTE_ROUTERS + MAX_REMOTE_DESTINATIONS + 64
+"""Of lists and objects."""
+FIRST_MEMBER_ID: Final = 2**31
+"""Ids from here on are those of members that are no servers: they post, and have no vote."""
 _MAX_DESTINATION_BYTES: Final = 1024
 
 # RouterStatus' names in the record; bandwidths are bytes per second.
@@ -43,15 +58,66 @@ _ROUTER_NAMES: Final = {
     "known_peers": "knownPeers",
     "active_peers": "activePeers",
 }
+_CONFIG: Final = frozenset({"mode", "interval", "version"})
+_META: Final = frozenset(
+    {
+        "destination",
+        "publishConfig",
+        "publishing",
+        "lastPublishedTime",
+        "lastPublishedLS",
+        "attemptedTime",
+        "sentTime",
+        "confirmedTime",
+    }
+)
+_RECORD: Final = frozenset(
+    {
+        "cluster",
+        "date",
+        "id",
+        "config",
+        "meta",
+        "router",
+        "destinations",
+        "remoteRouters",
+        "remoteDestinations",
+        "metaSensing",
+    }
+)
 
 
-class RecordError(ValueError):
-    """The bytes are no status record; `str()` says why."""
+@dataclass(frozen=True, slots=True)
+class Config:
+    """How a server is configured (record's "config"). None: it does not say."""
+
+    mode: str | None = None
+    """What it does when it is chosen: "off", "dry-run", "meta" or "failover"."""
+    interval_ms: int | None = None
+    """Between two of its records, when nothing changes."""
+    version: str | None = None
+    """Of its program."""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Fields that this version does not know."""
+
+    def encode(self) -> dict[str, Any]:
+        """Give the JSON object."""
+        return {**self.extra, **known({"mode": self.mode, "interval": self.interval_ms, "version": self.version})}
+
+    @classmethod
+    def parse(cls, found: Mapping[str, Any]) -> Self:
+        """Read it. Raises `RecordError`."""
+        return cls(
+            text_or_none(found, "mode"),
+            whole_or_none(found, "interval"),
+            text_or_none(found, "version"),
+            others(found, _CONFIG),
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Meta:
-    """Publishing (record's "meta")."""
+    """Publishing (record's "meta"). Times in ms since the epoch, 0: never, or not yet."""
 
     destination: str
     """The master's, in base64."""
@@ -59,9 +125,17 @@ class Meta:
     """"off", "on" or "auto"."""
     publishing: bool
     last_published_ms: int = 0
-    """When the newest set says that it was published, in ms; 0: never. Written before that set is sent."""
+    """When the newest set says that it was published: its version. Written before that set is sent."""
     last_published_set: str | None = None
     """That set, in base64."""
+    attempted_ms: int = 0
+    """When that set was first to be given to the router."""
+    sent_ms: int = 0
+    """When the router had taken it."""
+    confirmed_ms: int = 0
+    """When it was found in the netDb, as far as the router lets us see."""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Fields that this version does not know."""
 
     @property
     def hash(self) -> bytes | None:
@@ -71,20 +145,38 @@ class Meta:
         except NetDbError:
             return None
 
+    def encode(self) -> dict[str, Any]:
+        """Give the JSON object."""
+        times = {"attemptedTime": self.attempted_ms, "sentTime": self.sent_ms, "confirmedTime": self.confirmed_ms}
+        return {
+            **self.extra,
+            "destination": self.destination,
+            "publishConfig": self.publish_config,
+            "publishing": self.publishing,
+            "lastPublishedTime": self.last_published_ms,
+            **known({"lastPublishedLS": self.last_published_set}),
+            **{name: time for name, time in times.items() if time},
+        }
 
-@dataclass(frozen=True, slots=True)
-class Leaf:
-    """One destination that serves (an element of the record's "destinations")."""
-
-    hash: bytes
-    up: bool
-    destination: str | None = None
-    """In base64, where the router tells."""
+    @classmethod
+    def parse(cls, found: Mapping[str, Any]) -> Self:
+        """Read it. Raises `RecordError`."""
+        return cls(
+            destination=text(found, "destination"),
+            publish_config=text(found, "publishConfig"),
+            publishing=flag(found, "publishing"),
+            last_published_ms=whole(found, "lastPublishedTime", MAX_DATE_MS),
+            last_published_set=text_or_none(found, "lastPublishedLS"),
+            attempted_ms=whole_or_none(found, "attemptedTime") or 0,
+            sent_ms=whole_or_none(found, "sentTime") or 0,
+            confirmed_ms=whole_or_none(found, "confirmedTime") or 0,
+            extra=others(found, _META),
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class StatusRecord:
-    """One server, at one time."""
+    """One server, or leaf-only member, at one time."""
 
     cluster: str
     date_ms: int
@@ -94,150 +186,72 @@ class StatusRecord:
     """The router's numbers, by the names of the record."""
     meta: Meta | None = None
     leaves: tuple[Leaf, ...] = ()
+    config: Config | None = None
+    remote_routers: tuple[RemoteRouter, ...] = ()
+    remote_destinations: tuple[RemoteDestination, ...] = ()
+    meta_sensing: MetaSensing | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Fields that this version does not know."""
 
     def encode(self) -> bytes:
         """Give the JSON text of the log entry."""
-        record: dict[str, Any] = {
-            "cluster": self.cluster,
-            "date": self.date_ms,
-            "id": self.id,
-            "router": {"up": self.router_up, **self.router},
-            "destinations": [
-                {
-                    **({} if leaf.destination is None else {"destination": leaf.destination}),
-                    "hash": to_base64(leaf.hash),
-                    "up": leaf.up,
-                }
-                for leaf in self.leaves
-            ],
-        }
+        record: dict[str, Any] = {**self.extra, "cluster": self.cluster, "date": self.date_ms, "id": self.id}
+        if self.config is not None:
+            record["config"] = self.config.encode()
         if self.meta is not None:
-            record["meta"] = {
-                "destination": self.meta.destination,
-                "publishConfig": self.meta.publish_config,
-                "publishing": self.meta.publishing,
-                "lastPublishedTime": self.meta.last_published_ms,
-            }
-            if self.meta.last_published_set is not None:
-                record["meta"]["lastPublishedLS"] = self.meta.last_published_set
+            record["meta"] = self.meta.encode()
+        record["router"] = {"up": self.router_up, **self.router}
+        record["destinations"] = [leaf.encode() for leaf in self.leaves]
+        if self.remote_routers:
+            record["remoteRouters"] = [router.encode() for router in self.remote_routers]
+        if self.remote_destinations:
+            record["remoteDestinations"] = [destination.encode() for destination in self.remote_destinations]
+        if self.meta_sensing is not None:
+            record["metaSensing"] = self.meta_sensing.encode()
         return json.dumps(record, separators=(",", ":")).encode()
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
         """Read a log entry's value. Raises `RecordError`, for whatever else somebody has posted."""
-        if len(data) > MAX_RECORD_BYTES:
-            raise RecordError(f"a status record has up to {MAX_RECORD_BYTES} bytes, not {len(data)}")
-        if data.count(b"{") + data.count(b"[") > MAX_OPENINGS:
-            raise RecordError(f"a status record has up to {MAX_OPENINGS} lists and objects")
-        try:
-            found = _JSON.decode(data.decode("utf-8"))
-        except RecordError:
-            raise
-        except ValueError as error:
-            raise RecordError("a status record is JSON in UTF-8") from error
-        record = _object(found, "the record")
-        router = _object(record.get("router", {}), "router")
-        destinations = record.get("destinations", [])
-        if not isinstance(destinations, list) or len(destinations) > MAX_DESTINATIONS:
-            raise RecordError(f"destinations is a list of up to {MAX_DESTINATIONS}")
+        record = decode_object(data, "a status record", max_bytes=MAX_RECORD_BYTES, max_openings=MAX_OPENINGS)
+        router = an_object(record.get("router", {}), "router")
+        sensing = record.get("metaSensing")
         return cls(
-            cluster=_text(record, "cluster"),
-            date_ms=_whole(record, "date", MAX_DATE_MS),
-            id=_whole(record, "id", MAX_SERVER_ID),
-            router_up=_flag(router, "up"),
+            cluster=text(record, "cluster"),
+            date_ms=whole(record, "date", MAX_DATE_MS),
+            id=whole(record, "id", MAX_SERVER_ID),
+            router_up=flag(router, "up"),
             router={name: value for name, value in router.items() if name != "up"},
-            meta=None if "meta" not in record else _meta(_object(record["meta"], "meta")),
-            leaves=tuple(_leaf(_object(each, "a destination")) for each in destinations),
+            meta=None if "meta" not in record else Meta.parse(an_object(record["meta"], "meta")),
+            leaves=parse_all(record, MAX_DESTINATIONS),
+            config=None if "config" not in record else Config.parse(an_object(record["config"], "config")),
+            remote_routers=tuple(
+                RemoteRouter.parse(an_object(each, "a remote router"))
+                for each in a_list(record, "remoteRouters", MAX_REMOTE_ROUTERS)
+            ),
+            remote_destinations=tuple(
+                RemoteDestination.parse(an_object(each, "a remote destination"))
+                for each in a_list(record, "remoteDestinations", MAX_REMOTE_DESTINATIONS)
+            ),
+            meta_sensing=None if sensing is None else MetaSensing.parse(an_object(sensing, "metaSensing")),
+            extra=others(record, _RECORD),
         )
 
 
 def router_numbers(status: RouterStatus) -> dict[str, Any]:
     """Give what is known of a router, by the names of the record."""
-    known = {name: getattr(status, attribute) for attribute, name in _ROUTER_NAMES.items()}
+    found = {name: getattr(status, attribute) for attribute, name in _ROUTER_NAMES.items()}
     return {
         name: value
-        for name, value in known.items()
+        for name, value in found.items()
         if value is not None and not (isinstance(value, float) and not math.isfinite(value))
     }
 
 
 def speaker(value: bytes, cluster: str) -> int | None:
-    """Return the server for which an entry speaks, when it is a status record of this farm."""
+    """Return the server, or member, for which an entry speaks, when it is a status record of this farm."""
     try:
         record = StatusRecord.parse(value)
     except RecordError:
         return None
     return record.id if record.cluster == cluster else None
-
-
-def _number(text: str) -> int:
-    if len(text) > MAX_DIGITS:
-        raise RecordError(f"a number has up to {MAX_DIGITS} digits")
-    return int(text)
-
-
-def _fraction(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise RecordError("a number is too large")
-    return number
-
-
-def _no_number(name: str) -> NoReturn:
-    raise RecordError(f"{name} is no number in JSON")
-
-
-_JSON: Final = json.JSONDecoder(parse_int=_number, parse_float=_fraction, parse_constant=_no_number)
-
-
-def _meta(found: dict[str, Any]) -> Meta:
-    published_set = found.get("lastPublishedLS")
-    if published_set is not None and not isinstance(published_set, str):
-        raise RecordError("lastPublishedLS is a text")
-    return Meta(
-        destination=_text(found, "destination"),
-        publish_config=_text(found, "publishConfig"),
-        publishing=_flag(found, "publishing"),
-        last_published_ms=_whole(found, "lastPublishedTime", MAX_DATE_MS),
-        last_published_set=published_set,
-    )
-
-
-def _leaf(found: dict[str, Any]) -> Leaf:
-    destination = found.get("destination")
-    if destination is not None and not isinstance(destination, str):
-        raise RecordError("a destination is a text")
-    try:
-        digest = from_base64(_text(found, "hash"), _HASH_BYTES)
-    except NetDbError as error:
-        raise RecordError(f"the hash of a destination: {error}") from error
-    if len(digest) != _HASH_BYTES:
-        raise RecordError(f"the hash of a destination has {_HASH_BYTES} bytes, not {len(digest)}")
-    return Leaf(digest, _flag(found, "up"), destination)
-
-
-def _object(value: object, what: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise RecordError(f"{what} is an object")
-    return value
-
-
-def _text(found: Mapping[str, Any], name: str) -> str:
-    value = found.get(name)
-    if not isinstance(value, str):
-        raise RecordError(f"{name} is a text")
-    return value
-
-
-def _whole(found: Mapping[str, Any], name: str, high: int) -> int:
-    value = found.get(name)
-    if type(value) is not int or not 0 <= value <= high:
-        raise RecordError(f"{name} is a whole number from 0 to {high}")
-    return value
-
-
-def _flag(found: Mapping[str, Any], name: str) -> bool:
-    value = found.get(name)
-    if type(value) is not bool:
-        raise RecordError(f"{name} is true or false")
-    return value

@@ -5,7 +5,9 @@ from collections.abc import Iterable
 from typing import Final, Self
 
 from gf_i2p.farm.publisher import farm_time_ms
-from gf_i2p.farm.record import MAX_DATE_MS, MAX_SERVER_ID, RecordError, StatusRecord
+from gf_i2p.farm.record import StatusRecord
+from gf_i2p.farm.remote import MAX_SERVER_ID
+from gf_i2p.farm.strict import MAX_DATE_MS, RecordError
 
 MAX_AHEAD_MS: Final = 30_000
 """How far ahead of farm time an announced set counts. Half of what a publisher may be ahead of its own clock: so nobody

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 
 from gf_i2p.farm.record import (
     MAX_DESTINATIONS,
-    MAX_DIGITS,
     MAX_OPENINGS,
     MAX_RECORD_BYTES,
+    Config,
     Leaf,
     Meta,
     RecordError,
@@ -21,15 +22,29 @@ from gf_i2p.farm.record import (
     router_numbers,
     speaker,
 )
+from gf_i2p.farm.remote import MetaSensing, RemoteDestination, RemoteRouter
+from gf_i2p.farm.schema import text as schema_text
 from gf_i2p.farm.status import Reachability, RouterStatus
+from gf_i2p.farm.strict import MAX_DIGITS
 from gf_i2p.netdb.encoding import to_base64
 from tests.farm.strategies import MASTER, NOW, leaf, record, text
 
 dates = st.integers(0, 2**53 - 1)
-metas = st.builds(
-    Meta, st.text(max_size=99), st.sampled_from(["off", "on", "auto"]), st.booleans(), dates, st.none() | st.text()
+hashes = st.binary(min_size=32, max_size=32)
+extras = st.dictionaries(
+    st.text(max_size=3).map(lambda name: f"x{name}"), st.integers(0, 2**53) | st.text(), max_size=2
 )
-leaves = st.builds(Leaf, st.binary(min_size=32, max_size=32), st.booleans(), st.none() | st.text(max_size=99))
+numbers = st.none() | st.integers(0, 2**53 - 1)
+metas = st.builds(
+    Meta, st.text(max_size=99), st.sampled_from(["off", "on", "auto"]), st.booleans(), dates, st.none() | st.text(),
+    attempted_ms=dates, sent_ms=dates, confirmed_ms=dates, extra=extras,
+)  # fmt: skip
+leaves = st.builds(
+    Leaf, hashes, st.booleans(), st.none() | st.text(max_size=99), type=st.sampled_from([3, 7]),
+    below=st.lists(hashes, max_size=2).map(tuple), uptime_ms=numbers, configured_tunnels=numbers,
+    current_tunnels=numbers, configured_bandwidth=numbers, current_bandwidth=numbers, configured_connections=numbers,
+    current_connections=numbers, blacklisted=numbers, extra=extras,
+)  # fmt: skip
 records = st.builds(
     StatusRecord,
     st.text(max_size=20),
@@ -39,7 +54,16 @@ records = st.builds(
     st.dictionaries(st.text(max_size=9).filter(lambda name: name != "up"), st.integers(0, 2**53) | st.text(max_size=9)),
     st.none() | metas,
     st.lists(leaves, max_size=20).map(tuple),
+    config=st.none() | st.builds(Config, st.none() | st.text(), numbers, st.none() | st.text(), extras),
+    remote_routers=st.lists(st.builds(RemoteRouter, st.integers(0, 2**32 - 2), st.booleans()), max_size=3).map(tuple),
+    remote_destinations=st.lists(
+        st.builds(RemoteDestination, hashes, st.booleans(), numbers, numbers, dates), max_size=3
+    ).map(tuple),
+    meta_sensing=st.none() | st.builds(MetaSensing, numbers, numbers, dates),
+    extra=extras,
 )
+SCHEMA_TEXT: dict[str, Any] = json.loads(schema_text())
+SCHEMA = Draft202012Validator(SCHEMA_TEXT)
 json_values: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=9), inner, max_size=4),
@@ -50,6 +74,41 @@ json_values: st.SearchStrategy[Any] = st.recursive(
 @given(records)
 def test_what_is_written_is_read(given_: StatusRecord) -> None:
     assert StatusRecord.parse(given_.encode()) == given_
+
+
+@given(records)
+def test_what_is_written_fits_the_schema(given_: StatusRecord) -> None:
+    SCHEMA.validate(json.loads(given_.encode()))
+
+
+@given(
+    st.sampled_from(sorted(SCHEMA_TEXT["properties"])),
+    json_values | st.dictionaries(st.sampled_from(["up", "destination", "hash", "id", "date", "mode"]), json_values),
+)
+def test_what_the_schema_refuses_is_refused(name: str, value: Any) -> None:
+    """The other way round not always: it does not know where base64 ends."""
+    try:
+        read = text(**{name: value})
+        StatusRecord.parse(read)
+    except RecordError:
+        return
+    SCHEMA.validate(json.loads(read))
+
+
+def test_the_schema_is_one() -> None:
+    Draft202012Validator.check_schema(SCHEMA_TEXT)
+
+
+def test_what_this_version_does_not_know_is_passed_on() -> None:
+    known = json.loads(text())
+    unknown = known | {
+        "x": [1, {"y": 2}],
+        "config": {"mode": "meta", "later": 1.5},
+        "meta": known["meta"] | {"later": None},
+        "destinations": [known["destinations"][0] | {"later": "yes"}],
+        "router": known["router"] | {"later": [True]},
+    }
+    assert json.loads(StatusRecord.parse(json.dumps(unknown).encode()).encode()) == unknown
 
 
 def test_the_names_are_those_of_the_proposal() -> None:

@@ -1,0 +1,96 @@
+"""What an administrator may set for the whole farm; in its log, and so the same on every server."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Final, Self
+
+from gf_i2p.farm.strict import RecordError
+
+TREES: Final = ("best", "tree")
+_WORD: Final = re.compile(r"_([a-z])")
+_RANGES: Final = {
+    "fresh_ms": (35_000, 3_600_000),
+    "ahead_ms": (10_000, 600_000),
+    "margin": (0, 1000),
+    "hold_ms": (0, 86_400_000),
+    "leaf_up_ms": (0, 3_600_000),
+    "leaf_down_ms": (0, 3_600_000),
+    "flap_ms": (60_000, 86_400_000),
+    "republish_min_ms": (60_000, 450_000),
+    "republish_max_ms": (60_000, 450_000),
+    "max_entries": (1, 16),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameters:
+    """Times in ms of farm time. The names in the log are the same in camelCase: `freshMs`."""
+
+    fresh_ms: int = 105_000
+    """How old a server's newest record may be. One is posted every 30 s."""
+    ahead_ms: int = 60_000
+    """How far ahead of farm time its date may be: without a limit, a server with such a clock would be fresh for as
+    long after its death."""
+    margin: int = 50
+    """By how many points of the score, of 1000, another server must be better to take the office over."""
+    hold_ms: int = 600_000
+    """How long a publisher is in office before a better one may take it over; one that fails loses it at once."""
+    leaf_up_ms: int = 60_000
+    """How long a leaf must be up before it is listed again."""
+    leaf_down_ms: int = 90_000
+    """How long a listed leaf may be down before it is taken out."""
+    flap_ms: int = 1_800_000
+    """Up to how long one must be up that comes and goes; twice as long each time."""
+    republish_min_ms: int = 60_000
+    """The least between two sets that differ in their entries."""
+    republish_max_ms: int = 450_000
+    """The most between two sets: Java takes none that is ten minutes old."""
+    tree: str = "best"
+    """With more leaves than one set has room for: "best" lists the best, "tree" makes sets below the first."""
+    max_entries: int = 16
+    """Of one set."""
+
+    def changed(self, changes: Mapping[str, Any]) -> Self:
+        """Return these with others, by their names in the log; None is the default. Raises `RecordError`."""
+        found: dict[str, Any] = {}
+        for name, value in changes.items():
+            attribute = NAMES.get(name)
+            if attribute is None:
+                raise RecordError(f"{name[:80]!r} is no parameter of a farm: there are {', '.join(sorted(NAMES))}")
+            if value is None:
+                found[attribute] = getattr(_DEFAULTS, attribute)
+            else:
+                found[attribute] = _checked(name, attribute, value)
+        made = replace(self, **found)
+        if made.republish_min_ms > made.republish_max_ms:
+            raise RecordError("republishMinMs is not more than republishMaxMs")
+        return made
+
+    def encode(self) -> dict[str, Any]:
+        """Give those that differ from the defaults, by their names in the log."""
+        return {
+            name: getattr(self, attribute)
+            for name, attribute in NAMES.items()
+            if getattr(self, attribute) != getattr(_DEFAULTS, attribute)
+        }
+
+    def all(self) -> dict[str, Any]:
+        """Give all of them, by their names in the log."""
+        return {name: asdict(self)[attribute] for name, attribute in NAMES.items()}
+
+
+def _checked(name: str, attribute: str, value: object) -> int | str:
+    if attribute == "tree":
+        if value not in TREES:
+            raise RecordError(f"{name} is one of {', '.join(TREES)}")
+        return str(value)
+    low, high = _RANGES[attribute]
+    if type(value) is not int or not low <= value <= high:
+        raise RecordError(f"{name} is a whole number from {low} to {high}")
+    return value
+
+
+_DEFAULTS: Final = Parameters()
+NAMES: Final = {_WORD.sub(lambda found: found[1].upper(), each.name): each.name for each in fields(Parameters)}
+"""Their names in the log, and here."""

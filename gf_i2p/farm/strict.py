@@ -1,0 +1,130 @@
+"""JSON from the log, read the same way on every server: limits, and types that are what they should be."""
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, Final, NoReturn
+
+from gf_i2p.netdb.encoding import from_base64
+from gf_i2p.netdb.errors import NetDbError
+
+MAX_DIGITS: Final = 32
+"""Of a number. How many more Python reads depends on its environment."""
+MAX_DATE_MS: Final = 2**53 - 1
+"""What JSON's numbers hold exactly everywhere."""
+HASH_BYTES: Final = 32
+
+
+class RecordError(ValueError):
+    """The bytes are not what they should be; `str()` says why."""
+
+
+def decode_object(data: bytes, what: str, *, max_bytes: int, max_openings: int) -> dict[str, Any]:
+    """Read a JSON object in UTF-8. Raises `RecordError`.
+
+    `what`: for the error, as "a status record". `max_openings`: of lists and objects. Deeper nesting than this has room
+    for would be read by one server and not by another: how deep a JSON parser goes depends on who has called it.
+    """
+    if len(data) > max_bytes:
+        raise RecordError(f"{what} has up to {max_bytes} bytes, not {len(data)}")
+    if data.count(b"{") + data.count(b"[") > max_openings:
+        raise RecordError(f"{what} has up to {max_openings} lists and objects")
+    try:
+        found = _JSON.decode(data.decode("utf-8"))
+    except RecordError:
+        raise
+    except ValueError as error:
+        raise RecordError(f"{what} is JSON in UTF-8") from error
+    return an_object(found, "the record")
+
+
+def an_object(value: object, what: str) -> dict[str, Any]:
+    """Return the value if it is an object; raises `RecordError`."""
+    if not isinstance(value, dict):
+        raise RecordError(f"{what} is an object")
+    return value
+
+
+def a_list(found: Mapping[str, Any], name: str, most: int) -> list[Any]:
+    """Return a list, empty when it is missing; raises `RecordError`."""
+    value = found.get(name, [])
+    if not isinstance(value, list) or len(value) > most:
+        raise RecordError(f"{name} is a list of up to {most}")
+    return value
+
+
+def text(found: Mapping[str, Any], name: str) -> str:
+    """Return a text; raises `RecordError`."""
+    value = found.get(name)
+    if not isinstance(value, str):
+        raise RecordError(f"{name} is a text")
+    return value
+
+
+def text_or_none(found: Mapping[str, Any], name: str) -> str | None:
+    """Return a text, None when it is missing; raises `RecordError`."""
+    return None if found.get(name) is None else text(found, name)
+
+
+def whole(found: Mapping[str, Any], name: str, high: int) -> int:
+    """Return a whole number from 0 to `high`; raises `RecordError`."""
+    value = found.get(name)
+    if type(value) is not int or not 0 <= value <= high:
+        raise RecordError(f"{name} is a whole number from 0 to {high}")
+    return value
+
+
+def whole_or_none(found: Mapping[str, Any], name: str, high: int = MAX_DATE_MS) -> int | None:
+    """Return a whole number, None when it is missing; raises `RecordError`."""
+    return None if found.get(name) is None else whole(found, name, high)
+
+
+def flag(found: Mapping[str, Any], name: str) -> bool:
+    """Return true or false; raises `RecordError`."""
+    value = found.get(name)
+    if type(value) is not bool:
+        raise RecordError(f"{name} is true or false")
+    return value
+
+
+def a_hash(value: object, what: str) -> bytes:
+    """Return the 32 bytes of a base64 text; raises `RecordError`."""
+    if not isinstance(value, str):
+        raise RecordError(f"{what} is a text")
+    try:
+        digest = from_base64(value, HASH_BYTES)
+    except NetDbError as error:
+        raise RecordError(f"{what}: {error}") from error
+    if len(digest) != HASH_BYTES:
+        raise RecordError(f"{what} has {HASH_BYTES} bytes, not {len(digest)}")
+    return digest
+
+
+def others(found: Mapping[str, Any], known: frozenset[str]) -> dict[str, Any]:
+    """Return the fields that this version does not know: they are passed on."""
+    return {name: value for name, value in found.items() if name not in known}
+
+
+def known(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that have a value."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _number(digits: str) -> int:
+    if len(digits) > MAX_DIGITS:
+        raise RecordError(f"a number has up to {MAX_DIGITS} digits")
+    return int(digits)
+
+
+def _fraction(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise RecordError("a number is too large")
+    return number
+
+
+def _no_number(name: str) -> NoReturn:
+    raise RecordError(f"{name} is no number in JSON")
+
+
+_JSON: Final = json.JSONDecoder(parse_int=_number, parse_float=_fraction, parse_constant=_no_number)
