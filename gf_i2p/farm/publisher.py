@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import chain, zip_longest
 from typing import Final
 
+from gf_i2p.farm import nested
 from gf_i2p.farm.record import Leaf, StatusRecord
 
 FRESH_MS: Final = 35_000
@@ -57,7 +58,8 @@ def choose(records: Mapping[int, StatusRecord], servers: Iterable[int]) -> Choic
         else:
             why_not[server] = objection or f"server {publisher} is as good, and its id is lower"
     meta = None if publisher is None else records[publisher].meta
-    return Choice(publisher, _leaves(alive, None if meta is None else meta.hash), why_not)
+    reach = nested.reach(records.values())
+    return Choice(publisher, _leaves(alive, None if meta is None else meta.hash, reach), why_not)
 
 
 def _absence(record: StatusRecord | None, now: int | None) -> str | None:
@@ -73,11 +75,13 @@ def _absence(record: StatusRecord | None, now: int | None) -> str | None:
     return None
 
 
-def _leaves(alive: Iterable[StatusRecord], master: bytes | None) -> tuple[Leaf, ...]:
+def _leaves(
+    alive: Iterable[StatusRecord], master: bytes | None, reach: Mapping[bytes, frozenset[bytes]]
+) -> tuple[Leaf, ...]:
     """Take one leaf of each server, then a second one of each: nobody's leaves leave no room for those of others."""
     rounds = zip_longest(*([leaf for leaf in record.leaves if leaf.up] for record in alive))
     chosen: dict[bytes, Leaf] = {}
     for leaf in chain.from_iterable(rounds):
-        if leaf is not None and leaf.hash != master and len(chosen) < MAX_LEAVES:
+        if leaf is not None and nested.objection(leaf, master, reach) is None and len(chosen) < MAX_LEAVES:
             chosen.setdefault(leaf.hash, leaf)
     return tuple(chosen.values())

@@ -17,7 +17,7 @@ from bridges.protocol import Publication, RouterBridge
 from gf_i2p.farm.record import Leaf
 from gf_i2p.netdb.errors import NetDbError
 from gf_i2p.netdb.keys import DestinationKeys
-from gf_i2p.netdb.meta_lease_set import MetaLease, MetaLeaseSet
+from gf_i2p.netdb.meta_lease_set import LeaseType, MetaLease, MetaLeaseSet
 from gf_i2p.netdb.session_config import session_config
 from gf_i2p.node.driver import PostError, PostOutcomeUnknownError
 from gf_i2p.node.reporter import Reporter
@@ -161,7 +161,7 @@ class Publisher:
     async def _publish(self, leaves: tuple[Leaf, ...]) -> None:
         now = int(time.time())
         published = max(now, self._view.state.last_published_ms // 1000 + 1)
-        entries = [MetaLease(leaf.hash, published + ENTRY_SECONDS, _LEAF_COST) for leaf in leaves]
+        entries = [MetaLease(leaf.hash, published + ENTRY_SECONDS, _LEAF_COST, LeaseType(leaf.type)) for leaf in leaves]
         lease_set = MetaLeaseSet.build(self._keys, published=published, entries=entries)
         objection = lease_set.objection(now)
         if objection is not None:
