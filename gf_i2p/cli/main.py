@@ -142,6 +142,14 @@ def _parser() -> argparse.ArgumentParser:
         help="also make credentials for an administrator, who changes the servers from any machine",
     )
 
+    init.add_argument(
+        "--beside",
+        type=Path,
+        metavar="FARM",
+        help="the directory of another farm on the same machines: servers with the same id and endpoint get the "
+        "same certificate, so that one process can run both",
+    )
+
     command = _command(commands, "run", "run the node of a directory, or of several, in the foreground", _run)
     command.add_argument(
         "directories",
@@ -397,6 +405,7 @@ def _init(options: argparse.Namespace) -> Exit:
         profile=options.profile,
         clients=options.client,
         admins=options.admin,
+        beside=options.beside,
     )
     if options.json:
         _print_json({"ok": True, "written": [str(path) for path in written]})

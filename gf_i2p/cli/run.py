@@ -12,6 +12,7 @@ from pathlib import Path
 
 import structlog
 
+from bridges.router import LocalRouter
 from gf_i2p.admin.local import LocalInterface
 from gf_i2p.cli.errors import CommandError, Exit
 from gf_i2p.cli.logs import configure
@@ -22,6 +23,7 @@ from gf_i2p.node.config import Config, Secrets
 from gf_i2p.node.door import Door, Tenant, sharing
 from gf_i2p.node.errors import ConfigError
 from gf_i2p.node.layout import SOCKET_FILE
+from gf_i2p.node.leaf_farm import ElsewhereFarm, HostedFarm, LeafFarm, check_nesting, target_of
 from gf_i2p.node.node import Node, Reload
 from gf_i2p.node.several import Several
 from gf_i2p.node.snapshotting import of_running
@@ -41,7 +43,9 @@ def run(directories: Sequence[Path]) -> Exit:
     cannot: what is wrong with a disk later ends that one only.
     """
     seats = [_Seat(directory) for directory in directories]
-    doors = sharing([seat.tenant for seat in seats])
+    tenants = [seat.tenant for seat in seats]
+    doors = sharing(tenants)
+    check_nesting(tenants)
     configure(seats[0].tenant.config.logging.level, seats[0].tenant.config.logging.format)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(_serve({str(seat.tenant.directory): seat for seat in seats}, doors))
@@ -55,7 +59,9 @@ async def _serve(seats: Mapping[str, "_Seat"], doors: Sequence[Sequence[Tenant]]
         if len(tenants) > 1:
             _share(seats, tenants)
     for name, seat in seats.items():
+        seat.bridge = router_bridge(seat.tenant.config, seat.secrets)
         seat.on_halt = stop if only else several.halts(name)
+        seat.leaf_farm = _leaf_farm(seat, seats)
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, partial(_reload, tuple(seats.values())))
     if only:
         (seat,) = seats.values()
@@ -73,6 +79,18 @@ async def _serve(seats: Mapping[str, "_Seat"], doors: Sequence[Sequence[Tenant]]
         reasons = "; ".join(f"{name}: {error}" for name, error in several.troubles.items())
         raise CommandError(f"{len(several.troubles)} of {len(seats)} nodes stopped by themselves: {reasons}")
     return Exit.OK
+
+
+def _leaf_farm(seat: "_Seat", seats: Mapping[str, "_Seat"]) -> LeafFarm | None:
+    """Say whose master is this one's leaf, and how it is asked."""
+    target = target_of(seat.tenant, [each.tenant for each in seats.values()])
+    if target is None:
+        return None
+    if isinstance(target, Tenant):
+        below = seats[str(target.directory)]
+        return HostedFarm(str(target.directory), lambda: below.node)
+    assert seat.bridge is not None, "by the configuration's own check"
+    return ElsewhereFarm(target, seat.bridge)
 
 
 def _settle() -> None:
@@ -112,6 +130,8 @@ class _Seat:
         self.keys: DestinationKeys | None = master_keys(directory, config)
         self.tenant = Tenant(directory, config, None if self.keys is None else self.keys.destination)
         self.secrets = secrets
+        self.bridge: LocalRouter | None = None
+        self.leaf_farm: LeafFarm | None = None
         self.door: Door | None = None
         """None: its own."""
         self.i2p: Transport | None = None
@@ -130,9 +150,10 @@ class _Seat:
                 config,
                 self.secrets,
                 i2p=i2p_transport(directory, config) if self.i2p is None else self.i2p,
-                bridge=router_bridge(config, self.secrets),
+                bridge=self.bridge,
                 keys=self.keys,
                 door=self.door,
+                leaf_farm=self.leaf_farm,
                 on_halt=self.on_halt,
             )
             self.node = node

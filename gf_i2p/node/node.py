@@ -12,7 +12,8 @@ import structlog
 from structlog.contextvars import get_contextvars
 
 from bridges.protocol import RouterBridge
-from gf_i2p.farm.record import speaker
+from gf_i2p.farm.publisher import Choice
+from gf_i2p.farm.record import StatusRecord, speaker
 from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.node.acquaintance import lacking
 from gf_i2p.node.config import Config, Secrets
@@ -21,6 +22,7 @@ from gf_i2p.node.driver import Driver
 from gf_i2p.node.exporter import Exporter
 from gf_i2p.node.joining import Joiner
 from gf_i2p.node.layout import DATABASE_FILE, HISTORY_DIRECTORY
+from gf_i2p.node.leaf_farm import LeafFarm
 from gf_i2p.node.member import Member
 from gf_i2p.node.outside import Outsider
 from gf_i2p.node.publishing import Publisher
@@ -44,7 +46,7 @@ from gf_i2p.wire.digest import Authenticator, Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.entries import ValueType
 from gf_i2p.wire.limits import HANDSHAKE_SECONDS
-from gf_i2p.wire.messages import MessageType, Request, Response
+from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
 from gf_i2p.wire.values import ClusterServer
 
 logger = structlog.get_logger()
@@ -72,8 +74,8 @@ class Node:
 
     `i2p` is the way to peers inside I2P, and theirs to us when our own endpoint is one. `bridge` is the router's, with
     `keys` those of the master for which this node may publish. `door` is the one that it shares with other farms of
-    this process; without it, it has its own. `on_halt` is called when the node cannot go on, with what happened; the
-    caller then stops it.
+    this process; without it, it has its own. `leaf_farm` is the farm whose master is our leaf, if one is. `on_halt` is
+    called when the node cannot go on, with what happened; the caller then stops it.
     """
 
     def __init__(
@@ -86,6 +88,7 @@ class Node:
         bridge: RouterBridge | None = None,
         keys: DestinationKeys | None = None,
         door: Door | None = None,
+        leaf_farm: LeafFarm | None = None,
         on_halt: Callable[[BaseException], None],
     ) -> None:
         self._directory = directory
@@ -139,13 +142,14 @@ class Node:
         self.driver.on_given_up = self._why_silent
         self._contacts_changed(self.driver.core.contacts)
         self.outsider = Outsider(self.driver, transport, config.node.cluster, self._others)
-        self.member = self._member(bridge, keys)
+        self._master = None if keys is None else keys.destination
+        self.member = self._member(bridge, keys, leaf_farm)
 
     def _others(self) -> dict[Endpoint, Credentials]:
         """Where every server is that we have to reach, and our credentials there."""
         return {link.endpoint: self._credentials[server] for server, link in self.links.items()}
 
-    def _member(self, bridge: RouterBridge | None, keys: DestinationKeys | None) -> Member:
+    def _member(self, bridge: RouterBridge | None, keys: DestinationKeys | None, leaf_farm: LeafFarm | None) -> Member:
         """Our part in what the farm decides, as far as this node has a router to speak of."""
         cluster, server_id, publish = self._config.node.cluster, self._config.node.id, self._config.publish
         exporter = self._exporter()
@@ -161,6 +165,7 @@ class Node:
             master=None if keys is None else keys.destination,
             may_publish=may_publish,
             interval=publish.status_seconds,
+            leaf_farm=leaf_farm,
         )
         publisher = Publisher(server_id, view, reporter, bridge, keys) if keys is not None and may_publish else None
         return Member(view, reporter, publisher, bridge, exporter)
@@ -184,6 +189,28 @@ class Node:
     def cluster(self) -> str:
         """The farm's name."""
         return self._config.node.cluster
+
+    # As a farm below another: see `leaf_farm.Farm`.
+
+    @property
+    def master(self) -> bytes | None:
+        """The hash of the master for which we may publish."""
+        return None if self._master is None else self._master.hash
+
+    @property
+    def records(self) -> Mapping[int, StatusRecord]:
+        """The servers' newest, by the log as far as it is applied."""
+        return self.member.view.state.records
+
+    @property
+    def choice(self) -> Choice:
+        """Who publishes what, by the same."""
+        return self.member.view.choice
+
+    @property
+    def has_leader(self) -> bool:
+        """Whether we know a leader, and have not stopped."""
+        return self.driver.core.leader != NOBODY and not self.driver.halted
 
     def _contacts_changed(self, contacts: Mapping[int, str]) -> None:
         """Make and end links. Where our file has another endpoint than the log for a server, we go by the file."""

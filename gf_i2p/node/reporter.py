@@ -15,6 +15,7 @@ from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.netdb.meta_lease_set import MetaLeaseSet
 from gf_i2p.node.asking import Question
 from gf_i2p.node.driver import Driver, PostError, PostOutcomeUnknownError
+from gf_i2p.node.leaf_farm import LeafFarm
 
 logger = structlog.get_logger()
 
@@ -42,9 +43,13 @@ class Reporter:
         master: Destination | None,
         may_publish: bool,
         interval: float,
+        leaf_farm: LeafFarm | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`master`: whose leaves are reported. `interval`: seconds between two records. `clock`: monotonic seconds."""
+        """`master`: whose leaves are reported. `interval`: seconds between two records. `clock`: monotonic seconds.
+
+        `leaf_farm`: the farm whose master is our leaf; None: the router says which leaf is ours.
+        """
         self.publishing = False
         """Whether this node publishes now; told by whoever does that."""
         self.committed_at = float("-inf")
@@ -58,6 +63,7 @@ class Reporter:
         self._master = master
         self._may_publish = may_publish
         self._interval = interval
+        self._leaf_farm = leaf_farm
         self._clock = clock
         self._commits: deque[tuple[int, float]] = deque(maxlen=_MAX_COMMITS)
         self._router: Question[dict[str, Any]] = Question(self._ask_router, seconds=ROUTER_SECONDS)
@@ -104,11 +110,14 @@ class Reporter:
         return router_numbers(await self._bridge.local_router_status())
 
     async def _ask_leaf(self) -> Leaf | None:
+        if self._leaf_farm is not None:
+            return await self._leaf_farm.leaf()
         hash_ = None if self._master is None else await self._bridge.local_leaf_hash(self._master.hash)
         return None if hash_ is None else Leaf(hash_, (await self._bridge.local_leaf_status(hash_)).up)
 
     def _note(self) -> None:
-        trouble = self._router.trouble or self._leaf.trouble
+        below = None if self._leaf_farm is None else self._leaf_farm.trouble
+        trouble = self._router.trouble or self._leaf.trouble or below
         if trouble == self.trouble:
             return
         self.trouble = trouble
