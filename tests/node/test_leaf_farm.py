@@ -170,7 +170,9 @@ async def test_of_a_farm_elsewhere_we_know_what_the_router_finds() -> None:
     bridge = FakeBridge()
     elsewhere = ElsewhereFarm(to_b32_address(OTHER.hash), bridge)
     assert await elsewhere.leaf() == Leaf(OTHER.hash, up=True, type=META_TYPE)
-    assert elsewhere.trouble is None
+    troubles = [elsewhere.trouble]
     bridge.leaf_up = False
     assert await elsewhere.leaf() == Leaf(OTHER.hash, up=False, type=META_TYPE)
-    assert f"does not find {OTHER.b32}. i2pd finds no Meta lease set" in (elsewhere.trouble or "")
+    troubles.append(elsewhere.trouble)
+    assert troubles[0] is None
+    assert f"does not find {OTHER.b32}. i2pd finds no Meta lease set" in str(troubles[1])
