@@ -48,9 +48,9 @@ async def ask(port: int, cluster: str) -> bytes:
     return answer
 
 
-async def posts(farm: LocalFarm, client: Path) -> str | None:
-    """Find the farm as a client does; return what is wrong, None when it has a leader."""
-    code, found = await gf_json("find", client)
+async def refusal(client: Path) -> str | None:
+    """Find a farm as a client does; return what is wrong, None when it has a leader."""
+    code, found = await gf_json("find", client, "--timeout", "5")
     return None if code == 0 else str(found)
 
 
@@ -72,12 +72,12 @@ async def test_two_farms_in_three_processes(tmp_path: Path) -> None:
             assert (await gf("status", each.node(1)))[0] == 0
 
         # And credentials of its own: whom one knows, the other does not.
-        assert await posts(farm, farm.client_file) is None
-        assert await posts(farm.other, farm.other.client_file) is None
+        assert await refusal(farm.client_file) is None
+        assert await refusal(farm.other.client_file) is None
         crossed = tmp_path / "crossed.toml"
         crossed.touch(mode=0o600)
         crossed.write_text(farm.client_file.read_text().replace('cluster = "farm"', 'cluster = "other"'))
-        assert "refuses user client-load or its password" in str(await posts(farm.other, crossed))
+        assert "refuses user client-load or its password" in str(await refusal(crossed))
 
         # Strangers learn nothing but what they ask for: unknown names have one answer.
         for port in farm.ports.values():
