@@ -143,7 +143,11 @@ class Node:
         self._contacts_changed(self.driver.core.contacts)
         self.outsider = Outsider(self.driver, transport, config.node.cluster, self._others)
         self._master = None if keys is None else keys.destination
-        self.member = self._member(bridge, keys, leaf_farm)
+        try:
+            self.member = self._member(bridge, keys, leaf_farm)
+        except BaseException:
+            storage.close()  # other farms of this process may go on
+            raise
 
     def _others(self) -> dict[Endpoint, Credentials]:
         """Where every server is that we have to reach, and our credentials there."""

@@ -2,14 +2,17 @@
 
 import asyncio
 import json
+import shutil
 import signal
 import sys
 from pathlib import Path
 
+from gf_i2p.cli import run
 from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.node.config import Config
-from gf_i2p.node.layout import CONFIG_FILE, DATABASE_FILE, MASTER_FILE, SECRETS_FILE
+from gf_i2p.node.door import sharing
+from gf_i2p.node.layout import CONFIG_FILE, DATABASE_FILE, DESTINATION_FILE, MASTER_FILE, SECRETS_FILE
 from gf_i2p.node.setup import make_farm, write_private
 from integration.localfarm import LocalFarm, until
 from integration.processes import free_ports, spawn
@@ -110,6 +113,24 @@ async def test_two_farms_in_three_processes(tmp_path: Path) -> None:
         assert (await gf("post", farm.other.node(rest[0]), "still there"))[0] == 0
         assert [farm.kill(server, signal.SIGTERM) for server in rest] == [0, 0]
         assert not (farm.other.node(rest[0]) / "node.sock").exists()
+
+
+async def test_farms_with_one_destination_have_one_session(tmp_path: Path) -> None:
+    for name in ("a", "b", "c"):
+        beside = tmp_path / "a" if name == "c" else None
+        make_farm(tmp_path / name, {1: None}, cluster=name, profile="i2p", clients=[], beside=beside)
+    a, b, c = (tmp_path / name / "server-1" for name in ("a", "b", "c"))
+    shutil.copy(a / DESTINATION_FILE, b / DESTINATION_FILE)
+    text = (b / CONFIG_FILE).read_text()
+    (b / CONFIG_FILE).write_text(text.replace(Config.load(b).own_endpoint.host, Config.load(a).own_endpoint.host))
+    seats = {str(each): run._Seat(each) for each in (a, b, c)}
+    doors = sharing([seat.tenant for seat in seats.values()])
+    assert [len(door) for door in doors] == [2, 1]
+    run._share(seats, doors[0])
+    first, second, third = seats.values()
+    assert first.door is second.door is not None
+    assert first.i2p is second.i2p is not None
+    assert (third.door, third.i2p) == (None, None)
 
 
 async def test_a_farm_whose_log_is_damaged_here_is_left_out_and_the_other_served(tmp_path: Path) -> None:
