@@ -64,8 +64,8 @@ i2cp = "127.0.0.1:7654"       # for publishing
 mode = "off"                  # "meta": when the farm chooses this server, it publishes the Meta lease set
 keys = "master.dat"           # the service's master keys, or delegated ones, mode 0600
 # leaf = "....b32.i2p"        # this router's own destination of the service; or the name of its tunnel, by i2pcontrol
-# leaf_farm = "../../other-farm/server-1"  # or, in its place, another farm, whose master is our leaf: the directory of
-#                             # its server that runs in the same process, or the b32 address of that master
+# In the place of leaf, another farm's master can be our leaf: leaf_farm = "../../other-farm/server-1", the directory of
+# that farm's server, which runs in the same process; or the b32 address of that master.
 
 # For `gf-i2p bridge serve`: this router for programs in any language. Its password goes into secrets.toml.
 # [bridge]
