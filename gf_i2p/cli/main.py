@@ -144,8 +144,22 @@ def _parser() -> argparse.ArgumentParser:
         help="also make credentials for an administrator, who changes the servers from any machine",
     )
 
-    command = _command(commands, "run", "run the node of a directory, in the foreground", _run)
-    command.add_argument("directory", type=Path, metavar="DIR")
+    init.add_argument(
+        "--beside",
+        type=Path,
+        metavar="FARM",
+        help="the directory of another farm on the same machines: servers with the same id and endpoint get the "
+        "same certificate, so that one process can run both",
+    )
+
+    command = _command(commands, "run", "run the node of a directory, or of several, in the foreground", _run)
+    command.add_argument(
+        "directories",
+        type=Path,
+        nargs="+",
+        metavar="DIR",
+        help="a server's directory; with more than one, each of another farm: those with the same node.listen share it",
+    )
 
     command = _command(commands, "status", "show what a running node knows", _status)
     command.add_argument("directory", type=Path, metavar="DIR")
@@ -407,6 +421,7 @@ def _init(options: argparse.Namespace) -> Exit:
         profile=options.profile,
         clients=options.client,
         admins=options.admin,
+        beside=options.beside,
     )
     if options.json:
         _print_json({"ok": True, "written": [str(path) for path in written]})
@@ -426,7 +441,7 @@ def _run(options: argparse.Namespace) -> Exit:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is something to reload; it would end us
     from gf_i2p.cli.run import run
 
-    return run(options.directory)
+    return run(options.directories)
 
 
 def _simulate(options: argparse.Namespace) -> Exit:

@@ -16,6 +16,7 @@ _TYPES: Final = (LEAF_TYPE, META_TYPE)
 
 # Python's names and the record's. Bandwidths are bytes per second.
 _NUMBERS: Final = {
+    "depth": "depth",
     "uptime_ms": "uptime",
     "configured_tunnels": "configuredTunnels",
     "current_tunnels": "currentTunnels",
@@ -41,6 +42,8 @@ class Leaf:
     """What its entry in a Meta lease set says: 3, or 7 for the master of another farm."""
     below: tuple[bytes, ...] = ()
     """Hashes of the masters that a type 7 leads to, as far as known: no farm lists one that leads back to it."""
+    depth: int | None = None
+    """How many farms lie one below another from a type 7 on, itself counted, as far as known."""
     uptime_ms: int | None = None
     configured_tunnels: int | None = None
     current_tunnels: int | None = None

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, Self
 
 from gf_i2p.farm import cost, nested, tree
 from gf_i2p.farm.admin import Administration
-from gf_i2p.farm.destinations import Leaf
+from gf_i2p.farm.destinations import META_TYPE, Leaf
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.posters import Poster, Posters
 from gf_i2p.farm.strict import MAX_DATE_MS, a_hash, whole
@@ -57,7 +57,7 @@ class Field:
         made = self.administration.excluded.get(leaf.hash)
         if made is not None:
             return f"{made.by} has excluded it" + ("" if made.reason is None else f": {made.reason}")
-        return nested.objection(leaf, self.master)
+        return nested.objection(leaf, self.master, None if leaf.type != META_TYPE else self.posters.reach)
 
     def load(self, poster: Poster, owner: int, leaf: Leaf) -> cost.Load:
         """Say how busy a leaf is."""

@@ -195,6 +195,8 @@ class Config(Table):
                 raise ValueError(f"router: is missing, and {inside[0]} can be reached through an I2P router only")
             if self.publish.mode != "off":
                 raise ValueError("router: is missing, and only a router publishes")
+            if self.publish.leaf_farm is not None:
+                raise ValueError("router: is missing, and without one nothing of publish.leaf_farm is posted")
             return self
         self._leaf_fits(router)
         if self.own_endpoint.is_i2p and not router.beyond_loopback and listen.host not in {"127.0.0.1", "::1"}:
@@ -206,6 +208,8 @@ class Config(Table):
 
     def _leaf_fits(self, router: RouterTable) -> None:
         leaf = self.publish.leaf
+        if leaf is not None and self.publish.leaf_farm is not None:
+            raise ValueError("publish.leaf_farm: stands in the place of publish.leaf: take one of them out")
         if leaf is None or is_b32_address(leaf):
             return
         if router.i2pcontrol is None:

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Final, Protocol, TypeVar, cast
 
 import structlog
+from structlog.contextvars import get_contextvars
 
 from gf_i2p.node.timing import Plan, Tempo
 from gf_i2p.raft import inputs
@@ -94,7 +95,8 @@ class Driver:
         flow: Flow | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._log = logger.bind(server=server_id)
+        # Threads and connections call us outside the context in which we were made.
+        self._log = logger.bind(**get_contextvars(), server=server_id)
         self._on_halt = on_halt
         self._on_timing = on_timing
         self.tempo = tempo

@@ -9,15 +9,19 @@ from secrets import token_bytes
 from typing import Final
 
 import structlog
+from structlog.contextvars import get_contextvars
 
 from bridges.protocol import RouterBridge
-from gf_i2p.farm.record import speaker
+from gf_i2p.farm.publisher import Choice
+from gf_i2p.farm.record import StatusRecord, speaker
 from gf_i2p.node.acquaintance import lacking
 from gf_i2p.node.config import Config, Secrets
+from gf_i2p.node.door import Door
 from gf_i2p.node.driver import Driver
 from gf_i2p.node.exporter import Exporter
 from gf_i2p.node.joining import Joiner
 from gf_i2p.node.layout import DATABASE_FILE, HISTORY_DIRECTORY
+from gf_i2p.node.leaf_farm import LeafFarm
 from gf_i2p.node.member import Member
 from gf_i2p.node.outside import Outsider
 from gf_i2p.node.parts import member_of
@@ -32,17 +36,16 @@ from gf_i2p.storage.history import check_owner
 from gf_i2p.transport.backoff import FLOOR_SECONDS
 from gf_i2p.transport.base import Transport
 from gf_i2p.transport.certificates import fingerprint_of_file
-from gf_i2p.transport.gate import Gate
 from gf_i2p.transport.i2p import I2P_HANDSHAKE_SECONDS, I2P_REQUEST_SECONDS
 from gf_i2p.transport.link import Link
 from gf_i2p.transport.mixed import MixedTransport
-from gf_i2p.transport.server import Reply, Server, Session
+from gf_i2p.transport.server import Reply, Served, Session
 from gf_i2p.transport.tls import TlsSettings, TlsTransport
 from gf_i2p.wire.digest import Authenticator, Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.entries import ValueType
 from gf_i2p.wire.limits import HANDSHAKE_SECONDS
-from gf_i2p.wire.messages import MessageType, Request, Response
+from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
 from gf_i2p.wire.values import ClusterServer
 
 logger = structlog.get_logger()
@@ -69,8 +72,9 @@ class Node:
     """A server of a farm in this process.
 
     `i2p` is the way to peers inside I2P, and theirs to us when our own endpoint is one. `bridge` is the router's, with
-    `keys` those of the master for which this node may publish. `on_halt` is called when the node cannot go on, with
-    what happened; the caller then stops it.
+    `keys` those of the master for which this node may publish. `door` is the one that it shares with other farms of
+    this process; without it, it has its own. `leaf_farm` is the farm whose master is our leaf, if one is. `on_halt` is
+    called when the node cannot go on, with what happened; the caller then stops it.
     """
 
     def __init__(
@@ -82,6 +86,8 @@ class Node:
         i2p: Transport | None = None,
         bridge: RouterBridge | None = None,
         keys: PublishingKeys | None = None,
+        door: Door | None = None,
+        leaf_farm: LeafFarm | None = None,
         on_halt: Callable[[BaseException], None],
     ) -> None:
         self._directory = directory
@@ -94,7 +100,8 @@ class Node:
         self.last_reload: Reload | None = None
         """Set by who reloads."""
         self._tasks: list[asyncio.Task[None]] = []
-        self._log = logger.bind(server=config.node.id)
+        # What comes in by a door that farms share is handled in no farm's context.
+        self._log = logger.bind(**get_contextvars(), server=config.node.id)
         tempo = Tempo(config.plan, servers=len(config.servers))
         storage = Storage.open(directory / DATABASE_FILE, cluster=config.node.cluster, server_id=config.node.id)
         try:
@@ -122,15 +129,8 @@ class Node:
             transport = MixedTransport(tls=self._tls, i2p=i2p, listening=listening)
         self._authenticator = Authenticator(config.node.cluster, secrets.verifiers, key=token_bytes(32))
         self._inside = any(Endpoint.parse(server.endpoint).is_i2p for server in config.servers)
-        self.gate = Gate(handshake_seconds=_handshake_seconds(tempo.timing, inside=self._inside))
-        self.server = Server(
-            transport,
-            {config.node.cluster: self._authenticator},
-            self._incoming,
-            on_session=self._session,
-            configurations={config.node.cluster: self._configuration},
-            gate=self.gate,
-        )
+        self.door = Door(transport, {config.node.cluster}) if door is None else door
+        self.server, self.gate = self.door.server, self.door.gate
         self._transport = transport
         self._credentials: dict[int, Credentials] = {}
         """By server: nonces are each one's own, and kept they spare a request."""
@@ -141,18 +141,32 @@ class Node:
         self.driver.on_given_up = self._why_silent
         self._contacts_changed(self.driver.core.contacts)
         self.outsider = Outsider(self.driver, transport, config.node.cluster, self._others)
-        self.member = self._member(bridge, keys)
+        self._master = None if keys is None else keys.destination
+        try:
+            self.member = self._member(bridge, keys, leaf_farm)
+        except BaseException:
+            storage.close()  # other farms of this process may go on
+            raise
 
     def _others(self) -> dict[Endpoint, Credentials]:
         """Where every server is that we have to reach, and our credentials there."""
         return {link.endpoint: self._credentials[server] for server, link in self.links.items()}
 
-    def _member(self, bridge: RouterBridge | None, keys: PublishingKeys | None) -> Member:
+    def _member(self, bridge: RouterBridge | None, keys: PublishingKeys | None, leaf_farm: LeafFarm | None) -> Member:
         """Our part in what the farm decides, as far as this node has a router to speak of."""
         exporter = self._exporter()
         droppable = None if exporter is None else lambda: exporter.releasable
         view = FarmView(self._config.node.cluster, self.driver, droppable=droppable)
-        return member_of(self._directory, self._config, self.driver, view, bridge=bridge, keys=keys, exporter=exporter)
+        return member_of(
+            self._directory,
+            self._config,
+            self.driver,
+            view,
+            bridge=bridge,
+            keys=keys,
+            exporter=exporter,
+            leaf_farm=leaf_farm,
+        )
 
     def _exporter(self) -> Exporter | None:
         history, log = self._config.history, self.driver.core.log
@@ -173,6 +187,28 @@ class Node:
     def cluster(self) -> str:
         """The farm's name."""
         return self._config.node.cluster
+
+    # As a farm below another: see `leaf_farm.Farm`.
+
+    @property
+    def master(self) -> bytes | None:
+        """The hash of the master for which we may publish."""
+        return None if self._master is None else self._master.hash
+
+    @property
+    def records(self) -> Mapping[int, StatusRecord]:
+        """The servers' newest, by the log as far as it is applied."""
+        return self.member.view.state.records
+
+    @property
+    def choice(self) -> Choice:
+        """Who publishes what, by the same."""
+        return self.member.view.choice
+
+    @property
+    def has_leader(self) -> bool:
+        """Whether we know a leader, and have not stopped."""
+        return self.driver.core.leader != NOBODY and not self.driver.halted
 
     def _contacts_changed(self, contacts: Mapping[int, str]) -> None:
         """Make and end links. Where our file has another endpoint than the log for a server, we go by the file."""
@@ -222,8 +258,9 @@ class Node:
 
     async def start(self) -> None:
         """Listen, dial, take part. Raises `TransportError` when it cannot listen."""
+        served = Served(self._authenticator, self._incoming, self._session, self._configuration)
         try:
-            listener = await self.server.start()
+            listener = await self.door.enter(self.cluster, served)
         except BaseException:
             self.storage.close()
             raise
@@ -236,14 +273,14 @@ class Node:
             self._tasks.append(asyncio.get_running_loop().create_task(joiner.run(), name="joining"))
         self._tasks.append(asyncio.get_running_loop().create_task(self.outsider.run(), name="looking for the farm"))
         self.member.start()
-        self._log.info("started", cluster=self._config.node.cluster, listen=list(listener.addresses))
+        self._log.info("started", cluster=self.cluster, listen=list(listener.addresses))
 
     async def stop(self) -> None:
         """Answer what was accepted, write what was promised, close everything."""
         for task in self._tasks:
             task.cancel()
         await self.member.stop()
-        await self.server.close(0.0 if self.driver.halted else STOP_SECONDS)
+        await self.door.leave(self.cluster, 0.0 if self.driver.halted else STOP_SECONDS)
         await self.driver.stop(STOP_SECONDS)
         await asyncio.gather(*(link.stop() for link in self.links.values()), *self._ending)
         self.storage.close()
@@ -259,6 +296,7 @@ class Node:
         now, listed = self._tls_settings(config), {Endpoint.parse(server.endpoint) for server in config.servers}
         before = {e: pins for e, pins in self._tls_settings(old).fingerprints.items() if e not in listed}
         self._tls.reload(replace(now, fingerprints={**before, **now.fingerprints}))
+        self.door.reload(now)
         self._reloaded = config
         verifiers = secrets.verifiers
         changed = [user for user, secret in self._verifiers.items() if verifiers.get(user) != secret]
@@ -284,7 +322,7 @@ class Node:
 
     def _derive_times(self, timing: Timing) -> None:
         """Set what follows from the time-outs."""
-        self.gate.handshake_seconds = _handshake_seconds(timing, inside=self._inside)
+        self.door.wait_for(self.cluster, _handshake_seconds(timing, inside=self._inside))
         for link in self.links.values():
             inside = link.endpoint.is_i2p
             link.request_seconds = _request_seconds(timing, inside=inside)

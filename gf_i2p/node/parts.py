@@ -9,6 +9,7 @@ from gf_i2p.node.driver import Driver
 from gf_i2p.node.exporter import Exporter
 from gf_i2p.node.hearing import Hearing
 from gf_i2p.node.keys_watch import KeysWatch
+from gf_i2p.node.leaf_farm import LeafFarm
 from gf_i2p.node.member import Member
 from gf_i2p.node.office import Office
 from gf_i2p.node.publishing import Publisher
@@ -27,6 +28,7 @@ def member_of(
     bridge: RouterBridge | None,
     keys: PublishingKeys | None,
     exporter: Exporter | None,
+    leaf_farm: LeafFarm | None = None,
 ) -> Member:
     """Make all parts that this configuration asks for, as far as the node has a router to speak of."""
     if bridge is None:
@@ -40,6 +42,7 @@ def member_of(
         master=None if keys is None else keys.destination,
         interval=publish.status_seconds,
         mode=publish.mode,
+        leaf_farm=leaf_farm,
     )
     watch = None
     if keys is not None and publish.mode != "off":

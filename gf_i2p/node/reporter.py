@@ -23,6 +23,7 @@ from gf_i2p.netdb.meta_lease_set import MetaLeaseSet
 from gf_i2p.node.asking import Question
 from gf_i2p.node.clock import awake_or_not
 from gf_i2p.node.driver import Driver, PostError, PostOutcomeUnknownError
+from gf_i2p.node.leaf_farm import LeafFarm
 from gf_i2p.node.publish_progress import PublishProgress
 
 logger = structlog.get_logger()
@@ -57,6 +58,7 @@ class Reporter:
         interval: float,
         publish_config: str = "off",
         mode: str = "off",
+        leaf_farm: LeafFarm | None = None,
         clock: Callable[[], float] = awake_or_not,
     ) -> None:
         """Make one; what others set of it is told with the next record, after `changed` at once.
@@ -70,6 +72,7 @@ class Reporter:
             interval: seconds between two records when nothing changes.
             publish_config: "on", "auto" or "off".
             mode: what this server does when it is chosen: "off", "dry-run", "meta" or "failover".
+            leaf_farm: the farm whose master is our leaf; None: the router says which leaf is ours.
             clock: seconds; goes on while this machine sleeps.
         """
         self.publishing = False
@@ -94,6 +97,7 @@ class Reporter:
         self._master = master
         self._config = Config(mode, int(interval * 1000), __version__)
         self._interval = interval
+        self._leaf_farm = leaf_farm
         self._clock = clock
         self._posts: deque[tuple[int, float]] = deque(maxlen=_MAX_COMMITS)
         self._router: Question[dict[str, Any]] = Question(self._ask_router, seconds=ROUTER_SECONDS, heard=self._heard)
@@ -194,6 +198,8 @@ class Reporter:
         return router_numbers(await self._bridge.local_router_status())
 
     async def _ask_leaf(self) -> Leaf | None:
+        if self._leaf_farm is not None:
+            return await self._leaf_farm.leaf()
         hash_ = await self._bridge.local_leaf_hash(_NO_MASTER if self._master is None else self._master.hash)
         if hash_ is None:
             return None
@@ -201,7 +207,8 @@ class Reporter:
         return Leaf(hash_, found.up, current_connections=found.connections)
 
     def _note(self) -> None:
-        trouble = self._router.trouble or self._leaf.trouble
+        below = None if self._leaf_farm is None else self._leaf_farm.trouble
+        trouble = self._router.trouble or self._leaf.trouble or below
         if trouble == self.trouble:
             return
         self.trouble = trouble

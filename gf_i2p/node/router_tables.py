@@ -153,6 +153,9 @@ class PublishTable(Table):
     """The master's private keys, or delegated ones, in the file format of both routers."""
     leaf: str | None = None
     """Our router's destination that serves: a b32 address, or with i2pcontrol the name of its tunnel."""
+    leaf_farm: str | None = None
+    """In the place of `leaf`: another farm, whose master is our leaf. The directory of its server that runs in this
+    process, relative to ours, or that master's b32 address."""
     status_seconds: Annotated[float, Field(ge=1, le=30)] = 30.0
     """Between two status records of ours, when nothing changes. 30 at most: the others may take one for dead that has
     posted nothing for 35 s (`Parameters.fresh_ms`)."""

@@ -4,12 +4,13 @@ import os
 import secrets as randomness
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.node import templates
+from gf_i2p.node.config import Config
 from gf_i2p.node.errors import ConfigError
 from gf_i2p.node.layout import CONFIG_FILE, DATABASE_FILE, DESTINATION_FILE, SECRETS_FILE
 from gf_i2p.node.roles import Role, User
@@ -22,7 +23,7 @@ from gf_i2p.wire.names import check_name
 _PASSWORD_BYTES: Final = 24
 _I2P_PORT: Final = 80
 """Inside I2P ports mean little; proxies of Java routers let every way through to this one."""
-_LISTEN_PORT: Final = 4150
+_INSIDE: Final = Endpoint("127.0.0.1", 4150)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,8 @@ class NewServer:
     key: bytes | None
     destination: DestinationKeys | None
     """Inside I2P only."""
+    listen: Endpoint | None = None
+    """Where it listens, None: at its endpoint, or inside I2P where routers bring streams as a rule."""
 
     @property
     def user(self) -> str:
@@ -52,12 +55,15 @@ def make_farm(
     profile: str,
     clients: Sequence[str],
     admins: Sequence[str] = (),
+    beside: Path | None = None,
 ) -> list[Path]:
     """Write a directory for each server, `server-ID`, and a file for each client and administrator.
 
     Those are `client-NAME.toml` and `admin-NAME.toml`.
 
-    A server without endpoint is given a new address inside I2P.
+    A server without endpoint is given a new address inside I2P. `beside`: the directory of another farm whose servers
+    are to run in the same processes as those of this one with the same ids: where they have the same endpoint they get
+    the same certificate, and where both are inside I2P another place for the router's streams.
     All or nothing: on an error nothing is left. Raises `ConfigError` when the directory holds any of them already.
     Returns what was written.
     """
@@ -67,7 +73,10 @@ def make_farm(
         users = [check_name("user name", name) for name in names]
     except ValueError as error:
         raise ConfigError(str(error)) from error
-    new = [new_server(server_id, endpoint) for server_id, endpoint in sorted(servers.items())]
+    new = [
+        new_server(server_id, endpoint) if beside is None else _new_beside(beside, server_id, endpoint)
+        for server_id, endpoint in sorted(servers.items())
+    ]
     passwords = {server.user: server.password for server in new} | {user: _password() for user in users}
     targets = [directory / server.user for server in new] + [directory / f"{user}.toml" for user in users]
     for target in targets:
@@ -120,6 +129,23 @@ def new_server(server_id: int, endpoint: Endpoint | None) -> NewServer:
     return NewServer(server_id, endpoint, _password(), certificate, key, None)
 
 
+def _new_beside(farm: Path, server_id: int, endpoint: Endpoint | None) -> NewServer:
+    """Make a server that can run in the same process as that one of another farm. Raises `ConfigError`."""
+    directory = farm / f"server-{server_id}"
+    config, new = Config.load(directory), new_server(server_id, endpoint)
+    listen = Endpoint.parse(config.node.listen)
+    if config.own_endpoint.is_i2p and endpoint is None:
+        return replace(new, listen=Endpoint(listen.host, listen.port + 1))
+    if config.own_endpoint != endpoint:
+        return new
+    try:
+        certificate = (directory / config.tls.certificate).read_bytes()
+        key = (directory / config.tls.key).read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{error.filename} cannot be read: {error.strerror}.") from error
+    return replace(new, certificate=certificate, key=key, listen=listen)
+
+
 def _servers_text(servers: Sequence[NewServer]) -> str:
     text = ""
     for server in servers:
@@ -157,7 +183,7 @@ def write_server(
     config = templates.CONFIG.format(
         id=server.id,
         cluster=cluster,
-        listen=f"tcp://127.0.0.1:{_LISTEN_PORT}" if reached else server.endpoint,
+        listen=server.listen or (_INSIDE if reached else server.endpoint),
         listen_comment="where the router brings our streams" if reached else "where this node listens, always by TLS",
         join=templates.JOIN if join else "",
         profile=profile,

@@ -19,7 +19,8 @@ def status(node: Node, started: float) -> dict[str, Any]:
     Times are in seconds. `lag` is the number of entries that a follower is behind, null where only the leader knows.
     `round_trip` has p50 and p99 of so many samples, null where nothing was measured; `silence` tells how long the
     leader's silences are in general and at most. `history` has the index up to which entries are exported. `reload`
-    tells what came of the last SIGHUP, null when there was none. `healthy` means: there is a leader, from here a
+    tells what came of the last SIGHUP, null when there was none. `connections` are those of the door: of all farms that
+    share it. `healthy` means: there is a leader, from here a
     majority can be reached, and this server has not been removed.
     """
     core, tempo, counters = node.driver.core, node.driver.tempo, node.server.counters

@@ -66,6 +66,8 @@ mode = "off"                  # "meta": when the farm chooses this server, it pu
 # publish = "auto"            # "on": before those with "auto"; "off": never, only its leaf is listed
 keys = "master.dat"           # what `gf-i2p keys delegate` makes for this server, or the master's own, mode 0600
 # leaf = "....b32.i2p"        # this router's own destination of the service; or the name of its tunnel, by i2pcontrol
+# In the place of leaf, another farm's master can be our leaf: leaf_farm = "../../other-farm/server-1", the directory of
+# that farm's server, which runs in the same process; or the b32 address of that master.
 # sense_minutes = 60          # try each destination of the farm once in an hour, through the network; 0: never
 
 # [publish.service]           # for mode = "failover": where the master's address leads to on this machine

@@ -81,17 +81,29 @@ class Reply:
 OnRequest = Callable[[Session, Request, Reply], None]
 
 
+@dataclass(frozen=True, slots=True)
+class Served:
+    """One farm, as whoever serves it wants it served."""
+
+    authenticator: Authenticator
+    on_request: OnRequest
+    """Called for every request of an authenticated connection, straight from the event loop: it must not block. It
+    calls the reply now or later."""
+    on_session: Callable[[Session], None] | None = None
+    """Called when a connection has authenticated."""
+    configuration: ToldConfiguration | None = None
+    """Gives the Configuration to whoever has authenticated and asks for it by HTTP. It must not block. None: that path
+    does not exist for anybody."""
+
+
 class Server:
-    """Serves farms on one transport."""
+    """Serves farms on one transport; the CLUSTER in the path selects. Farms may come and go while it listens."""
 
     def __init__(
         self,
         transport: Transport,
-        authenticators: Mapping[str, Authenticator],
-        on_request: OnRequest,
+        farms: Mapping[str, Served] | None = None,
         *,
-        on_session: Callable[[Session], None] | None = None,
-        configurations: Mapping[str, ToldConfiguration] | None = None,
         gate: Gate | None = None,
         max_in_flight: int = MAX_REQUESTS_IN_FLIGHT,
         max_bytes_in_flight: int = MAX_BYTES_IN_FLIGHT,
@@ -103,23 +115,19 @@ class Server:
 
         Args:
             transport: how connections come.
-            authenticators: by cluster; a cluster that is not among them does not exist for anybody.
-            on_request: called for every request of an authenticated connection, straight from the event loop: it
-                must not block. It calls the reply now or later.
-            on_session: called when a connection has authenticated.
-            configurations: by cluster, what gives the Configuration to whoever has authenticated and asks for it by
-                HTTP. It must not block. Where there is none, that path does not exist for anybody.
-            gate: deadline and caps for connections that have not authenticated.
+            farms: by cluster; one that is not among them does not exist for anybody. `serve` adds others.
+            gate: deadline and caps for connections that have not authenticated, of whatever farm.
             max_in_flight: unanswered requests of one connection.
             max_bytes_in_flight: bytes of their entries, beyond which no further request is read.
-            max_per_user: connections of one user of one cluster.
+            max_per_user: connections of one user of one farm.
             max_unfinished_bytes: what these have sent of requests that are not whole yet.
             entropy: returns that many random bytes.
         """
-        self.authenticators = dict(authenticators)
-        self.on_request = on_request
-        self.on_session = on_session
-        self.configurations = dict(configurations or {})
+        self.farms: dict[str, Served] = {}
+        """Those that are served now, by cluster."""
+        self.authenticators: dict[str, Authenticator] = {}
+        self.configurations: dict[str, ToldConfiguration] = {}
+        """Read by handshakes under way: a farm that goes is not found from that moment."""
         self.max_in_flight = max_in_flight
         self.max_bytes_in_flight = max_bytes_in_flight
         self.entropy = entropy
@@ -133,7 +141,10 @@ class Server:
         self._per_user: Counter[tuple[str, str]] = Counter()
         self._empty = asyncio.Event()
         self._empty.set()
+        self._leaving: dict[str, asyncio.Event] = {}
         self.log = structlog.get_logger(__name__)
+        for cluster, farm in (farms or {}).items():
+            self.serve(cluster, farm)
 
     @property
     def counters(self) -> Counters:
@@ -149,6 +160,44 @@ class Server:
         """Listen. Raises `TransportError` when that is not possible."""
         self._listener = await self._transport.listen(lambda admission: _Connection(self, admission), self._gate)
         return self._listener
+
+    def serve(self, cluster: str, farm: Served) -> None:
+        """Serve a farm from now on. Raises `ValueError` when one of this name is served, or on its way out."""
+        if cluster in self.farms or cluster in self._leaving:
+            raise ValueError(f"a farm {cluster} is served here already")
+        self.farms[cluster] = farm
+        self.authenticators[cluster] = farm.authenticator
+        if farm.configuration is not None:
+            self.configurations[cluster] = farm.configuration
+
+    async def withdraw(self, cluster: str, grace: float) -> None:
+        """Serve a farm no more; the others go on, and nothing of theirs is closed.
+
+        From this moment it does not exist for who comes. Its requests that are being handled are answered, for at most
+        `grace` seconds. Returns when its connections are closed; at once when it is not served.
+        """
+        if self.farms.pop(cluster, None) is None:
+            return
+        del self.authenticators[cluster]
+        self.configurations.pop(cluster, None)
+        if not self._connections_of(cluster):
+            return
+        gone = self._leaving[cluster] = asyncio.Event()
+        try:
+            for connection in self._connections_of(cluster):
+                connection.finish()
+            try:
+                async with asyncio.timeout(grace):
+                    await gone.wait()
+            except TimeoutError:
+                for connection in self._connections_of(cluster):
+                    connection.drop("its farm is served here no more")
+                await gone.wait()
+        finally:
+            del self._leaving[cluster]
+
+    def _connections_of(self, cluster: str) -> list["_Connection"]:
+        return [each for each in self._connections if each.session is not None and each.session.cluster == cluster]
 
     def disconnect(self, cluster: str, users: Collection[str]) -> None:
         """Close the connections of these users: their credentials were withdrawn or changed."""
@@ -204,6 +253,9 @@ class Server:
             self._per_user[key] -= 1
             if not self._per_user[key]:
                 del self._per_user[key], self._unfinished[key]
+            gone = self._leaving.get(session.cluster)
+            if gone is not None and not self._connections_of(session.cluster):
+                gone.set()
 
     def unfinished(self, session: Session, change: int) -> bool:
         """Count bytes of requests that are not whole; return whether the user has no more of them than allowed."""
@@ -228,6 +280,7 @@ class _Connection(asyncio.Protocol):
         "_head",
         "_held",
         "_loop",
+        "_on_request",
         "_output_full",
         "_reading",
         "_replies",
@@ -257,6 +310,7 @@ class _Connection(asyncio.Protocol):
         self._finishing = False  # nothing more is handled; closed when all is answered
         self._corked = False  # answers are gathered, written together a little later
         self._written = False  # something was written in this turn of the loop
+        self._on_request: OnRequest | None = None  # of the farm, once we know which
         self.session: Session | None = None
         self.unfinished = 0  # bytes of a request that is not whole yet
 
@@ -319,10 +373,12 @@ class _Connection(asyncio.Protocol):
         if answer.session is None:
             self._tell(answer)
             return
+        farm = self._server.farms[session.cluster]
+        self._on_request = farm.on_request
         admission.authenticated()
         transport.write(answer.data)
-        if self._server.on_session is not None:
-            self._server.on_session(session)
+        if farm.on_session is not None:
+            farm.on_session(session)
         if answer.rest:
             self._take(answer.rest)
 
@@ -381,16 +437,22 @@ class _Connection(asyncio.Protocol):
     def _go_on(self) -> None:
         """Handle requests that wait, as many as may be in flight. Only ever called by the event loop."""
         server, waiting, replies, session = self._server, self._waiting, self._replies, self.session
-        limit = server.max_in_flight
+        limit, on_request = server.max_in_flight, self._on_request
         try:
-            while waiting and session is not None and not self._output_full and self._has_room():
+            while (
+                waiting
+                and session is not None
+                and on_request is not None
+                and not self._output_full
+                and self._has_room()
+            ):
                 self._corked = True
                 while waiting and len(replies) < limit and self._held < server.max_bytes_in_flight:
                     request = waiting.popleft()
                     reply = Reply(self, request)
                     replies.append(reply)
                     self._held += reply.size
-                    server.on_request(session, request, reply)
+                    on_request(session, request, reply)
                 self._corked = False
                 self._write()
         except BaseException:

@@ -18,7 +18,7 @@ from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.transport.gate import Gate
 from gf_i2p.transport.i2p import I2pTransport, ProxySettings, Way
 from gf_i2p.transport.link import Link
-from gf_i2p.transport.server import Server, Session
+from gf_i2p.transport.server import Served, Server, Session
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from integration.localfarm import NotSeenError, becomes, until
@@ -96,9 +96,7 @@ async def serving(router: RouterPlace) -> AsyncIterator[Inside]:
     inside = Inside(await sam(router).generate(), [], [])
     server = Server(
         I2pTransport(ProxySettings(), inbound=SamInbound(sam(router), inside.keys, TUNNELS)),
-        {CLUSTER: authenticator()},
-        lambda _, asked, reply: reply(response(asked)),
-        on_session=inside.sessions.append,
+        {CLUSTER: Served(authenticator(), lambda _, asked, reply: reply(response(asked)), inside.sessions.append)},
         gate=Gate(handshake_seconds=60.0),
     )
     with capture_logs() as inside.said:

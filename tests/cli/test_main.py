@@ -32,6 +32,20 @@ def test_init_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert answer == {"ok": True, "written": [str(tmp_path / "server-1"), str(tmp_path / "server-2")]}
 
 
+def test_init_beside_another_farm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    assert main(["init", str(first), *SERVERS]) == 0
+    assert main(["init", str(second), *SERVERS, "--cluster", "second", "--beside", str(first)]) == 0
+    for server in ("server-1", "server-2"):
+        for name in ("certificate.pem", "key.pem"):
+            assert (first / server / name).read_bytes() == (second / server / name).read_bytes()
+        assert (second / server / "key.pem").stat().st_mode & 0o077 == 0
+    capsys.readouterr()
+    assert main(["init", str(tmp_path / "third"), *SERVERS, "--beside", str(tmp_path / "nowhere")]) == 1
+    assert "gf-i2p.toml does not exist" in capsys.readouterr().err
+    assert not (tmp_path / "third").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [

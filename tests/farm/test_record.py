@@ -41,7 +41,7 @@ metas = st.builds(
 )  # fmt: skip
 leaves = st.builds(
     Leaf, hashes, st.booleans(), st.none() | st.text(max_size=99), type=st.sampled_from([3, 7]),
-    below=st.lists(hashes, max_size=2).map(tuple), uptime_ms=numbers, configured_tunnels=numbers,
+    below=st.lists(hashes, max_size=2).map(tuple), depth=numbers, uptime_ms=numbers, configured_tunnels=numbers,
     current_tunnels=numbers, configured_bandwidth=numbers, current_bandwidth=numbers, configured_connections=numbers,
     current_connections=numbers, blacklisted=numbers, extra=extras,
 )  # fmt: skip

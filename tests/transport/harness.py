@@ -14,13 +14,13 @@ from gf_i2p.transport.backoff import Backoff
 from gf_i2p.transport.certificates import fingerprint, make_certificate
 from gf_i2p.transport.gate import Gate
 from gf_i2p.transport.link import Link
-from gf_i2p.transport.server import Reply, Server, Session
+from gf_i2p.transport.server import Reply, Served, Server, Session
 from gf_i2p.transport.tcp import TcpListener
 from gf_i2p.transport.tls import TlsSettings, TlsTransport
 from gf_i2p.wire.digest import Authenticator, Credentials, Secret
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.messages import RESPONSE_BYTES, RESPONSE_TYPE, MessageType, Request, Response, decode_response
-from gf_i2p.wire.upgrade import ClientHandshake, ServerHandshake, Upgraded
+from gf_i2p.wire.upgrade import ClientHandshake, ServerHandshake, ToldConfiguration, Upgraded
 
 T = TypeVar("T")
 
@@ -112,16 +112,20 @@ async def serving(
     *,
     gate: Gate | None = None,
     authenticators: Mapping[str, Authenticator] | None = None,
+    on_session: Callable[[Session], None] | None = None,
+    configurations: Mapping[str, ToldConfiguration] | None = None,
     port: int = 0,
     **options: Any,
 ) -> AsyncIterator[Farm]:
     """A server; without `on_request` it collects what it is asked in `Farm.asked`."""
     asked: list[tuple[Session, Request, Reply]] = []
+    handle = on_request or (lambda *each: asked.append(each))
+    told = configurations or {}
+    users = authenticators or {CLUSTER: authenticator()}
     transport = TlsTransport(TlsSettings(identity.certificate, identity.key), port=port)
     server = Server(
         transport,
-        authenticators or {CLUSTER: authenticator()},
-        on_request or (lambda *each: asked.append(each)),
+        {cluster: Served(each, handle, on_session, told.get(cluster)) for cluster, each in users.items()},
         gate=gate,
         **options,
     )
@@ -172,13 +176,15 @@ async def foreign_client(farm: Farm) -> tuple[asyncio.StreamReader, asyncio.Stre
     return await soon(asyncio.open_connection(farm.endpoint.host, farm.endpoint.port, ssl=foreign_client_context()))
 
 
-async def foreign_session(farm: Farm, *, user: str = USER) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def foreign_session(
+    farm: Farm, *, user: str = USER, cluster: str = CLUSTER
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """A foreign client that has authenticated."""
     credentials = Credentials(user, PASSWORD)
     for _ in range(2):
         reader, writer = await foreign_client(farm)
         handshake = ClientHandshake(
-            host="farm.example:1", cluster=CLUSTER, credentials=credentials, now=0.0, entropy=os.urandom
+            host="farm.example:1", cluster=cluster, credentials=credentials, now=0.0, entropy=os.urandom
         )
         writer.write(handshake.request())
         try:

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import re
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -15,10 +15,11 @@ from gf_i2p.transport.gate import Gate
 from gf_i2p.transport.i2p import I2pTransport, ProxySettings, Way
 from gf_i2p.transport.i2p_listener import I2pListener
 from gf_i2p.transport.link import Link
-from gf_i2p.transport.server import Reply, Server, Session
+from gf_i2p.transport.server import Reply, Served, Server, Session
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.messages import Request
+from gf_i2p.wire.upgrade import ToldConfiguration
 from tests.transport.harness import (
     CLUSTER,
     PASSWORD,
@@ -264,6 +265,7 @@ async def serving_inside(
     on_request: Callable[[Session, Request, Reply], None] | None = None,
     *,
     inbound: Inbound | None = None,
+    configurations: Mapping[str, ToldConfiguration] | None = None,
     gate: Gate | None = None,
     **options: Any,
 ) -> AsyncIterator[Farm]:
@@ -272,7 +274,8 @@ async def serving_inside(
     transport = I2pTransport(ProxySettings(), inbound=inbound)
     asked: list[tuple[Session, Request, Reply]] = []
     handle = on_request or (lambda *each: asked.append(each))
-    server = Server(transport, {CLUSTER: authenticator()}, handle, gate=gate, **options)
+    told = (configurations or {}).get(CLUSTER)
+    server = Server(transport, {CLUSTER: Served(authenticator(), handle, configuration=told)}, gate=gate, **options)
     listener = await server.start()
     try:
         assert isinstance(listener, I2pListener)

@@ -421,15 +421,13 @@ async def test_one_follower_inside_i2p_is_enough(way: Way, monkeypatch: pytest.M
 async def inside(router: Router, place: Endpoint, member: Teller) -> AsyncIterator[None]:
     """A server there, to which the router brings streams."""
     from gf_i2p.transport.i2p import I2pTransport, ProxySettings
-    from gf_i2p.transport.server import Server
+    from gf_i2p.transport.server import Served, Server
     from tests.transport.i2p_harness import Inbound
 
     inbound = Inbound(names_peers=True)
     server = Server(
         I2pTransport(ProxySettings(), inbound=inbound),
-        {CLUSTER: authenticator({CLIENT: PASSWORD})},
-        member.handle,
-        configurations={CLUSTER: member.tell},
+        {CLUSTER: Served(authenticator({CLIENT: PASSWORD}), member.handle, configuration=member.tell)},
     )
     listener = await server.start()
     router.destinations[place.host] = int(listener.addresses[0].rpartition(":")[2])

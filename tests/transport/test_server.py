@@ -407,4 +407,4 @@ async def test_closing_does_not_wait_longer_than_the_grace(node: Identity) -> No
 
 async def test_a_server_that_never_started_closes(node: Identity) -> None:
     transport = TlsTransport(TlsSettings(node.certificate, node.key))
-    await soon(Server(transport, {}, echo).close(grace=1.0))
+    await soon(Server(transport).close(grace=1.0))

@@ -99,6 +99,8 @@ class PublishingChecks:
         if keys.objection(self._router_kind) is not None:
             return fail("the keys are delegated, and i2pd opens no session for those", remedies.DELEGATED_ON_I2PD)
         leaf = publish.leaf
+        if publish.leaf_farm is not None:
+            return ok("our leaf is the master of another farm; its own server's doctor looks at that")
         if leaf is None:
             return warn(
                 "may publish, but names no leaf: no client comes to this router",

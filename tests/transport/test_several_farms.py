@@ -1,0 +1,171 @@
+"""Several farms on one server: each its own users and requests, and one can go while the others stay."""
+
+import asyncio
+import re
+
+import pytest
+
+from gf_i2p.transport.counters import Refusal
+from gf_i2p.transport.gate import Gate
+from gf_i2p.transport.server import Reply, Served, Session
+from gf_i2p.wire.messages import Request, encode_request
+from tests.transport.harness import (
+    CLUSTER,
+    GET,
+    PASSWORD,
+    USER,
+    Farm,
+    Identity,
+    authenticator,
+    echo,
+    ends,
+    exchange,
+    foreign_client,
+    foreign_session,
+    hang_up,
+    read_responses,
+    request,
+    response,
+    serving,
+    soon,
+    until,
+)
+
+pytestmark = pytest.mark.usefixtures("unhandled")
+
+OTHER = "other"
+GET_OTHER = GET.replace(b"/farm/", b"/other/")
+
+
+def other(asked: list[tuple[Session, Request, Reply]], came: list[Session] | None = None) -> Served:
+    """A second farm, which has a user of its own beside one that the first has, too."""
+    users = authenticator({USER: PASSWORD, "client-b": PASSWORD}, OTHER)
+    on_session = None if came is None else came.append
+    return Served(users, lambda *each: asked.append(each), on_session, configuration=lambda _: b"told")
+
+
+def without_nonces(answer: bytes) -> bytes:
+    return re.sub(rb'nonce="[^"]*"', b"", answer)
+
+
+async def test_the_path_selects_the_farm(node: Identity) -> None:
+    asked: list[tuple[Session, Request, Reply]] = []
+    came: list[Session] = []
+    async with serving(node) as farm:
+        unknown = await exchange(farm, GET_OTHER + b"\r\n")
+        farm.server.serve(OTHER, other(asked, came))
+        reader, writer = await foreign_session(farm)
+        theirs, them = await foreign_session(farm, cluster=OTHER)
+        writer.write(encode_request(request(index=1)))
+        them.write(encode_request(request(index=2)))
+        await until(lambda: asked and farm.asked)
+        assert [(session.cluster, received.last_log_index) for session, received, _ in farm.asked] == [(CLUSTER, 1)]
+        assert [(session.cluster, received.last_log_index) for session, received, _ in asked] == [(OTHER, 2)]
+        assert [session.cluster for session in came] == [OTHER]
+        asked[0][2](response(asked[0][1]))
+        farm.asked[0][2](response(farm.asked[0][1]))
+        assert await read_responses(reader, 1) == [1]
+        assert await read_responses(theirs, 1) == [2]
+        # A farm that is there asks for a password, in the same words as any; one that is not is never found.
+        there = await exchange(farm, GET_OTHER + b"\r\n")
+        assert b" 401 " in there
+        assert without_nonces(there).replace(b'realm="other"', b"") == without_nonces(
+            await exchange(farm, GET + b"\r\n")
+        ).replace(b'realm="farm"', b"")
+        assert await exchange(farm, GET.replace(b"/farm/", b"/third/") + b"\r\n") == unknown
+        with pytest.raises(ValueError, match="served here already"):
+            farm.server.serve(OTHER, other(asked))
+        for each in (writer, them):
+            await hang_up(each)
+
+
+async def test_who_belongs_to_one_farm_is_nobody_in_another(node: Identity) -> None:
+    asked: list[tuple[Session, Request, Reply]] = []
+    async with serving(node, echo) as farm:
+        farm.server.serve(OTHER, other(asked))
+        link = farm.link(user="client-b")  # whom only the other one knows
+        link.start()
+        await until(lambda: link.last_error is not None)
+        assert "refuses user client-b or its password" in (link.last_error or "")
+        await link.stop()
+        assert farm.server.counters.refused[Refusal.CREDENTIALS] >= 1
+        reader, writer = await foreign_session(farm, user="client-b", cluster=OTHER)
+        await hang_up(writer)
+        assert await ends(reader) == b""
+
+
+async def test_a_farm_goes_and_the_others_stay(node: Identity) -> None:
+    asked: list[tuple[Session, Request, Reply]] = []
+    async with serving(node, echo) as farm:
+        unknown = await exchange(farm, GET_OTHER + b"\r\n")
+        farm.server.serve(OTHER, other(asked))
+        reader, writer = await foreign_session(farm)
+        idle_reader, idle = await foreign_session(farm, user="client-b", cluster=OTHER)
+        theirs, them = await foreign_session(farm, cluster=OTHER)
+        stranger_reader, stranger = await foreign_client(farm)
+        stranger.write(GET_OTHER)  # in the middle of its request
+        them.write(encode_request(request(index=1)) + encode_request(request(index=2)))
+        await until(lambda: len(asked) == 2)
+        leaving = asyncio.ensure_future(farm.server.withdraw(OTHER, grace=1000.0))
+        assert await ends(idle_reader) == b""  # nothing of it is being handled
+        with pytest.raises(ValueError, match="served here already"):
+            farm.server.serve(OTHER, other(asked))
+        assert not leaving.done()
+        stranger.write(b"\r\n")
+        assert await ends(stranger_reader) == unknown
+        for _, received, reply in asked:
+            reply(response(received))
+        assert await read_responses(theirs, 2) == [1, 2]
+        assert await ends(theirs) == b""
+        for each in (idle, them, stranger):
+            await hang_up(each)
+        await soon(leaving)
+        # The connection of the other farm has not noticed, and that farm takes new ones.
+        writer.write(encode_request(request(index=3)))
+        assert await read_responses(reader, 1) == [3]
+        _, another = await foreign_session(farm)
+        assert farm.server.counters.current == 2
+        assert await exchange(farm, GET_OTHER.replace(b"websocket", b"config") + b"\r\n") == unknown
+        # It may come back.
+        farm.server.serve(OTHER, other(asked))
+        _, back = await foreign_session(farm, cluster=OTHER)
+        for each in (writer, another, back):
+            await hang_up(each)
+
+
+async def test_a_farm_that_goes_does_not_wait_longer_than_its_grace(node: Identity) -> None:
+    asked: list[tuple[Session, Request, Reply]] = []
+    async with serving(node, echo) as farm:
+        await soon(farm.server.withdraw(OTHER, 1.0))  # never there: nothing to wait for
+        farm.server.serve(OTHER, other(asked))
+        reader, writer = await foreign_session(farm)
+        theirs, them = await foreign_session(farm, cluster=OTHER)
+        them.write(encode_request(request()))
+        await until(lambda: asked)
+        await soon(farm.server.withdraw(OTHER, grace=0.01))
+        assert await ends(theirs) == b""
+        asked[0][2](response(asked[0][1]))  # too late, and harmless
+        writer.write(encode_request(request(index=9)))
+        assert await read_responses(reader, 1) == [9]
+        for each in (writer, them):
+            await hang_up(each)
+
+
+async def test_strangers_are_counted_at_the_door_whichever_farm_they_ask_for(node: Identity) -> None:
+    gate = Gate(handshake_seconds=1000.0, max_per_source=2)
+    async with serving(node, echo, gate=gate) as farm:
+        farm.server.serve(OTHER, other([]))
+        one_reader, one = await _waiting(farm, GET)
+        _, two = await _waiting(farm, GET_OTHER)
+        await until(lambda: farm.server.counters.unauthenticated == 2)
+        _, three = await _waiting(farm, GET_OTHER)
+        assert await ends(one_reader) == b""  # the oldest of the source made room
+        assert farm.server.counters.refused == {Refusal.SOURCE: 1}
+        for each in (one, two, three):
+            await hang_up(each)
+
+
+async def _waiting(farm: Farm, data: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    reader, writer = await foreign_client(farm)
+    writer.write(data)
+    return reader, writer
