@@ -340,7 +340,7 @@ class FarmState:
                 state._restore_old(found)
         except SnapshotError:
             raise
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
             raise SnapshotError(f"it is no state of a farm ({type(error).__name__}: {error})") from error
         return state
 
@@ -361,7 +361,7 @@ class FarmState:
     def _restore_old(self, found: Mapping[str, Any]) -> None:
         """Read format 1, which had the servers' records only: all were heard just now, and no leaf waits."""
         texts: dict[str, str] = found["records"]
-        for server, value in sorted(texts.items()):
+        for server, value in sorted(texts.items(), key=lambda item: int(item[0])):
             record = StatusRecord.parse(value.encode())
             self._check(record, int(server))
             if record.id not in self.servers:
@@ -369,6 +369,8 @@ class FarmState:
             self.records[record.id] = record
             self._read(record)
             self.posters.take(value.encode(), record, 0, 0, self.parameters, judges=True)
+            if record.meta is not None and record.meta.publishing and self.election.publisher is None:
+                self.election.publisher = record.id  # it keeps the office, if it can publish
         self._servers_changed()
         self.listing.look(self.field())
 
