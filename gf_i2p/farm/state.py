@@ -16,7 +16,7 @@ from gf_i2p.farm.leaves import Field, Listing, why_not_listed
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.posters import Posters
 from gf_i2p.farm.publisher import Branch, Choice, Election, Entry, Standing, why_not
-from gf_i2p.farm.record import StatusRecord
+from gf_i2p.farm.record import FIRST_MEMBER_ID, StatusRecord
 from gf_i2p.farm.remote import MAX_SERVER_ID
 from gf_i2p.farm.score import Score, own_score, share
 from gf_i2p.farm.strict import MAX_DATE_MS, RecordError, whole
@@ -348,6 +348,8 @@ class FarmState:
         self.posters = Posters.parse(found["posters"], self.servers)
         for poster_id, poster in self.posters.by_id.items():
             self._check(poster.record, poster_id)
+            if poster_id not in self.servers and poster_id < FIRST_MEMBER_ID:
+                raise SnapshotError(f"it has a record of {poster_id}, which is no server")
             (self.records if poster_id in self.servers else self.members)[poster_id] = poster.record
         for record in self.records.values():
             self._read(record)
