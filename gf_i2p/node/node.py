@@ -152,7 +152,7 @@ class Node:
         exporter = self._exporter()
         droppable = None if exporter is None else lambda: exporter.releasable
         view = FarmView(self._config.node.cluster, self.driver, droppable=droppable)
-        return member_of(self._config, self.driver, view, bridge=bridge, keys=keys, exporter=exporter)
+        return member_of(self._directory, self._config, self.driver, view, bridge=bridge, keys=keys, exporter=exporter)
 
     def _exporter(self) -> Exporter | None:
         history, log = self._config.history, self.driver.core.log

@@ -1,9 +1,11 @@
 """A node's part in its farm, put together from its configuration: who reports, who publishes, and how."""
 
 import asyncio
+from pathlib import Path
 
 from bridges.protocol import RouterBridge
 from gf_i2p.netdb.keys import DestinationKeys
+from gf_i2p.node.branch_keys import branch_keys
 from gf_i2p.node.config import Config
 from gf_i2p.node.driver import Driver
 from gf_i2p.node.exporter import Exporter
@@ -17,6 +19,7 @@ from gf_i2p.node.view import FarmView
 
 
 def member_of(
+    directory: Path,
     config: Config,
     driver: Driver,
     view: FarmView,
@@ -38,7 +41,9 @@ def member_of(
         interval=publish.status_seconds,
         mode=publish.mode,
     )
-    office = None if keys is None or publish.publish == "off" else _office(config, view, reporter, bridge, keys)
+    office = (
+        None if keys is None or publish.publish == "off" else _office(directory, config, view, reporter, bridge, keys)
+    )
     if office is not None:
         reporter.publish_config = publish.publish
     hearing = Hearing(driver, view, reporter, clock=asyncio.get_running_loop().time)
@@ -49,11 +54,13 @@ def member_of(
 
 
 def _office(
-    config: Config, view: FarmView, reporter: Reporter, bridge: RouterBridge, keys: DestinationKeys
+    directory: Path, config: Config, view: FarmView, reporter: Reporter, bridge: RouterBridge, keys: DestinationKeys
 ) -> Office | None:
     """Make what `[publish] mode` names; None for "off"."""
     match config.publish.mode:
         case "meta" | "dry-run" as mode:
-            return Publisher(config.node.id, view, reporter, bridge, keys, dry_run=mode == "dry-run")
+            below = branch_keys(keys, directory / config.publish.keys)
+            dry_run = mode == "dry-run"
+            return Publisher(config.node.id, view, reporter, bridge, keys, branch_keys=below, dry_run=dry_run)
         case _:  # "failover" has its office beside this one
             return None
