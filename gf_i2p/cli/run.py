@@ -17,6 +17,7 @@ from gf_i2p.cli.loops import loop_factory, stop_signal
 from gf_i2p.cli.router import i2p_transport, master_keys, router_bridge
 from gf_i2p.node.config import Config, Secrets
 from gf_i2p.node.errors import ConfigError
+from gf_i2p.node.explained import explanation
 from gf_i2p.node.layout import SOCKET_FILE
 from gf_i2p.node.node import Node, Reload
 from gf_i2p.node.snapshotting import of_running
@@ -54,6 +55,7 @@ async def _serve(directory: Path, config: Config, secrets: Secrets) -> Exit:
         partial(of_running, node),
         lacking=node.lacking,
         farm=lambda: node.outsider.farm,
+        explain=lambda: explanation(node),
     )
     await node.start()
     try:
