@@ -14,7 +14,14 @@ MADE = {"index": 12, "date": DATE, "by": "admin-jo", "what": "exclude a.b32.i2p"
 
 
 def answer(**changes: Any) -> dict[str, Any]:
-    said = {"moved_to": None, "drained": {}, "excluded": {}, "costs": {}, "parameters": {}, "changes": []}
+    said: dict[str, Any] = {
+        "moved_to": None,
+        "drained": {},
+        "excluded": {},
+        "costs": {},
+        "parameters": {},
+        "changes": [],
+    }
     said |= changes.pop("administration", {})
     ours = {"mode": "meta", "publish": "auto", "publishing": None, "trouble": [], **changes.pop("this", {})}
     return {
@@ -75,7 +82,8 @@ def test_a_date_that_is_none_is_no_defect() -> None:
 def test_the_exit_code_says_whether_anybody_publishes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], publisher: int | None, code: Exit, as_json: bool
 ) -> None:
-    asked, printed = [], []
+    asked: list[object] = []
+    printed: list[Any] = []
     given = answer()
     given["farm"]["publisher"] = publisher
 
