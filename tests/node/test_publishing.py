@@ -508,23 +508,28 @@ async def test_who_stood_still_sends_nothing_before_it_has_committed_anew(
     async with office(tmp_path, monkeypatch) as made:
         await sends(made, 1)
         assert made.bridge.holds is not None
-        before, real = made.bridge.holds, made.driver.post
-        asleep: list[float] = []
+        real, awake = made.driver.post, asyncio.Event()
+        asleep: list[int] = []
 
         async def sleeps(values: list[bytes], *, seconds: float) -> int:
+            if asleep:
+                await awake.wait()  # nothing is committed anew before the test says so
             index = await real(values, seconds=seconds)
-            if not asleep:
-                asleep.append(made.now)
+            if not asleep and b'"publishing":true' in values[0]:
+                asleep.append(index)
                 made.now += LEASE_SECONDS + 1
                 assert not made.bridge.wanted(), "nor does the bridge give again what it has"
-                await asyncio.Event().wait()
             return index
 
         monkeypatch.setattr(made.driver, "post", sleeps)
         made.now += HURRIED_SECONDS
         await becomes("it slept", lambda: asleep != [])
+        looked = made.polled
+        await becomes("it has seen its commit", lambda: made.polled > looked + 3)
+        assert made.view.applied >= asleep[0]
+        assert len(made.bridge.sent) == 1
+        awake.set()
         await becomes("committed anew, and sent", lambda: len(made.bridge.sent) == 2)
-        assert made.bridge.sent[1].published > before.published
         assert made.bridge.wanted()
 
 
