@@ -1,6 +1,7 @@
 """The local interface: HTTP on a Unix socket in the node's directory, which only the node's user can open.
 
     GET  /v1/status                     what the node knows, leader or not
+    GET  /v1/explain                    who publishes what, and why (node/explained.py)
     POST /v1/entries?timeout=SECONDS    {"values": [TEXT, ...]} -> {"index": INDEX OF THE LAST}, when committed
     GET  /v1/entries?first=N&limit=N    committed entries, from where the log begins without `first`;
                                         `stale=1` reads a server that does not lead
@@ -51,7 +52,8 @@ class LocalInterface:
     """Serves one node. `status` describes it; `snapshot` makes one of all that is committed, None when nothing is.
 
     `lacking` says why the node's files do not let it speak with a server that is to join, None when they do. `farm`
-    tells who belongs to the farm when this server is out of it, None while it is not.
+    tells who belongs to the farm when this server is out of it, None while it is not. `explain` says who publishes
+    what, and why.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class LocalInterface:
         *,
         lacking: Callable[[ClusterServer], str | None] = lambda _: None,
         farm: Callable[[], Sequence[ClusterServer] | None] = lambda: None,
+        explain: Callable[[], dict[str, Any]] = dict,
     ) -> None:
         self._path = path
         self._driver = driver
@@ -70,10 +73,12 @@ class LocalInterface:
         self._snapshot = snapshot
         self._lacking = lacking
         self._farm = farm
+        self._explain = explain
         app = web.Application(client_max_size=_BODY_BYTES, middlewares=[_errors_as_json])
         app.add_routes(
             [
                 web.get("/v1/status", self._get_status),
+                web.get("/v1/explain", self._get_explanation),
                 web.post("/v1/entries", self._post_entries),
                 web.get("/v1/entries", self._get_entries),
                 web.post("/v1/servers", self._post_servers),
@@ -104,6 +109,9 @@ class LocalInterface:
 
     async def _get_status(self, _request: web.Request) -> web.Response:
         return web.json_response(self._status())
+
+    async def _get_explanation(self, _request: web.Request) -> web.Response:
+        return web.json_response(self._explain())
 
     async def _post_entries(self, request: web.Request) -> web.Response:
         timeout = _number(request, "timeout", DEFAULT_TIMEOUT, 0.001, MAX_TIMEOUT)

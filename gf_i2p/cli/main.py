@@ -164,6 +164,9 @@ def _parser() -> argparse.ArgumentParser:
     command = _command(commands, "status", "show what a running node knows", _status)
     command.add_argument("directory", type=Path, metavar="DIR")
 
+    command = _command(commands, "explain", "say who publishes what, and why, as a running node has it", _explain)
+    command.add_argument("directory", type=Path, metavar="DIR")
+
     command = _command(commands, "doctor", "look at a node, its router and its peers, and say what mends them", _doctor)
     command.add_argument("directory", type=Path, metavar="DIR")
 
@@ -477,6 +480,12 @@ def _status(options: argparse.Namespace) -> Exit:
     else:
         print(show_status(answer))
     return Exit.OK if answer["healthy"] else Exit.DEGRADED
+
+
+def _explain(options: argparse.Namespace) -> Exit:
+    from gf_i2p.cli.explained import explain
+
+    return explain(options.directory, _ask, _print_json, as_json=options.json)
 
 
 def _doctor(options: argparse.Namespace) -> Exit:

@@ -21,6 +21,7 @@ from gf_i2p.cli.router import i2p_transport, master_keys, router_bridge
 from gf_i2p.node.config import Config, Secrets
 from gf_i2p.node.door import Door, Tenant, sharing
 from gf_i2p.node.errors import ConfigError
+from gf_i2p.node.explained import explanation
 from gf_i2p.node.layout import SOCKET_FILE
 from gf_i2p.node.leaf_farm import ElsewhereFarm, HostedFarm, LeafFarm, check_nesting, target_of
 from gf_i2p.node.node import Node, Reload
@@ -165,6 +166,7 @@ class _Seat:
                 partial(of_running, node),
                 lacking=node.lacking,
                 farm=lambda: node.outsider.farm,
+                explain=lambda: explanation(node),
             )
             await node.start()
         except BaseException:

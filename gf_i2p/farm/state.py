@@ -251,7 +251,10 @@ class FarmState:
             sensing = record.meta_sensing
             if server == self.publisher or sensing is None or now is None or now - sensing.date_ms > _SENSED_MS:
                 continue
-            if sensing.last_version_ms is not None and sensing.date_ms - sensing.last_version_ms <= _SENSED_MS:
+            version = (
+                sensing.date_ms if sensing.last_version_ms is None else sensing.last_version_ms
+            )  # few routers tell
+            if sensing.fetch_ms is not None and sensing.date_ms - version <= _SENSED_MS:
                 found += 1
             else:
                 missed += 1

@@ -46,6 +46,7 @@ class Hearing:
         self._posts: dict[int, tuple[int, float]] = {}
         """By server, the date of its newest record, and when we saw it first."""
         self._log = logger.bind(server=driver.core.id)
+        reporter.before_record = self.look  # what was true half a second ago may accuse who has just come back
 
     async def run(self) -> None:
         """Look, for ever."""

@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 from bridges.protocol import RouterBridge
+from gf_i2p.node.branch_keys import branch_keys
 from gf_i2p.node.config import Config
 from gf_i2p.node.driver import Driver
 from gf_i2p.node.exporter import Exporter
@@ -48,7 +49,9 @@ def member_of(
     if keys is not None and publish.mode != "off":
         kind = "auto" if config.router is None else config.router.kind
         watch = KeysWatch(keys, directory / publish.keys, router=kind, server=server_id)
-    office = None if watch is None or publish.publish == "off" else _office(config, view, reporter, bridge, watch)
+    office = None
+    if watch is not None and publish.publish != "off":
+        office = _office(directory, config, view, reporter, bridge, watch)
     if office is not None:
         reporter.publish_config = publish.publish
     hearing = Hearing(driver, view, reporter, clock=asyncio.get_running_loop().time)
@@ -58,10 +61,14 @@ def member_of(
     return Member(view, reporter, office, bridge, exporter, hearing=hearing, sensing=sensing, keys=watch)
 
 
-def _office(config: Config, view: FarmView, reporter: Reporter, bridge: RouterBridge, keys: KeysWatch) -> Office | None:
+def _office(
+    directory: Path, config: Config, view: FarmView, reporter: Reporter, bridge: RouterBridge, keys: KeysWatch
+) -> Office | None:
     """Make what `[publish] mode` names; None for "off"."""
     match config.publish.mode:
         case "meta" | "dry-run" as mode:
-            return Publisher(config.node.id, view, reporter, bridge, keys, dry_run=mode == "dry-run")
+            below = branch_keys(keys.keys.keys, directory / config.publish.keys)
+            dry_run = mode == "dry-run"
+            return Publisher(config.node.id, view, reporter, bridge, keys, branch_keys=below, dry_run=dry_run)
         case _:  # "failover" has its office beside this one
             return None

@@ -9,17 +9,20 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import Any, Final
 
 import structlog
 
 from bridges.errors import RouterError
 from bridges.protocol import Publication, RouterBridge
-from gf_i2p.farm.publisher import Entry
+from gf_i2p.farm.publisher import Branch, Entry
 from gf_i2p.farm.versions import next_version
 from gf_i2p.netdb.encoding import to_b32_address
 from gf_i2p.netdb.errors import NetDbError
-from gf_i2p.netdb.meta_lease_set import LeaseType, MetaLease, MetaLeaseSet
+from gf_i2p.netdb.meta_lease_set import MetaLeaseSet
+from gf_i2p.node.branch_keys import BranchKeys, derive
+from gf_i2p.node.branches import Branches, leases
 from gf_i2p.node.cadence import HURRIED_SETS, Due, Given, Pace, next_due
 from gf_i2p.node.clock import awake_or_not
 from gf_i2p.node.confirmation import judge
@@ -32,8 +35,6 @@ from gf_i2p.node.view import FarmView
 
 logger = structlog.get_logger()
 
-ENTRY_SECONDS: Final = 1800
-"""How long an entry of a published set is good for."""
 PUBLISH_SECONDS: Final = 300.0
 """From the announcement until the router has the set. A session's tunnels take up to two minutes."""
 STOP_SECONDS: Final = 30.0
@@ -45,12 +46,37 @@ _MAX_AGAIN_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to be published."""
+
+    entries: tuple[Entry, ...]
+    """Of the first set, those for branches among them."""
+    branches: tuple[Branch, ...] = ()
+
+    def differs(self, other: "Wanted") -> bool:
+        """Whether a set that clients see is another one."""
+        return self.content != other.content
+
+    @property
+    def content(self) -> object:
+        """All that clients see."""
+        return (
+            frozenset((entry.hash, entry.type, entry.cost) for entry in self.entries),
+            frozenset(
+                (branch.number, entry.hash, entry.type, entry.cost)
+                for branch in self.branches
+                for entry in branch.entries
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Published:
     """What this node has last given to its router, or would have in a dry run."""
 
     lease_set: MetaLeaseSet
     given: Given
-    entries: tuple[Entry, ...]
+    wanted: Wanted
 
     @property
     def sent(self) -> int:
@@ -74,10 +100,14 @@ class Publisher:
         bridge: RouterBridge,
         keys: KeysWatch,
         *,
+        branch_keys: BranchKeys | None = None,
         dry_run: bool = False,
         clock: Callable[[], float] = awake_or_not,
     ) -> None:
-        """`keys`: the master's own, or delegated by it. `clock`: seconds, the reporter's."""
+        """`keys`: the master's own, or delegated by it. `branch_keys`: None for those that follow from it.
+
+        `clock`: seconds, the reporter's.
+        """
         self.published: Published | None = None
         """None while this node publishes nothing."""
         self.trouble: str | None = None
@@ -87,6 +117,9 @@ class Publisher:
         self._reporter = reporter
         self._bridge = bridge
         self._keys = keys
+        self._branches = Branches(
+            bridge, cache(partial(derive, keys.keys.keys)) if branch_keys is None else branch_keys
+        )
         self._dry_run = dry_run
         self._signer: PublishingKeys | None = None
         """The keys of the session that is open."""
@@ -112,7 +145,7 @@ class Publisher:
         last, progress = self.published, self._reporter.progress.current
         if last is None:
             return None
-        due = self._next(last.entries)
+        due = self._next(last.wanted)
         return {
             "dry_run": self._dry_run,
             "master": last.lease_set.destination.b32,
@@ -123,6 +156,7 @@ class Publisher:
                 {"hash": to_b32_address(entry.hash), "type": int(entry.type), "cost": entry.cost}
                 for entry in last.lease_set.entries
             ],
+            "branches": len(last.wanted.branches),
             "sent": 0 if self._dry_run else last.sent,
             "progress": None
             if progress is None
@@ -140,14 +174,18 @@ class Publisher:
 
     async def _step(self) -> float:
         """Do what is to be done now; return after how many seconds to look again."""
-        entries = self._due()
-        if entries is None:
+        try:
+            wanted = self._due()
+        except NetDbError as error:  # no keys for a branch
+            self._note(str(error))
+            wanted = None
+        if wanted is None:
             return await self._stop()
         try:
             self._look_for_confirmation()
-            if not self._is_time(entries):
+            if not self._is_time(wanted):
                 return _POLL_SECONDS
-            await self._while_due(self._rehearse(entries) if self._dry_run else self._publish(entries))
+            await self._while_due(self._rehearse(wanted) if self._dry_run else self._publish(wanted))
         except (RouterError, NetDbError, PostError, PostOutcomeUnknownError) as error:
             self._note(str(error))
         except Exception as error:  # noqa: BLE001 -- the other servers count on us to try again, or to stop
@@ -161,8 +199,8 @@ class Publisher:
 
     # When -----------------------------------------------------------------------------------------------------------
 
-    def _due(self) -> tuple[Entry, ...] | None:
-        """Return the entries to publish; None when this server is not to publish."""
+    def _due(self) -> Wanted | None:
+        """Return what to publish; None when this server is not to publish. Raises `NetDbError`."""
         choice = self._view.choice
         ended = self._keys.ended
         self._reporter.has_keys = ended is None
@@ -173,32 +211,31 @@ class Publisher:
         if objection is not None:
             self._note(objection)
             return None
-        if choice.branches:
-            self._note("the farm has more leaves than one set has room for, and this version publishes no tree of sets")
-            return None
-        if not choice.entries:
+        if not choice.listed:
             self._note("no leaf is up: a set without entries would make the service unreachable")
             return None
-        return choice.entries
+        return Wanted(choice.entries + self._branches.entries(choice.branches, self._id), choice.branches)
 
-    def _is_time(self, entries: tuple[Entry, ...]) -> bool:
+    def _is_time(self, wanted: Wanted) -> bool:
         """Whether a set is to be sent now."""
         last = self.published
         if last is None or self.trouble is not None:
             return True
         if self._signer is not self._keys.keys:
             return True
-        lost = None if self._dry_run else self._bridge.publication_trouble(self._keys.keys.destination.hash)
+        lost = None
+        if not self._dry_run:
+            lost = self._bridge.publication_trouble(self._keys.keys.destination.hash) or self._branches.trouble
         if lost is not None:
             self._lost = True
             self._note(lost)
             return True
-        return self._next(entries).at <= self._clock()
+        return self._next(wanted).at <= self._clock()
 
-    def _next(self, entries: tuple[Entry, ...]) -> Due:
+    def _next(self, wanted: Wanted) -> Due:
         """When the next set is due, and why then."""
         last = self.published
-        differs = last is not None and _content(last.entries) != _content(entries)
+        differs = last is not None and last.wanted.differs(wanted)
         return next_due(None if last is None else last.given, differs=differs, pace=self._pace, now=self._clock())
 
     @property
@@ -239,23 +276,23 @@ class Publisher:
         if not task.cancelled():
             task.result()
 
-    def _build(self, keys: PublishingKeys, entries: tuple[Entry, ...]) -> MetaLeaseSet:
+    def _build(self, keys: PublishingKeys, wanted: Wanted) -> MetaLeaseSet:
         """Make and sign a set, later than all that the farm has announced."""
         now = time.time()
         published = next_version(self._view.state, int(now * 1000))
-        end = min(published + ENTRY_SECONDS, keys.ends or published + ENTRY_SECONDS)
-        leases = [MetaLease(entry.hash, end, entry.cost, LeaseType(entry.type)) for entry in entries]
-        lease_set = MetaLeaseSet.build(keys.keys, published=published, entries=leases)
+        entries = leases(wanted.entries, published, keys.ends)
+        lease_set = MetaLeaseSet.build(keys.keys, published=published, entries=entries)
         objection = lease_set.objection(int(now))
         if objection is not None:
             raise PostError(f"no router would take the set: {objection}")
         return lease_set
 
-    async def _rehearse(self, entries: tuple[Entry, ...]) -> None:
+    async def _rehearse(self, wanted: Wanted) -> None:
         """Do what can be done without telling anybody."""
         self._signer = self._keys.keys
-        lease_set = self._build(self._signer, entries)
-        self._keep(lease_set, entries)
+        lease_set = self._build(self._signer, wanted)
+        self._branches.build(wanted.branches, lease_set.published)
+        self._keep(lease_set, wanted)
         self._note(None)
         self._log.info(
             "would publish",
@@ -264,20 +301,24 @@ class Publisher:
             expires=lease_set.expires_at,
         )
 
-    async def _publish(self, entries: tuple[Entry, ...]) -> None:
+    async def _publish(self, wanted: Wanted) -> None:
         keys = self._keys.keys
-        lease_set = self._build(keys, entries)
+        lease_set = self._build(keys, wanted)
         await self._view.reaches(await self._reporter.announce(lease_set))
         if self._due() is None or self._view.state.last_published_ms > lease_set.published * 1000:
             return  # another one has the office, or has had it meanwhile
         self._reporter.progress.attempted(int(time.time() * 1000))
         changed = self._given and self._signer is not keys
         self._given = True
+        now_ms = int(time.time() * 1000)
         try:
             async with asyncio.timeout(PUBLISH_SECONDS):
                 if changed:  # the session shows the authorisation of the old ones
                     await self._bridge.stop_publishing_meta_lease_set(keys.destination.hash)
                 self._signer = keys
+                await self._branches.publish(
+                    wanted.branches, lease_set.published, now_ms=now_ms, wanted=lambda: self._tenure.holds
+                )
                 await self._bridge.publish_meta_lease_set(
                     Publication(
                         lease_set,
@@ -288,7 +329,7 @@ class Publisher:
                 )
         except TimeoutError as error:
             raise RouterError(f"the router has not taken the set within {PUBLISH_SECONDS:.0f} s") from error
-        self._keep(lease_set, entries)
+        self._keep(lease_set, wanted)
         self._reporter.publishing = True
         self._reporter.progress.sent(int(time.time() * 1000))
         self._note(None)
@@ -296,15 +337,15 @@ class Publisher:
         self._log.info(
             "published",
             published=lease_set.published,
-            leaves=len(entries),
+            leaves=len(wanted.entries),
             expires=lease_set.expires_at,
             sent=self.published.sent,
         )
 
-    def _keep(self, lease_set: MetaLeaseSet, entries: tuple[Entry, ...]) -> None:
+    def _keep(self, lease_set: MetaLeaseSet, wanted: Wanted) -> None:
         """Note what was given."""
         now, last = self._clock(), None if self._lost else self.published
-        same = last is not None and _content(last.entries) == _content(entries)
+        same = last is not None and not last.wanted.differs(wanted)
         missed = last is not None and last.given.missed
         given = Given(
             now,
@@ -313,7 +354,7 @@ class Publisher:
             retries=last.given.retries + 1 if last is not None and missed else 0,
         )
         self._lost = False
-        self.published = Published(lease_set, given, entries)
+        self.published = Published(lease_set, given, wanted)
 
     async def _stop(self) -> float:
         """Have the router forget what it was given, if it was given anything; return as `_step` does."""
@@ -329,6 +370,7 @@ class Publisher:
         try:
             async with asyncio.timeout(STOP_SECONDS):
                 await self._bridge.stop_publishing_meta_lease_set(self._keys.keys.destination.hash)
+                await self._branches.stop()
         except TimeoutError:
             why = f"it has not answered within {STOP_SECONDS:.0f} s"
         except RouterError as error:
@@ -347,8 +389,3 @@ class Publisher:
             self.trouble = trouble
             if trouble is not None:
                 self._log.warning("not published", reason=trouble)
-
-
-def _content(entries: tuple[Entry, ...]) -> frozenset[tuple[bytes, int, int]]:
-    """By what two sets differ."""
-    return frozenset((entry.hash, entry.type, entry.cost) for entry in entries)

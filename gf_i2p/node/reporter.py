@@ -82,6 +82,8 @@ class Reporter:
         """How far our newest set is; kept by whoever publishes."""
         self.remote_routers: tuple[RemoteRouter, ...] = ()
         """Servers that this one, which leads, does not hear, or hears again."""
+        self.before_record: Callable[[], None] = lambda: None
+        """Called before each record, to set what is to be in it; must not raise."""
         self.remote_destinations: tuple[RemoteDestination, ...] = ()
         self.meta_sensing: MetaSensing | None = None
         self.has_keys = True
@@ -239,6 +241,7 @@ class Reporter:
         )
 
     def _record(self, *, publishing: bool = False) -> StatusRecord:
+        self.before_record()
         return StatusRecord(
             cluster=self._cluster,
             date_ms=int(time.time() * 1000),

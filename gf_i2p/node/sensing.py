@@ -14,7 +14,7 @@ import structlog
 
 from bridges.errors import RouterError
 from bridges.protocol import RouterBridge, SetFinding
-from gf_i2p.farm.record import MAX_REMOTE_DESTINATIONS, StatusRecord
+from gf_i2p.farm.record import MAX_REMOTE_DESTINATIONS
 from gf_i2p.farm.remote import MetaSensing, RemoteDestination
 from gf_i2p.netdb.encoding import to_b32_address
 from gf_i2p.node.reporter import Reporter
@@ -71,12 +71,9 @@ class Sensing:
         return max(self._uniform(0.5 * share, 1.5 * share), LEAST_PAUSE)
 
     def targets(self) -> list[bytes]:
-        """Return the leaves of the others, and the master's hash where it is published, in their order."""
-        records = [record for server, record in self._view.state.records.items() if server != self._id]
-        ours = self._own_leaves()
-        found = {leaf.hash for record in records for leaf in record.leaves if leaf.up} - ours
-        found |= self._masters(records)
-        return sorted(found)[:MAX_REMOTE_DESTINATIONS]
+        """Return the leaves of others that are listed, and the master where another one publishes, in their order."""
+        listed = {entry.hash for entry in self._view.choice.listed if entry.owner != self._id}
+        return sorted(listed | self._masters)
 
     async def step(self) -> None:
         """Try the next one."""
@@ -84,8 +81,7 @@ class Sensing:
         if targets:
             following = [target for target in targets if self._last is None or target > self._last]
             target = self._last = (following or targets)[0]
-            masters = self._masters(self._view.state.records.values())
-            await (self._look_for(target) if target in masters else self._try(target))
+            await (self._look_for(target) if target in self._masters else self._try(target))
         self._forget(set(targets))
 
     async def _try(self, target: bytes) -> None:
@@ -119,27 +115,21 @@ class Sensing:
         self._reporter.meta_sensing = MetaSensing(None, _ms(seconds), _now_ms())
         self._reporter.changed()
 
-    def _masters(self, records: Any) -> set[bytes]:
+    @property
+    def _masters(self) -> set[bytes]:
         """The master, while another server says that it publishes."""
         if self._mode not in _STORE_TYPES:
             return set()
-        found: list[StatusRecord] = [record for record in records if record.id != self._id]
-        return {
-            hash_
-            for record in found
-            if record.meta is not None and record.meta.publishing and (hash_ := record.meta.hash) is not None
-        }
-
-    def _own_leaves(self) -> set[bytes]:
-        own = self._view.state.records.get(self._id)
-        return set() if own is None else {leaf.hash for leaf in own.leaves}
+        metas = [record.meta for server, record in self._view.state.records.items() if server != self._id]
+        return {hash_ for meta in metas if meta is not None and meta.publishing and (hash_ := meta.hash) is not None}
 
     def _forget(self, targets: set[bytes]) -> None:
         oldest = _now_ms() - int(FORGET * self._seconds * 1000)
         self._results = {
             target: result for target, result in self._results.items() if target in targets and result.date_ms >= oldest
         }
-        self._reporter.remote_destinations = tuple(self._results[target] for target in sorted(self._results))
+        newest = sorted(self._results.values(), key=lambda result: -result.date_ms)[:MAX_REMOTE_DESTINATIONS]
+        self._reporter.remote_destinations = tuple(newest)
         sensing = self._reporter.meta_sensing
         if sensing is not None and sensing.date_ms < oldest:
             self._reporter.meta_sensing = None

@@ -42,6 +42,9 @@ async def test_a_farm_from_the_command_line(tmp_path: Path) -> None:
 
         code, status = await gf_json("status", farm.node(follower))
         assert (code, status["ok"], status["leader"], status["role"]) == (0, True, leader, "follower")
+        code, explained = await gf_json("explain", farm.node(follower))
+        assert (code, explained["farm"]["publisher"]) == (3, None)
+        assert (explained["this"]["mode"], explained["lines"][0]) == ("off", "nobody publishes: no server can publish")
         code, text, _ = await gf("status", farm.node(leader))
         assert code == 0
         assert f"server {leader}, leader in term" in text

@@ -24,7 +24,8 @@ from integration.processes import free_ports
 class NodeFarm:
     """Servers 1 to n; use it as an asynchronous context manager.
 
-    With `keys`, each server in `bridges` publishes for that master when it is chosen, and posts a record every second.
+    With `keys`, each server in `bridges` publishes for that master when it is chosen, and posts a record every
+    `status_seconds`.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class NodeFarm:
         bridges: Mapping[int, RouterBridge] | None = None,
         keys: DestinationKeys | None = None,
         profile: str = "lan",
+        status_seconds: float = 1.0,
     ) -> None:
         self.directory = directory
         self.bridges = bridges or {}
@@ -48,7 +50,7 @@ class NodeFarm:
             path.write_text(path.read_text().replace("[timing]", quick, 1))
         for server in self.bridges:
             with (self.path(server) / CONFIG_FILE).open("a") as file:
-                file.write('[router]\n[publish]\nmode = "meta"\nstatus_seconds = 1.0\n')
+                file.write(f'[router]\n[publish]\nmode = "meta"\nstatus_seconds = {status_seconds}\n')
             if keys is not None:
                 write_private(self.path(server) / MASTER_FILE, keys.encode())
         self.nodes: dict[int, Node] = {}

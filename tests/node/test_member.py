@@ -22,10 +22,10 @@ from tests.node.routers import DEFECT, DOWN, FakeBridge
 class Farm:
     """A farm, and the netDb that its routers share."""
 
-    def __init__(self, directory: Path, servers: int = 3) -> None:
+    def __init__(self, directory: Path, servers: int = 3, *, status_seconds: float = 1.0) -> None:
         self.netdb: list[tuple[int, MetaLeaseSet]] = []
         self.bridges = {n: FakeBridge(n, leaf=n, netdb=self.netdb) for n in range(1, servers + 1)}
-        self.farm = NodeFarm(directory, servers, bridges=self.bridges, keys=KEYS)
+        self.farm = NodeFarm(directory, servers, bridges=self.bridges, keys=KEYS, status_seconds=status_seconds)
 
     @property
     def nodes(self) -> dict[int, Node]:
@@ -65,8 +65,8 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
-async def running(directory: Path, servers: int = 3) -> AsyncIterator[Farm]:
-    made = Farm(directory, servers)
+async def running(directory: Path, servers: int = 3, *, status_seconds: float = 1.0) -> AsyncIterator[Farm]:
+    made = Farm(directory, servers, status_seconds=status_seconds)
     async with made.farm:
         yield made
         assert made.farm.halted == []
@@ -88,6 +88,20 @@ async def test_exactly_one_publishes_and_the_next_takes_over_with_a_later_set(tm
         await made.farm.start(first)
         assert await made.publishes(1, 2, 3) == second, "who is as good keeps the office"
         assert {server for server, _ in made.netdb[before:]} == {second}
+
+
+async def test_a_publisher_that_dies_is_replaced_long_before_its_record_is_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the farm's own times: the leader says at once that it does not hear it, or the next leader does."""
+    monkeypatch.setattr("gf_i2p.farm.admin.Parameters", Parameters)
+    async with running(tmp_path, status_seconds=30.0) as made:
+        first = await made.publishes(1, 2, 3)
+        began = asyncio.get_running_loop().time()
+        await made.farm.stop(first)
+        await becomes("another one has published", lambda: made.netdb[-1][0] != first, 60)
+        assert asyncio.get_running_loop().time() - began < 20
+        assert made.leaves() == {1, 2, 3}, "its leaf may come back"
 
 
 async def test_published_rises_whoever_dies(tmp_path: Path) -> None:
@@ -227,5 +241,5 @@ async def test_after_a_restart_nothing_is_sent_by_what_the_log_said_long_ago(
         await becomes("caught up", lambda: view.applied == leader.driver.core.commit)
         await becomes("its word is in the log", lambda: not view.state.records[first].router_up)
         assert len(made.bridges[first].sent) == sent
-        assert view.choice.why_not[first] == "its router is down"
+        await becomes("the farm knows", lambda: view.choice.why_not[first] == "its router is down")
         assert leaf(first).hash not in view.choice.leaves

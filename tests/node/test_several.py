@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 from gf_i2p.farm.admin import AdminEntry
 from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.netdb.meta_lease_set import LeaseType
-from gf_i2p.node import cadence, publishing
+from gf_i2p.node import branches, cadence
 from gf_i2p.node import leaf_farm as leaf_farm_module
 from gf_i2p.node.clientfile import ClientFile
 from gf_i2p.node.config import Config, Secrets
@@ -293,7 +293,7 @@ async def test_a_farms_master_is_listed_by_the_farm_above_while_it_publishes(
         assert any("the farm in b" in line for line in status_trouble(a.running))
         stop()
     assert several.troubles == {}
-    assert leaf_farm_module.LISTED_MS == 1000 * publishing.ENTRY_SECONDS
+    assert leaf_farm_module.LISTED_MS == 1000 * branches.ENTRY_SECONDS
 
 
 def status_trouble(node: Node) -> list[str]:

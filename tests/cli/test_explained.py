@@ -1,0 +1,97 @@
+"""`gf-i2p explain` as text: the farm's choice, what administrators have said, what this server does."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gf_i2p.cli.errors import Exit
+from gf_i2p.cli.explained import explain, show_explanation
+from tests.cli.test_show import SENT
+
+DATE = 1_790_000_000_000
+MADE = {"index": 12, "date": DATE, "by": "admin-jo", "what": "exclude a.b32.i2p", "reason": "moves\x1b[2J"}
+
+
+def answer(**changes: Any) -> dict[str, Any]:
+    said: dict[str, Any] = {
+        "moved_to": None,
+        "drained": {},
+        "excluded": {},
+        "costs": {},
+        "parameters": {},
+        "changes": [],
+    }
+    said |= changes.pop("administration", {})
+    ours = {"mode": "meta", "publish": "auto", "publishing": None, "trouble": [], **changes.pop("this", {})}
+    return {
+        "id": 1,
+        "applied": 20,
+        "farm": {"publisher": 1, "administration": said},
+        "lines": ["server 1 publishes (meta): it is the only one that can"],
+        "this": ours,
+        **changes,
+    }
+
+
+def test_where_nobody_has_changed_anything_and_nothing_is_published() -> None:
+    assert show_explanation(answer()).splitlines() == [
+        "server 1 publishes (meta): it is the only one that can",
+        "",
+        "administrators have changed nothing",
+        "",
+        "this server, 1: mode meta, publishes when it is chosen",
+        "  it publishes nothing now",
+    ]
+
+
+def test_who_has_changed_what_and_what_is_published() -> None:
+    administration = {
+        "moved_to": 2,
+        "drained": {"3": {**MADE, "reason": None}},
+        "excluded": {"a.b32.i2p": MADE},
+        "costs": {"b.b32.i2p": 7},
+        "changes": [MADE],
+    }
+    ours = {"publishing": SENT, "publish": "on", "trouble": ["the router hung up"]}
+    assert show_explanation(answer(administration=administration, this=ours)).splitlines()[1:] == [
+        "",
+        "administrators:",
+        "  publishing was moved to server 2",
+        "  server 3 is drained by admin-jo since 2026-09-21 14:13:20 UTC",
+        "  a.b32.i2p is excluded by admin-jo since 2026-09-21 14:13:20 UTC: moves\\x1b[2J",
+        "  b.b32.i2p costs 7",
+        "  the last changes:",
+        "          12  2026-09-21 14:13:20 UTC  admin-jo: exclude a.b32.i2p (moves\\x1b[2J)",
+        "",
+        "this server, 1: mode meta, publishes before others",
+        "  2 leaves of m.b32.i2p given to the router 3 times, good for 30 minutes",
+        "  the last: attempted 00:16:41 UTC, sent 00:16:43 UTC, not confirmed: nobody has looked since",
+        "  the next is due in 30 s: a set must not grow old",
+        "  trouble: the router hung up",
+    ]
+
+
+def test_a_date_that_is_none_is_no_defect() -> None:
+    text = show_explanation(answer(administration={"changes": [{**MADE, "date": 2**53 - 1}]}))
+    assert "at an unknown time" in text
+
+
+@pytest.mark.parametrize(("publisher", "code"), [(1, Exit.OK), (None, Exit.DEGRADED)])
+@pytest.mark.parametrize("as_json", [True, False])
+def test_the_exit_code_says_whether_anybody_publishes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], publisher: int | None, code: Exit, as_json: bool
+) -> None:
+    asked: list[object] = []
+    printed: list[Any] = []
+    given = answer()
+    given["farm"]["publisher"] = publisher
+
+    def ask(*what: object) -> Any:
+        asked.append(what)
+        return given
+
+    assert explain(tmp_path, ask, printed.append, as_json=as_json) == code
+    assert asked == [(tmp_path, "GET", "/v1/explain")]
+    assert printed == ([{"ok": True, **given}] if as_json else [])
+    assert bool(capsys.readouterr().out) is not as_json
