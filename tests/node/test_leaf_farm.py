@@ -8,9 +8,10 @@ import pytest
 
 from gf_i2p.farm.destinations import META_TYPE
 from gf_i2p.farm.nested import MAX_DEPTH
-from gf_i2p.farm.publisher import Choice, choose
+from gf_i2p.farm.publisher import Choice
 from gf_i2p.farm.record import Config as RecordConfig
 from gf_i2p.farm.record import Leaf, StatusRecord
+from gf_i2p.farm.state import FarmState
 from gf_i2p.netdb.encoding import to_b32_address
 from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.node.config import Config
@@ -105,7 +106,11 @@ class FakeFarm:
 
     @property
     def choice(self) -> Choice:
-        return choose(self.records, list(self.records))
+        state = FarmState("farm")
+        state.configure(self.records)
+        for index, each in enumerate(self.records.values(), 1):
+            state.apply(each.encode(), index)
+        return state.choice
 
 
 def publishing(*leaves: Leaf, age_ms: int = 60_000, mode: str = "meta") -> StatusRecord:
