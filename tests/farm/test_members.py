@@ -3,7 +3,7 @@
 import pytest
 
 from gf_i2p.farm import members
-from gf_i2p.farm.members import FORGOTTEN_MS, MAX_MEMBER_BYTES
+from gf_i2p.farm.members import MAX_MEMBER_BYTES
 from gf_i2p.farm.record import FIRST_MEMBER_ID
 from tests.farm.farms import INTERVAL, Farm
 from tests.farm.strategies import leaf, record
@@ -34,13 +34,15 @@ def test_their_clocks_do_not_count() -> None:
     assert farm.state.last_published_ms == 0
 
 
-def test_who_posts_nothing_for_a_day_is_forgotten() -> None:
+def test_who_posts_nothing_for_a_day_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    day = 1_200_000
+    monkeypatch.setattr(members, "FORGOTTEN_MS", day)
     farm = Farm()
     farm.members = [leaf(100)]
     farm.lasts(60_000)
     farm.members = []
     farm.post(record(FIRST + 5, leaf(105), date=farm.now))
-    farm.lasts(FORGOTTEN_MS - 60_000)
+    farm.lasts(day - 60_000)
     farm.post(record(FIRST + 6, leaf(106), date=farm.now))
     assert set(farm.state.members) == {FIRST, FIRST + 5, FIRST + 6}
     farm.lasts(60_000 + 2 * INTERVAL)
