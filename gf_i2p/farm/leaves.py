@@ -11,9 +11,10 @@ from typing import Any, Final, NamedTuple, Self
 
 from gf_i2p.farm import cost, nested, tree
 from gf_i2p.farm.admin import Administration
-from gf_i2p.farm.destinations import META_TYPE, Leaf
+from gf_i2p.farm.destinations import Leaf
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.posters import Poster, Posters
+from gf_i2p.farm.record import FIRST_MEMBER_ID
 from gf_i2p.farm.strict import MAX_DATE_MS, a_hash, whole
 from gf_i2p.netdb.encoding import to_base64
 
@@ -54,12 +55,17 @@ class Field:
 
     def objection(self, leaf: Leaf) -> str | None:
         """Say why a leaf must not be listed, however well it is, or None."""
-        if leaf.hash == self.master:
-            return "it is the master itself"
         made = self.administration.excluded.get(leaf.hash)
         if made is not None:
             return f"{made.by} has excluded it" + ("" if made.reason is None else f": {made.reason}")
-        return nested.objection(leaf, self.master, None if leaf.type != META_TYPE else self.posters.reach)
+        return nested.objection(leaf, self.master, nested.leads_to(leaf, self._below))
+
+    def _below(self, master: bytes) -> Iterator[bytes]:
+        """Give what servers say lies below one. The word of members counts for their own leaves only."""
+        for owner, poster in self.posters.holders(master):
+            leaf = poster.leaves.get(master) if owner < FIRST_MEMBER_ID else None
+            if leaf is not None:
+                yield from leaf.below
 
     def load(self, poster: Poster, owner: int, leaf: Leaf) -> cost.Load:
         """Say how busy a leaf is."""

@@ -10,7 +10,7 @@ What lies below is what servers *report*, listed or not, fresh or not. If it wer
 each other would both find the way free, and list each other, and refuse each other again.
 """
 
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -64,28 +64,35 @@ def as_leaf(master: bytes, found: Beneath, *, up: bool) -> Leaf:
     )
 
 
-def reach(records: Iterable[StatusRecord]) -> dict[bytes, frozenset[bytes]]:
-    """Return, for each leaf of type 7 in one farm's records, the masters to which any of them says that it leads.
+def leads_to(leaf: Leaf, below: Callable[[bytes], Iterable[bytes]]) -> frozenset[bytes]:
+    """Return the masters to which a leaf leads, by its own word and by that of others.
 
-    One server may know more of a farm below than another: it may run a server of that one, too.
+    `below`: what anybody in the farm says lies below a master. One server may know more of a farm than another: it may
+    run a server of that one, too.
     """
-    said: dict[bytes, set[bytes]] = {}
-    for leaf in _nested(records):
-        said.setdefault(leaf.hash, set()).update(leaf.below)
-    return {start: frozenset(_closure(start, said)) for start in said}
+    if leaf.type != META_TYPE:
+        return frozenset()
+    found: set[bytes] = set()
+    ahead = [*leaf.below, *below(leaf.hash)]
+    while ahead:
+        master = ahead.pop()
+        if master not in found:
+            found.add(master)
+            ahead += below(master)
+    return frozenset(found)
 
 
-def objection(leaf: Leaf, master: bytes | None, known: Mapping[bytes, Collection[bytes]] | None = None) -> str | None:
+def objection(leaf: Leaf, master: bytes | None, known: Collection[bytes] = ()) -> str | None:
     """Say why a farm with this master must not list a leaf, however well it does; None when it may.
 
-    `known`: from `reach`, of all records of the farm; without it only what the leaf itself says counts.
+    `known`: from `leads_to`; without it only what the leaf itself says counts.
     """
     if leaf.hash == master:
-        return "it is the farm's own master: the set would lead to itself"
+        return "it is the master itself"
     if leaf.type != META_TYPE:
         return None
-    if master is not None and (master in leaf.below or (known is not None and master in known.get(leaf.hash, ()))):
-        return "it is the master of a farm that leads back to this one: a loop"
+    if master is not None and (master in leaf.below or master in known):
+        return "it is the master of a farm that leads back to this one's own master"
     if _depth(leaf) > MAX_DEPTH:
         return f"more than {MAX_DEPTH} farms lie one below another there"
     return None
@@ -135,14 +142,3 @@ def _nested(records: Iterable[StatusRecord]) -> Iterable[Leaf]:
 def _depth(leaf: Leaf) -> int:
     """At least what the leaf must have: others may say nothing, or too little."""
     return max(leaf.depth or 0, 2 if leaf.below else 1)
-
-
-def _closure(start: bytes, said: Mapping[bytes, Collection[bytes]]) -> set[bytes]:
-    found: set[bytes] = set()
-    ahead = list(said.get(start, ()))
-    while ahead:
-        master = ahead.pop()
-        if master not in found:
-            found.add(master)
-            ahead += said.get(master, ())
-    return found

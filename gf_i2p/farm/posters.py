@@ -4,9 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
-from gf_i2p.farm import nested
 from gf_i2p.farm.damping import Health
-from gf_i2p.farm.destinations import META_TYPE, Leaf
+from gf_i2p.farm.destinations import Leaf
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.record import StatusRecord
 from gf_i2p.farm.strict import MAX_DATE_MS, RecordError, a_hash, text, whole
@@ -124,7 +123,6 @@ class Posters:
         """In the order in which they were last heard, the newest last."""
         self._holders: dict[bytes, set[int]] = {}
         self._seen: dict[bytes, dict[int, bool]] = {}
-        self._nesting: set[int] = set()  # those that name masters of other farms
 
     def __iter__(self) -> Iterator[tuple[int, Poster]]:
         """Go through them by their ids, servers first."""
@@ -144,7 +142,6 @@ class Posters:
                 self._unsee(record.id, poster)
             poster.take(value, record, index, now_ms, parameters)
         self.by_id[record.id] = poster
-        self._nest(record.id, poster)
         self._follow(record.id, before, poster.past.keys())
         if judges:
             self._see(record.id, poster)
@@ -154,14 +151,8 @@ class Posters:
         """Forget one, and all that it has said."""
         poster = self.by_id.pop(poster_id, None)
         if poster is not None:
-            self._nesting.discard(poster_id)
             self._follow(poster_id, poster.past.keys(), ())
             self._unsee(poster_id, poster)
-
-    @property
-    def reach(self) -> Mapping[bytes, frozenset[bytes]]:
-        """To which masters each leaf of type 7 leads, by all that anybody says of it."""
-        return nested.reach(self.by_id[each].record for each in self._nesting) if self._nesting else {}
 
     def holders(self, hash_: bytes) -> list[tuple[int, Poster]]:
         """Return who has named this leaf, by their ids."""
@@ -191,17 +182,10 @@ class Posters:
             if poster_id in made.by_id:
                 raise RecordError(f"it has two records of {poster_id}")
             made.by_id[poster_id] = poster
-            made._nest(poster_id, poster)
             made._follow(poster_id, (), poster.past.keys())
             if poster_id in servers:
                 made._see(poster_id, poster)
         return made
-
-    def _nest(self, poster_id: int, poster: Poster) -> None:
-        if any(leaf.type == META_TYPE for leaf in poster.record.leaves):
-            self._nesting.add(poster_id)
-        else:
-            self._nesting.discard(poster_id)
 
     @staticmethod
     def _names(poster: Poster | None) -> tuple[bytes, ...]:

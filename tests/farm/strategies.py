@@ -3,9 +3,7 @@
 import json
 from typing import Any
 
-from gf_i2p.farm.publisher import Choice
 from gf_i2p.farm.record import Config, Leaf, Meta, StatusRecord
-from gf_i2p.farm.state import FarmState
 from gf_i2p.netdb.encoding import to_base64
 from tests.netdb.strategies import KEYS
 
@@ -33,15 +31,6 @@ def record(
     meta = None if publish is None else Meta(master, publish, publishing=False, last_published_ms=published)
     config = None if mode is None else Config(mode)
     return StatusRecord(cluster, date, server, up, meta=meta, leaves=leaves, config=config, **others)
-
-
-def chosen(*records: StatusRecord) -> Choice:
-    """What follows when the servers of these records have posted them."""
-    state = FarmState("farm")
-    state.configure(each.id for each in records)
-    for index, each in enumerate(records, 1):
-        state.apply(each.encode(), index)
-    return state.choice
 
 
 def text(**changes: Any) -> bytes:

@@ -11,6 +11,7 @@ from gf_i2p.farm.nested import MAX_DEPTH
 from gf_i2p.farm.publisher import Choice
 from gf_i2p.farm.record import Config as RecordConfig
 from gf_i2p.farm.record import Leaf, StatusRecord
+from gf_i2p.farm.state import FarmState
 from gf_i2p.netdb.encoding import to_b32_address
 from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.node.config import Config
@@ -20,7 +21,7 @@ from gf_i2p.node.layout import CONFIG_FILE
 from gf_i2p.node.leaf_farm import LISTED_MS, ElsewhereFarm, HostedFarm, check_nesting, target_of
 from gf_i2p.node.setup import make_farm
 from gf_i2p.wire.endpoint import Endpoint
-from tests.farm.strategies import MASTER, NOW, chosen, leaf, record
+from tests.farm.strategies import MASTER, NOW, leaf, record
 from tests.node.routers import FakeBridge
 
 OTHER = DestinationKeys.generate().destination
@@ -105,7 +106,11 @@ class FakeFarm:
 
     @property
     def choice(self) -> Choice:
-        return chosen(*self.records.values())
+        state = FarmState("farm")
+        state.configure(self.records)
+        for index, each in enumerate(self.records.values(), 1):
+            state.apply(each.encode(), index)
+        return state.choice
 
 
 def publishing(*leaves: Leaf, age_ms: int = 60_000, mode: str = "meta") -> StatusRecord:
