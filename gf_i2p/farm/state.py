@@ -16,7 +16,7 @@ from gf_i2p.farm.leaves import Field, Listing, why_not_listed
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.posters import Posters
 from gf_i2p.farm.publisher import Branch, Choice, Election, Entry, Standing, why_not
-from gf_i2p.farm.record import StatusRecord
+from gf_i2p.farm.record import FIRST_MEMBER_ID, StatusRecord
 from gf_i2p.farm.remote import MAX_SERVER_ID
 from gf_i2p.farm.score import Score, own_score, share
 from gf_i2p.farm.strict import MAX_DATE_MS, RecordError, whole
@@ -30,6 +30,8 @@ _SENSED_MS: Final = 900_000
 """How old a set that others find may be: twice what is between two sets, at most."""
 
 _NOTHING: Final = Setting()
+_OF_OFFICE: Final = frozenset({"move", "release", "drain", "undrain"})
+"""What administrators say of who publishes."""
 
 
 class SnapshotError(ValueError):
@@ -203,7 +205,7 @@ class FarmState:
             return
         if entry.cluster == self.cluster:
             self.administration.apply(entry, index)
-            self._servers_changed()
+            self._servers_changed(told=entry.action in _OF_OFFICE)
             self.listing.look(self.field())
 
     def _accuse(self, record: StatusRecord, index: int) -> None:
@@ -224,11 +226,11 @@ class FarmState:
                     self.listing.deadline_ms, self.clock.passed_ms + self.parameters.leaf_down_ms
                 )
 
-    def _servers_changed(self) -> None:
+    def _servers_changed(self, *, told: bool = False) -> None:
         self._choice = None
         self._look_at_clock()
         before, self.most = self.most.master, Setting.of_most(self._settings)
-        self.election.hold(self.standings(), self.clock.passed_ms, self.parameters)
+        self.election.hold(self.standings(), self.clock.passed_ms, self.parameters, told=told)
         if self.most.master != before:
             self.listing.look(self.field())
 
@@ -343,7 +345,7 @@ class FarmState:
                 state._restore_old(found)
         except SnapshotError:
             raise
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
             raise SnapshotError(f"it is no state of a farm ({type(error).__name__}: {error})") from error
         return state
 
@@ -351,6 +353,8 @@ class FarmState:
         self.posters = Posters.parse(found["posters"], self.servers)
         for poster_id, poster in self.posters.by_id.items():
             self._check(poster.record, poster_id)
+            if poster_id not in self.servers and poster_id < FIRST_MEMBER_ID:
+                raise SnapshotError(f"it has a record of {poster_id}, which is no server")
             (self.records if poster_id in self.servers else self.members)[poster_id] = poster.record
         for record in self.records.values():
             self._read(record)
@@ -364,7 +368,7 @@ class FarmState:
     def _restore_old(self, found: Mapping[str, Any]) -> None:
         """Read format 1, which had the servers' records only: all were heard just now, and no leaf waits."""
         texts: dict[str, str] = found["records"]
-        for server, value in sorted(texts.items()):
+        for server, value in sorted(texts.items(), key=lambda item: int(item[0])):
             record = StatusRecord.parse(value.encode())
             self._check(record, int(server))
             if record.id not in self.servers:
@@ -372,6 +376,8 @@ class FarmState:
             self.records[record.id] = record
             self._read(record)
             self.posters.take(value.encode(), record, 0, 0, self.parameters, judges=True)
+            if record.meta is not None and record.meta.publishing and self.election.publisher is None:
+                self.election.publisher = record.id  # it keeps the office, if it can publish
         self._servers_changed()
         self.listing.look(self.field())
 

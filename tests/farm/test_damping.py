@@ -171,3 +171,29 @@ def test_better_one_that_comes_and_goes_than_none() -> None:
     farm.told[1] = {}
     farm.turn()
     assert farm.listed == {1}
+
+
+def test_silence_counts_as_having_been_down() -> None:
+    farm = started()
+    farm.dead = {3}
+    farm.lasts(300_000)
+    farm.dead = set()
+    farm.turn()
+    assert farm.listed == {1, 2}
+    assert farm.state.posters.by_id[3].past[leaf(3).hash].flaps == 1
+    farm.lasts(wait_ms(1, P) + 90_000)
+    assert farm.listed == {1, 2, 3}
+
+
+def test_a_leaf_whose_server_nobody_hears_is_not_listed_anew() -> None:
+    farm = Farm()
+    farm.says(3)
+    assert farm.listed == {3}
+    farm.post(accusing(farm, 1, 3, reachable=False))
+    farm.admin("exclude", hash=leaf(3).hash)
+    farm.admin("include", hash=leaf(3).hash)
+    assert farm.listed == {1}
+    assert farm.state.choice.left_out == {leaf(3).hash: "a server hears nothing of 3"}
+    farm.says(3)
+    farm.lasts(90_000)
+    assert farm.listed == {1, 2, 3}
