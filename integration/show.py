@@ -213,7 +213,7 @@ class Show:
             "",
             f"master     {self._farm.master.destination.b32}",
             f"leader     server {', '.join(map(str, leaders)) or 'none'}",
-            f"publisher  server {farm['publisher']}",
+            f"publisher  server {farm['publisher']}, mode {farm.get('farm_mode', 'off')}",
             *(f"leaf       {leaf}" for leaf in farm["leaves"]),
             *(
                 f"floodfill  router {number}: store type {held.store_type}, expires {held.expires:%H:%M:%S} UTC"

@@ -6,9 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gf_i2p.cli.errors import Exit
-from gf_i2p.cli.show import printable, publishing_lines
-
-_PUBLISH = {"on": "before others", "auto": "when it is chosen", "off": "never"}
+from gf_i2p.cli.show import PUBLISHES, printable, publishing_lines
 
 
 def explain(
@@ -27,7 +25,7 @@ def show_explanation(answer: dict[str, Any]) -> str:
     """Say it in lines: the farm's choice, what administrators have said, what this server does."""
     farm, ours = answer["farm"], answer["this"]
     lines = [*map(printable, answer["lines"]), *_administration(farm["administration"])]
-    lines += ["", f"this server, {answer['id']}: mode {ours['mode']}, publishes {_PUBLISH[ours['publish']]}"]
+    lines += ["", f"this server, {answer['id']}: mode {ours['mode']}, publishes {PUBLISHES[ours['publish']]}"]
     if ours["publishing"] is None:
         lines.append("  it publishes nothing now")
     else:

@@ -13,6 +13,8 @@ OUTSIDE: Final = {
 }
 """What a server is that is no member, by its status' "membership"."""
 _MODES: Final = {"dry-run": "in a dry run: nothing is published", "failover": "to run the service's address"}
+PUBLISHES: Final = {"on": "before others", "auto": "when it is chosen", "off": "never"}
+"""What a server's publishConfig means."""
 _LEFT_OUT: Final = 5
 """So many leaves that are left out are shown here."""
 NO_LEADER_KNOWN: Final = "No leader is known: nothing can be committed until a majority of the servers has elected one."
@@ -60,6 +62,8 @@ def _farm(answer: dict[str, Any]) -> list[str]:
     lines = []
     if i2p is not None and i2p["reached_at"] is None:
         lines.append("inside   nobody can reach this server yet: its router builds tunnels, or see `gf-i2p doctor`")
+    if farm["mode"] != "off":
+        lines.append(f"mode     {farm['mode']}, publishes {PUBLISHES[farm['publish']]}")
     if farm["publisher"] is not None:
         names = ", ".join(farm["leaves"]) or "none"
         what = "" if farm["farm_mode"] == "meta" else f", {_MODES.get(farm['farm_mode'], 'to publish nothing')}"

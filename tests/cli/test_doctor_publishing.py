@@ -85,7 +85,11 @@ async def test_keys_that_are_missing_or_shared(tmp_path: Path, identity: Identit
             (place.directory / MASTER_FILE).unlink()
             found = await place.look()
             assert set(having(State.FAIL, found)) == {"master keys"}
-            place.change(CONFIG_FILE, ('mode = "meta"', 'mode = "off"'))
+            place.change(CONFIG_FILE, ('mode = "meta"', 'mode = "meta"\npublish = "off"'))
+            found = await place.look()
+            assert having(State.FAIL, found) == {}
+            assert found["publishing"].text.endswith('(publish = "off"); its leaf is listed')
+            place.change(CONFIG_FILE, ('mode = "meta"\npublish = "off"', 'mode = "off"'))
             found = await place.look()
     assert having(State.FAIL, found) == {}
     assert found["publishing"].text.startswith("off: ")

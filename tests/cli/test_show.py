@@ -123,9 +123,16 @@ def farm_lines(**farm: Any) -> list[str]:
 
 
 def test_status_of_a_publisher() -> None:
-    named = {"publisher": 1, "farm_mode": "meta", "leaves": ["a.b32.i2p", "b.b32.i2p"]}
+    named = {
+        "mode": "meta",
+        "publish": "auto",
+        "publisher": 1,
+        "farm_mode": "meta",
+        "leaves": ["a.b32.i2p", "b.b32.i2p"],
+    }
     assert farm_lines(**named, publishing=SENT, trouble=["the router hung up"]) == [
         "inside   nobody can reach this server yet: its router builds tunnels, or see `gf-i2p doctor`",
+        "mode     meta, publishes when it is chosen",
         "publish  server 1 is chosen",
         "leaves   a.b32.i2p, b.b32.i2p",
         "         2 leaves of m.b32.i2p given to the router 3 times, good for 30 minutes",
@@ -135,8 +142,8 @@ def test_status_of_a_publisher() -> None:
     ]
     progress = {**SENT["progress"], "confirmed": 1060.0, "confirmed_by": 3, "retries": 2}
     lines = farm_lines(**named, publishing={**SENT, "progress": progress})
-    assert lines[4].endswith("sent 00:16:43 UTC, confirmed 00:17:40 UTC by server 3")
-    assert lines[5] == "         given anew 2 times because it was not found"
+    assert lines[5].endswith("sent 00:16:43 UTC, confirmed 00:17:40 UTC by server 3")
+    assert lines[6] == "         given anew 2 times because it was not found"
 
 
 def test_status_of_a_dry_run_says_that_nothing_is_published() -> None:

@@ -54,9 +54,10 @@ class PublishingChecks:
         checks = []
         if self._config.own_endpoint.is_i2p:
             checks.append(Check("own address", self._own_address, _LOOKUP_SECONDS, (SAM,), after=(NODE,), late=_LATE))
-        if publish.mode != "off":
+        signs = publish.mode != "off" and publish.publish != "off"
+        if signs:
             checks.append(Check(_MASTER, self._master))
-        needs_keys = (_MASTER,) if publish.mode != "off" else ()
+        needs_keys = (_MASTER,) if signs else ()
         checks.append(Check("publishing", self._publishing, needs=needs_keys, after=(PROXY, I2CP, I2PCONTROL)))
         if publish.leaf is not None:
             by_name = _hash(publish.leaf) is None
@@ -94,6 +95,8 @@ class PublishingChecks:
         publish = self._config.publish
         if publish.mode == "off":
             return ok('off: this node never publishes (mode = "off")')
+        if publish.publish == "off":
+            return ok('off: this node never publishes (publish = "off"); its leaf is listed')
         keys = self._keys
         assert keys is not None
         if keys.objection(self._router_kind) is not None:
@@ -124,7 +127,10 @@ class PublishingChecks:
                     f"the leaf is {name} itself, and the netDb has one place for each address",
                     Remedy.either("[publish] leaf = the address of the service on this router, with keys of its own"),
                 )
-        return ok(f"Meta set of {keys.destination.b32} when chosen")
+        what = {"dry-run": "dry run, nothing is published: Meta set", "failover": "service"}.get(
+            publish.mode, "Meta set"
+        )
+        return ok(f"{what} of {keys.destination.b32} when chosen")
 
     async def _leaf(self) -> Verdict:
         leaf = self._config.publish.leaf
