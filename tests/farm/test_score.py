@@ -91,7 +91,7 @@ def test_whether_others_find_the_publishers_set(age: int | None, points: int) ->
     farm.turn()
     assert farm.publisher == 1
     version = None if age is None else farm.now - age
-    farm.told[2] = {"meta_sensing": MetaSensing(version, None, farm.now)}
+    farm.told[2] = {"meta_sensing": MetaSensing(version, None if version is None else 3, farm.now)}
     farm.says(2)
     assert [farm.state.choice.scores[server].meta for server in farm.servers] == [points, 50, 50]
 
