@@ -26,6 +26,18 @@ META_OPTIONS: Final = {
 
 Four inbound tunnels, because i2pd builds two or three at a time, and publishes anew with the next.
 """
+SERVICE_OPTIONS: Final = {
+    "i2cp.fastReceive": "true",
+    "i2cp.leaseSetEncType": "4",
+    "i2cp.leaseSetType": "3",
+    "i2cp.messageReliability": "none",
+    "inbound.length": "3",
+    "inbound.nickname": "gf-i2p",
+    "inbound.quantity": "4",
+    "outbound.length": "3",
+    "outbound.quantity": "4",
+}
+"""For a session that serves a destination. Lengths as the routers' own; four tunnels each way, for one may die."""
 _TRANSIENT_KEY: Final = "i2cp.leaseSetTransientPublicKey"
 
 

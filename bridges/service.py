@@ -1,0 +1,109 @@
+"""What the node asks of a router to serve a destination itself: `failover` mode.
+
+The node elects who holds the destination; the bridge runs it as an ordinary service with tunnels of its own, and
+carries its streams to the operator's local service.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, Protocol
+
+from gf_i2p.netdb.keys import DestinationKeys
+from gf_i2p.netdb.lease_set import LeaseSet2
+from gf_i2p.netdb.session_config import SERVICE_OPTIONS, session_config
+
+LEASE_SECONDS: Final = 60
+"""How long a lease is good for. A client that knows a dead holder's lease set looks for the next one after that."""
+RENEW_SECONDS: Final = 25.0
+"""Between two lease sets. i2pd publishes one in 20 s at most."""
+
+
+class ServiceState(StrEnum):
+    """How a service does."""
+
+    SERVING = "serving"
+    DRAINING = "draining"
+    """It opens no new streams, and publishes nothing more."""
+    LOST = "lost"
+    """The router has ended the session, or was lost: open another one."""
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceOffer:
+    """What is to be served, and how."""
+
+    keys: DestinationKeys
+    target: tuple[str, int]
+    """Host and port of the local service."""
+    next_published: Callable[[], int]
+    """Gives `published` of the next lease set, in seconds since the epoch: greater than all before, on any node."""
+    announce: Callable[[LeaseSet2], Awaitable[object]]
+    """Is awaited with each set before the router gets it. If it raises, the router does not get it.
+
+    A router that has asked waits 10 s (i2pd), and gets its last set once more when this takes longer than 6 s.
+    """
+    http: bool = False
+    """Whether the service is a web server that is to be told who asks: `bridges.streaming.http`."""
+    options: Mapping[str, str] = field(default_factory=lambda: dict(SERVICE_OPTIONS))
+    """I2CP's, of the session: lengths and number of tunnels."""
+    session: Callable[[int], bytes] | None = None
+    """Gives the SessionConfig for a date in milliseconds; None: `keys` sign one.
+
+    i2pd takes only one that the destination's own key has signed, of any date: with delegated keys, make it where that
+    key is (`gf_i2p.netdb.session_config`), with these options.
+    """
+
+    def session_config(self, date_ms: int) -> bytes:
+        """Give a SessionConfig to open the session with."""
+        if self.session is not None:
+            return self.session(date_ms)
+        return session_config(self.keys, date_ms, self.options)
+
+
+class Service(Protocol):
+    """A destination that is served."""
+
+    @property
+    def state(self) -> ServiceState:
+        """How it does."""
+        ...
+
+    @property
+    def trouble(self) -> str | None:
+        """What is wrong, in a sentence for the operator; None while all is well."""
+        ...
+
+    @property
+    def announced(self) -> LeaseSet2 | None:
+        """The last lease set that was announced and given to the router."""
+        ...
+
+    @property
+    def streams(self) -> int:
+        """How many are open."""
+        ...
+
+    async def lost(self) -> None:
+        """Wait until it is lost or closed."""
+        ...
+
+    async def drain(self, seconds: float) -> bool:
+        """Open no new streams, publish no more, and wait for the open ones. Return whether they have ended in time.
+
+        Clients that come anew hear nothing, and try again: by then with the next holder's lease set.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Break all streams off and end the session. The destination is free at the router when this returns."""
+        ...
+
+
+class ServiceHosting(Protocol):
+    """A way to serve destinations through one router."""
+
+    async def open(self, offer: ServiceOffer) -> Service:
+        """Open a session and return when the router has its first lease set. May take minutes. Raises `RouterError`."""
+        ...
