@@ -24,7 +24,7 @@ class ServiceState(StrEnum):
 
     SERVING = "serving"
     DRAINING = "draining"
-    """It opens no new streams, and publishes nothing more."""
+    """It publishes nothing more, and ends when its clients have gone."""
     LOST = "lost"
     """The router has ended the session, or was lost: open another one."""
     CLOSED = "closed"
@@ -90,9 +90,10 @@ class Service(Protocol):
         ...
 
     async def drain(self, seconds: float) -> bool:
-        """Open no new streams, publish no more, and wait for the open ones. Return whether they have ended in time.
+        """Publish no more, and wait until nobody uses the service. Return whether that was within `seconds`.
 
-        Clients that come anew hear nothing, and try again: by then with the next holder's lease set.
+        New streams are opened as long as our last lease set is good, for a client that has it finds nobody else: i2pd
+        sends a stream's first packet again and again to whom it meant it for. After that, the open ones may end.
         """
         ...
 

@@ -1,7 +1,7 @@
 """Serves destinations through a router's I2CP: `ServiceHosting`, with lease sets and streaming of our own.
 
-SAM would leave both to the router. But i2pd's HTTP proxy keeps a lease set that it has found until its leases end, up to
-ten minutes after their holder has died. Ours end after a minute, and are renewed all the time.
+SAM would leave both to the router. But i2pd's HTTP proxy keeps a lease set that it has found until its leases end, for
+up to ten minutes after their holder has died. Ours end after a minute, and are renewed all the time.
 """
 
 import asyncio
@@ -157,14 +157,20 @@ class I2cpService:
         """See `Service.drain`."""
         if self.state is ServiceState.SERVING:
             self.state = ServiceState.DRAINING
-        draining = asyncio.create_task(self._forwarder.drain(seconds))
+        draining = asyncio.create_task(self._drain())
         ended = asyncio.create_task(self._ended.wait())
         try:
-            await asyncio.wait([draining, ended], return_when=asyncio.FIRST_COMPLETED)
-            return draining.done() and draining.result()
+            await asyncio.wait([draining, ended], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            return draining.done()
         finally:
             draining.cancel()
             ended.cancel()
+
+    async def _drain(self) -> None:
+        if self.announced is not None:
+            await asyncio.sleep(max(self.announced.expires_at - self._clock(), 0))
+        self._forwarder.taking = False
+        await self._forwarder.none()
 
     async def close(self) -> None:
         """See `Service.close`."""

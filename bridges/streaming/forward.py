@@ -96,15 +96,18 @@ class Forwarder:
             carried.task = asyncio.create_task(self._carry(carried))
         self._flush(stream)
 
-    async def drain(self, seconds: float) -> bool:
-        """Open no new streams, and wait for the open ones to end. Return whether all have."""
-        self._acceptor.taking = False
-        try:
-            async with asyncio.timeout(seconds):
-                await self._none.wait()
-        except TimeoutError:
-            return False
-        return True
+    @property
+    def taking(self) -> bool:
+        """Whether new streams are opened; otherwise their clients hear nothing."""
+        return self._acceptor.taking
+
+    @taking.setter
+    def taking(self, value: bool) -> None:
+        self._acceptor.taking = value
+
+    async def none(self) -> None:
+        """Wait until no stream is open."""
+        await self._none.wait()
 
     async def close(self) -> None:
         """Break all streams off."""

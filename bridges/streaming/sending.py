@@ -30,7 +30,7 @@ class Sending:
         self.window = float(FIRST_WINDOW)
         """How many packets may be on their way."""
         self.attempts = 0
-        """How often the oldest was sent that is not acknowledged."""
+        """How often a packet was sent that is overdue; 0 when something was acknowledged since."""
         self._threshold = float(MAX_WINDOW)
         self._under_way: dict[int, _Sent] = {}  # in the order of their numbers
         self.buffered = 0
@@ -99,12 +99,11 @@ class Sending:
         due = self.due()
         if due is None or now < due:
             return []
-        limit = now - self.round_trip.timeout
-        again = [sent for sent in self._under_way.values() if sent.at <= limit]
+        timeout = self.round_trip.timeout
+        again = [sent for sent in self._under_way.values() if sent.at + timeout <= now]
         self._threshold = max(self.window / 2, MIN_WINDOW)
         self.window = float(MIN_WINDOW) if self.attempts else self._threshold
         self._recovered = self.next
-        self.attempts = max(sent.attempts for sent in again)
         self.round_trip.missed()
         # The window holds for these, too: the rest is overdue again after the next word, or the next silence.
         again = again[: max(int(self.window), MIN_WINDOW)]
@@ -112,6 +111,7 @@ class Sending:
             sent.attempts += 1
             sent.at = now
             sent.nacks = 0
+        self.attempts = max(sent.attempts for sent in again)
         return [sent.data for sent in again]
 
     def _fast(self, missing: set[int], now: float) -> list[bytes]:
