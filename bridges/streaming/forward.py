@@ -36,7 +36,9 @@ class _Carried:
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
-        self.timer: asyncio.TimerHandle | None = None
+        self.timer: asyncio.Handle | None = None
+        self.timer_at = 0.0
+        """When that goes off."""
         self.changed = asyncio.Event()
         """Something has come, there is room, or it has ended."""
         self.task: asyncio.Task[None] | None = None
@@ -133,11 +135,12 @@ class Forwarder:
         carried.changed.set()
         due = stream.due
         if carried.timer is not None:
-            if due is not None and carried.timer.when() <= due and not carried.timer.cancelled():
+            if due is not None and carried.timer_at <= due:
                 return  # it comes early, and then looks again
             carried.timer.cancel()
             carried.timer = None
         if due is not None:
+            carried.timer_at = due
             carried.timer = self._loop.call_at(due, self._tick, carried)
 
     def _tick(self, carried: _Carried) -> None:

@@ -44,9 +44,10 @@ class Request:
         self._client = client
         self._head: bytearray | None = bytearray()
         self._left = 0
-        """Bytes of the body, or of a chunk with its end, that are passed on as they are."""
+        """Bytes of the body, or of a chunk, that are passed on as they are."""
         self._chunked = False
         self._line = bytearray()
+        self._after_chunk = False
         self._last_chunk = False
         self._trailer = 0
 
@@ -137,6 +138,11 @@ class Request:
         if not line.endswith(b"\r\n"):
             raise RequestError("a chunk's line does not end as it should")
         text = line[:-2]
+        if self._after_chunk:
+            if text:
+                raise RequestError("a chunk is longer than it says")
+            self._after_chunk = False
+            return line
         if self._last_chunk:
             if text:
                 self._trailer += 1
@@ -150,5 +156,6 @@ class Request:
             raise RequestError("a chunk does not say how long it is")
         size = int(match[1], 16)
         self._last_chunk = size == 0
-        self._left = size + 2 if size else 0
+        self._after_chunk = not self._last_chunk
+        self._left = size
         return b"%x\r\n" % size
