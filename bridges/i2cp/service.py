@@ -113,6 +113,7 @@ class I2cpService:
         self._ended = asyncio.Event()
         self._forwarder = Forwarder(offer.keys, offer.target, self._send, http=offer.http)
         self._tasks: list[asyncio.Task[None]] = []
+        self._failure: RouterError | None = None
 
     async def start(self) -> None:
         """Wait until the router has asked for the lease set, and got it. Raises `RouterError`."""
@@ -130,8 +131,8 @@ class I2cpService:
         finally:
             ended.cancel()
             given.cancel()
-        if self.state is ServiceState.LOST:
-            raise RouterUnreachableError(self.reason)
+        if self._failure is not None:
+            raise self._failure
         self._log.info("service_opened")
 
     @property
@@ -225,7 +226,7 @@ class I2cpService:
         fresh = self._build()
         if fresh is None:
             return  # all tunnels have ended: the router asks when it has new ones
-        announcing = asyncio.ensure_future(self._offer.announce(fresh))
+        announcing = asyncio.create_task(self._announce(fresh))
         try:
             done, _ = await asyncio.wait([announcing], timeout=_PATIENCE)
             if not done and asked and self.announced is not None:
@@ -236,6 +237,12 @@ class I2cpService:
         await self._give(fresh)
         self.announced = fresh
         self._first_given.set()
+
+    async def _announce(self, fresh: LeaseSet2) -> None:
+        try:
+            await self._offer.announce(fresh)
+        except Exception as error:
+            raise RouterError(f"the lease set was not announced: {error}") from error
 
     def _build(self) -> LeaseSet2 | None:
         published = self._offer.next_published()
@@ -264,11 +271,12 @@ class I2cpService:
         if task.cancelled() or self.state in {ServiceState.CLOSED, ServiceState.LOST}:
             return
         error = task.exception()
-        if isinstance(error, RouterError | NetDbError):
-            self.reason = str(error)
-        else:
-            self._log.error("service_defect", exc_info=error)
-            self.reason = f"the lease set was not announced: {error}" if error is not None else "a defect of ours"
+        if not isinstance(error, RouterError):
+            if not isinstance(error, NetDbError):
+                self._log.error("service_defect", exc_info=error)
+            error = RouterError(f"no lease set can be given to the router: {error}")
+        self._failure = error
+        self.reason = str(error)
         self.state = ServiceState.LOST
         self._log.warning("service_lost", reason=self.reason)
         self._ended.set()
