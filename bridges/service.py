@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Protocol
 
+from bridges.errors import RouterError
 from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.netdb.lease_set import LeaseSet2
 from gf_i2p.netdb.session_config import SERVICE_OPTIONS, session_config
@@ -30,6 +31,10 @@ class ServiceState(StrEnum):
     CLOSED = "closed"
 
 
+async def _nobody(lease_set: LeaseSet2) -> None:
+    raise RouterError(f"the lease set published at {lease_set.published} was to be announced by nobody")
+
+
 @dataclass(frozen=True, slots=True)
 class ServiceOffer:
     """What is to be served, and how."""
@@ -39,10 +44,11 @@ class ServiceOffer:
     """Host and port of the local service."""
     next_published: Callable[[], int]
     """Gives `published` of the next lease set, in seconds since the epoch: greater than all before, on any node."""
-    announce: Callable[[LeaseSet2], Awaitable[object]]
-    """Is awaited with each set before the router gets it. If it raises, the router does not get it.
+    announce: Callable[[LeaseSet2], Awaitable[object]] = _nobody
+    """Is awaited with each set before the router gets it. If it raises, the router gets another one soon.
 
-    A router that has asked waits 10 s (i2pd), and gets its last set once more when this takes longer than 6 s.
+    A router that has asked waits 10 s (i2pd), and gets its last set once more when this takes longer than 6 s. What it
+    raises for the first set ends the opening.
     """
     http: bool = False
     """Whether the service is a web server that is to be told who asks: `bridges.streaming.http`."""
@@ -95,6 +101,10 @@ class Service(Protocol):
         New streams are opened as long as our last lease set is good, for a client that has it finds nobody else: i2pd
         sends a stream's first packet again and again to whom it meant it for. After that, the open ones may end.
         """
+        ...
+
+    def resume(self) -> None:
+        """Go on as before a drain that is over, or given up. Nothing happens if there was none."""
         ...
 
     async def close(self) -> None:

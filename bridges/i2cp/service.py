@@ -5,6 +5,7 @@ up to ten minutes after their holder has died. Ours end after a minute, and are 
 """
 
 import asyncio
+import contextlib
 import os
 import time
 from collections.abc import Callable
@@ -46,6 +47,8 @@ logger = structlog.get_logger()
 
 _PATIENCE: float = 6.0
 """Seconds for a new set to be announced, before a router that has asked gets the last one again: i2pd waits 10 s."""
+_AGAIN: float = 3.0
+"""Seconds until a set is announced anew, after one that was not."""
 _MESSAGE_MS = 60_000
 """How long a router may try to send a packet."""
 
@@ -96,6 +99,8 @@ class I2cpService:
         """Why it is lost, in a sentence."""
         self.announced: LeaseSet2 | None = None
         """See `Service.announced`."""
+        self.unannounced: str | None = None
+        """Why the router has no fresher set than its last, in a sentence."""
         self.given = 0
         """How many lease sets the router has got."""
         self.dropped = 0
@@ -148,7 +153,7 @@ class I2cpService:
     @property
     def trouble(self) -> str | None:
         """See `Service.trouble`."""
-        return self.reason or self._forwarder.trouble
+        return self.reason or self.unannounced or self._forwarder.trouble
 
     async def lost(self) -> None:
         """See `Service.lost`."""
@@ -172,6 +177,14 @@ class I2cpService:
             await asyncio.sleep(max(self.announced.expires_at - self._clock(), 0))
         self._forwarder.taking = False
         await self._forwarder.none()
+
+    def resume(self) -> None:
+        """See `Service.resume`."""
+        if self.state is ServiceState.DRAINING:
+            self.state = ServiceState.SERVING
+            self._forwarder.taking = True
+            if self._offered:
+                self._asked.set()
 
     async def close(self) -> None:
         """See `Service.close`."""
@@ -212,37 +225,46 @@ class I2cpService:
         while True:
             asked = self._asked.is_set()
             self._asked.clear()
+            pause = RENEW_SECONDS
             if self.state is ServiceState.SERVING:
-                await self._give_fresh(asked=asked)
+                pause = await self._give_fresh(asked=asked)
             elif asked:
                 await self._give_again()  # it is the next holder's turn to publish
-            try:
-                async with asyncio.timeout(RENEW_SECONDS):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause):
                     await self._asked.wait()
-            except TimeoutError:
-                pass
 
-    async def _give_fresh(self, *, asked: bool) -> None:
+    async def _give_fresh(self, *, asked: bool) -> float:
+        """Return when to give the next one, in seconds."""
         fresh = self._build()
         if fresh is None:
-            return  # all tunnels have ended: the router asks when it has new ones
-        announcing = asyncio.create_task(self._announce(fresh))
+            return RENEW_SECONDS  # all tunnels have ended: the router asks when it has new ones
+        announcing = asyncio.ensure_future(self._offer.announce(fresh))
         try:
-            done, _ = await asyncio.wait([announcing], timeout=_PATIENCE)
-            if not done and asked and self.announced is not None:
-                await self._give_again()
-            await announcing
+            while not announcing.done():
+                await asyncio.wait([announcing], timeout=_PATIENCE)
+                if not announcing.done() and (asked or self._asked.is_set()):
+                    self._asked.clear()
+                    asked = False
+                    await self._give_again()
+                if self.state is not ServiceState.SERVING:
+                    return RENEW_SECONDS
         finally:
             announcing.cancel()
+        error = announcing.exception()
+        if error is not None:
+            self.unannounced = f"the lease set was not announced: {error}"
+            if self.announced is None:
+                raise RouterError(self.unannounced) from error
+            self._log.warning("service_unannounced", reason=str(error))
+            if asked:
+                await self._give_again()
+            return _AGAIN
         await self._give(fresh)
+        self.unannounced = None
         self.announced = fresh
         self._first_given.set()
-
-    async def _announce(self, fresh: LeaseSet2) -> None:
-        try:
-            await self._offer.announce(fresh)
-        except Exception as error:
-            raise RouterError(f"the lease set was not announced: {error}") from error
+        return RENEW_SECONDS
 
     def _build(self) -> LeaseSet2 | None:
         published = self._offer.next_published()

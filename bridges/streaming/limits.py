@@ -35,9 +35,9 @@ MAX_ATTEMPTS: Final = 9
 """A packet that was sent so often and never acknowledged ends its stream. Some minutes, as with the routers."""
 MAX_LAST_ATTEMPTS: Final = 4
 """The same for a peer that has said that it says nothing more: i2pd forgets the stream by then."""
-ACK_DELAY: Final = 0.03
+ACK_DELAY: Final = 0.01
 """How long an acknowledgement waits for data that it could go with, or for more to acknowledge."""
-ACK_EVERY: Final = 8
+ACK_EVERY: Final = 4
 """Packets that are not left without one."""
 IDLE: Final = 600.0
 """A stream on which nothing was sent or received for so long is reset."""

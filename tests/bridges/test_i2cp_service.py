@@ -150,20 +150,52 @@ async def test_a_router_that_asks_while_the_log_is_slow_gets_the_last_set_again(
         assert router.served[2].published > router.served[1].published
 
 
-async def test_a_set_that_cannot_be_announced_is_not_given_and_ends_the_service() -> None:
+async def test_a_set_that_cannot_be_announced_is_not_given_and_another_one_is_soon(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "_AGAIN", 0.02)
     office = Office()
     async with routing() as router, serving(router, office.offer()) as service:
         office.broken = RuntimeError("no majority")
         router.ask()
-        await asyncio.wait_for(service.lost(), 20)
-        assert service.state is ServiceState.LOST
-        assert service.trouble == "the lease set was not announced: no majority"
-        assert len(router.served) == 1
+        await until(router, lambda: len(router.served) == 2)
+        assert router.served[0] == router.served[1]
+        assert (service.state, service.trouble) == (
+            ServiceState.SERVING,
+            "the lease set was not announced: no majority",
+        )
+        office.broken = None
+        await until(router, lambda: len(router.served) == 3)
+        assert router.served[2].published > router.served[1].published
+        assert service.trouble is None
+    office.broken = RuntimeError("no majority")
     async with routing() as router:
         with pytest.raises(RouterError, match="not announced: no majority"):
             await hosting(router).open(office.offer())
         assert router.served == []
         await until(router, lambda: not router.sessions)
+        with pytest.raises(RouterError, match="announced by nobody"):
+            await hosting(router).open(ServiceOffer(KEYS, ("127.0.0.1", 1), lambda: NOW))
+
+
+async def test_a_drain_is_not_held_up_by_an_announcement_and_can_be_taken_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "_PATIENCE", 0.02)
+    office = Office()
+    async with routing() as router, serving(router, office.offer()) as service:
+        office.may.clear()
+        router.ask()
+        await until(router, lambda: len(router.served) == 2)
+        assert not await service.drain(0.05)
+        router.ask()
+        await until(router, lambda: len(router.served) == 3)
+        assert router.served[2] == router.served[0]
+        office.may.set()
+        service.resume()
+        await until(router, lambda: len(router.served) == 4)
+        assert (service.state, service.announced) == (ServiceState.SERVING, router.served[3])
+        assert router.served[3].published > router.served[2].published
 
 
 # Sessions -----------------------------------------------------------------------------------------------------------
