@@ -7,17 +7,12 @@ carries its streams to the operator's local service.
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import Protocol
 
 from bridges.errors import RouterError
 from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.netdb.lease_set import LeaseSet2
 from gf_i2p.netdb.session_config import SERVICE_OPTIONS, session_config
-
-LEASE_SECONDS: Final = 60
-"""How long a lease is good for. A client that knows a dead holder's lease set looks for the next one after that."""
-RENEW_SECONDS: Final = 25.0
-"""Between two lease sets. i2pd publishes one in 20 s at most."""
 
 
 class ServiceState(StrEnum):

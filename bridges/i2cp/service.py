@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import Final
 
 import structlog
 
@@ -26,8 +27,8 @@ from bridges.i2cp.messages import (
 )
 from bridges.i2cp.probe import router_kind
 from bridges.i2cp.session import begin_session, end_session, no_request, session_ended
-from bridges.i2cp.settings import I2cpSettings
-from bridges.service import LEASE_SECONDS, RENEW_SECONDS, Service, ServiceOffer, ServiceState
+from bridges.i2cp.settings import I2cpSettings, RouterKind
+from bridges.service import Service, ServiceOffer, ServiceState
 from bridges.streaming.forward import Forwarder
 from bridges.streaming.limits import MAX_BACKLOG
 from bridges.streaming.stream import Peer
@@ -45,6 +46,13 @@ from gf_i2p.netdb.session_config import SessionConfig
 
 logger = structlog.get_logger()
 
+LEASE_SECONDS: Final = {RouterKind.I2PD: 60, RouterKind.JAVA: 150}
+"""How long a lease is good for. A client that knows a dead holder's lease set looks for the next one after that.
+
+Twice as long as the router takes from one publication to the next: i2pd 20 s at least, Java 60 s.
+"""
+RENEW_SECONDS: float = 25.0
+"""Between two lease sets."""
 _PATIENCE: float = 6.0
 """Seconds for a new set to be announced, before a router that has asked gets the last one again: i2pd waits 10 s."""
 _AGAIN: float = 3.0
@@ -79,7 +87,7 @@ class I2cpHosting:
         except BaseException:
             connection.close()
             raise
-        service = I2cpService(offer, connection, number, self._clock)
+        service = I2cpService(offer, connection, kind, number, self._clock)
         try:
             await service.start()
         except BaseException:
@@ -92,7 +100,12 @@ class I2cpService:
     """`Service` in one session. Made by `I2cpHosting`."""
 
     def __init__(
-        self, offer: ServiceOffer, connection: I2cpConnection, number: int, clock: Callable[[], float]
+        self,
+        offer: ServiceOffer,
+        connection: I2cpConnection,
+        kind: RouterKind,
+        number: int,
+        clock: Callable[[], float],
     ) -> None:
         self.state = ServiceState.SERVING
         self.reason = ""
@@ -107,6 +120,7 @@ class I2cpService:
         """Packets that the router did not take in time."""
         self._offer = offer
         self._connection = connection
+        self._lease_seconds = LEASE_SECONDS[kind]
         self._number = number
         self._clock = clock
         self._log = logger.bind(destination=offer.keys.destination.b32)
@@ -238,7 +252,11 @@ class I2cpService:
         """Return when to give the next one, in seconds."""
         fresh = self._build()
         if fresh is None:
-            return RENEW_SECONDS  # all tunnels have ended: the router asks when it has new ones
+            self.unannounced = (
+                "there is no lease set to give: all tunnels have ended, or this machine's clock or another server's is "
+                "far ahead of the router's. See the router's tunnels, and check the clocks"
+            )
+            return RENEW_SECONDS  # the router asks when it has new ones
         announcing = asyncio.ensure_future(self._offer.announce(fresh))
         try:
             while not announcing.done():
@@ -268,7 +286,8 @@ class I2cpService:
 
     def _build(self) -> LeaseSet2 | None:
         published = self._offer.next_published()
-        leases = shortened(self._offered, max(int(self._clock()), published), LEASE_SECONDS)
+        router_now = int(self._clock() + self._connection.ahead_ms / 1000)
+        leases = shortened(self._offered, max(router_now, published), self._lease_seconds)
         if not leases:
             return None
         return LeaseSet2.build(self._offer.keys, published=published, encryption=self._encryption, leases=leases)

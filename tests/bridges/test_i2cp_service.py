@@ -12,9 +12,9 @@ import pytest
 
 from bridges.errors import RouterError, RouterRefusedError, RouterUnreachableError
 from bridges.i2cp import service as module
-from bridges.i2cp.service import I2cpHosting, I2cpService
+from bridges.i2cp.service import LEASE_SECONDS, I2cpHosting, I2cpService
 from bridges.i2cp.settings import Deadlines, RouterKind
-from bridges.service import LEASE_SECONDS, ServiceOffer, ServiceState
+from bridges.service import ServiceOffer, ServiceState
 from bridges.streaming.envelope import pack, unpack
 from bridges.streaming.packet import Packet
 from gf_i2p.netdb.keys import DestinationKeys
@@ -101,7 +101,7 @@ async def test_the_first_lease_set_is_announced_then_given_with_its_key(kind: Ro
         assert router.served == office.announced == [service.announced]
         (given,) = router.served
         assert given.destination == KEYS.destination
-        assert [lease.end for lease in given.leases] == [NOW + LEASE_SECONDS, NOW + 30]
+        assert [lease.end for lease in given.leases] == [NOW + LEASE_SECONDS[kind], NOW + 30]
         assert given.encryption == (EncryptionKey.of(router.private[0]),)
         await service.close()
         assert service.state is ServiceState.CLOSED
@@ -117,22 +117,35 @@ async def test_a_fresh_set_is_given_before_the_last_is_old(monkeypatch: pytest.M
         await until(router, lambda: len(router.served) >= 4)
         published = [each.published for each in router.served]
         assert all(one < other for one, other in itertools.pairwise(published))
-        assert router.served[-1].leases[0].end == NOW + 20 + LEASE_SECONDS
+        assert router.served[-1].leases[0].end == NOW + 20 + LEASE_SECONDS[I2PD]
         assert {each.encryption for each in router.served} == {router.served[0].encryption}
 
 
 async def test_the_router_gets_one_whenever_it_asks_with_the_tunnels_of_that_moment() -> None:
     office = Office()
-    async with routing() as router, serving(router, office.offer()):
+    async with routing() as router, serving(router, office.offer()) as service:
         router.leases = leases(NOW + 500, NOW + 600, NOW + 700)
         router.ask()
         await until(router, lambda: len(router.served) == 2)
         assert len(router.served[1].leases) == 3
         router.leases = leases(NOW - 1)  # all have ended: nothing can be said
         router.ask()
+        await until(router, lambda: service.trouble is not None and "check the clocks" in service.trouble)
         router.leases = leases(NOW + 50)
         router.ask()
         await until(router, lambda: len(router.served) >= 3 and len(router.served[-1].leases) == 1)
+        assert service.trouble is None
+
+
+async def test_leases_end_by_the_router_s_clock() -> None:
+    office = Office()
+    async with routing() as router:
+        router.clock.now += 40
+        late = Clock()
+        service = await I2cpHosting(router.settings(kind=I2PD), clock=late).open(office.offer())
+        ends = [lease.end for lease in router.served[0].leases]
+        assert ends == [NOW + 40 + LEASE_SECONDS[I2PD]]  # the other one is over there
+        await service.close()
 
 
 async def test_a_router_that_asks_while_the_log_is_slow_gets_the_last_set_again(
