@@ -250,6 +250,11 @@ class Forwarder:
             carried.stream.reset(str(error) or "the local service takes nothing any more")
             self._flush(carried.stream)
             writer.transport.abort()
+        except Exception as error:
+            logger.exception("streaming_defect")
+            carried.stream.reset(f"a defect of ours: {error!r}")
+            self._flush(carried.stream)
+            writer.transport.abort()
 
     async def _outward(self, carried: _Carried, reader: asyncio.StreamReader) -> None:
         """From the service to the client, until the service has said all."""
