@@ -32,7 +32,7 @@ async def _nobody(lease_set: LeaseSet2) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ServiceOffer:
-    """What is to be served, and how."""
+    """What is to be served, and how. Raises `ValueError` with a sentence for the operator."""
 
     keys: DestinationKeys
     target: tuple[str, int]
@@ -55,6 +55,13 @@ class ServiceOffer:
     i2pd takes only one that the destination's own key has signed, of any date: with delegated keys, make it where that
     key is (`gf_i2p.netdb.session_config`), with these options.
     """
+
+    def __post_init__(self) -> None:
+        host, port = self.target
+        if host.lower().rstrip(".").endswith(".i2p"):
+            raise ValueError(f"the local service's host {host} lies inside I2P: it must be an address of our own")
+        if not host or not 0 < port < 2**16:
+            raise ValueError(f"the local service is at {host!r}, port {port}: give a host, and a port of 1 to 65535")
 
     def session_config(self, date_ms: int) -> bytes:
         """Give a SessionConfig to open the session with."""

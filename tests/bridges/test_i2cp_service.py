@@ -285,6 +285,14 @@ async def test_nobody_listens_where_the_router_should_be() -> None:
         await hosting(router, deadlines=Deadlines(connect=5)).open(Office().offer())
 
 
+@pytest.mark.parametrize(
+    "target", [("a.b32.i2p", 80), ("A.I2P.", 80), ("127.0.0.1", 0), ("127.0.0.1", 65_536), ("", 80)]
+)
+def test_a_local_service_that_cannot_be_one_is_refused(target: tuple[str, int]) -> None:
+    with pytest.raises(ValueError, match="the local service"):
+        Office().offer(target)
+
+
 # Traffic ------------------------------------------------------------------------------------------------------------
 
 
@@ -372,6 +380,9 @@ async def test_a_drain_publishes_no_more_and_serves_whoever_has_our_last_set(mon
             await until(router, lambda: len(router.served) == 3)
             late.flush()
             assert late.client.remote == 0
+            service.resume()
+            late.client.start(asyncio.get_running_loop().time())
+            await until(router, lambda: late.done() or late.client.remote != 0)
         assert service.state is ServiceState.CLOSED
     server.close()
 

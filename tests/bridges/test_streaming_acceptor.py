@@ -1,15 +1,18 @@
 """All streams of a destination: which packet is whose, and who opens one. bridges/streaming/acceptor.py."""
 
 import contextlib
+import random
 import struct
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from bridges.streaming import limits
 from bridges.streaming.acceptor import Acceptor, RefusedError
 from bridges.streaming.envelope import pack
-from bridges.streaming.errors import PacketError
+from bridges.streaming.errors import PacketError, StreamingError
 from bridges.streaming.packet import Flag, Packet
 from bridges.streaming.stream import State, Stream
 from gf_i2p.netdb.keys import DestinationKeys
@@ -177,6 +180,48 @@ def test_when_no_more_are_taken_the_open_ones_go_on() -> None:
         accepting.receive(first(78), 0.1)
     accepting.receive(data(stream, 1), 0.1)
     assert stream.read() == b"x"
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=60)
+def test_whatever_comes_is_taken_or_dropped_and_limits_hold(seed: int) -> None:
+    """Packets of every kind for streams that there are and are not, some signed, some damaged."""
+    chance = random.Random(seed)
+    accepting = acceptor()
+    streams = [opened(accepting, first(number)) for number in (1, 2, 3)]
+    now = 0.0
+    for _ in range(150):
+        now += chance.choice([0.0, 0.01, 1.0, 30.0])
+        known = chance.choice(streams)
+        flags = Flag(chance.choice([0, 0, 0, Flag.NO_ACK, Flag.CLOSE, Flag.RESET, Flag.SYNCHRONIZE, Flag.DELAY]))
+        signed = flags & (Flag.CLOSE | Flag.RESET | Flag.SYNCHRONIZE)
+        packet = Packet(
+            chance.choice([known.number, known.number, 0, chance.randrange(2**32)]),
+            chance.choice([known.remote_number, known.remote_number, 0, 9]),
+            chance.choice([0, 1, 2, 3, chance.randrange(600), 2**31 - 1]),
+            chance.choice([0, 1, chance.randrange(2**32)]),
+            tuple(chance.randrange(20) for _ in range(chance.randrange(3))),
+            flags | (Flag.SIGNATURE if signed else Flag(0)),
+            bytes(chance.choice([0, 1, 3000])),
+            delay_ms=chance.choice([0, 65_535]) if flags & Flag.DELAY else None,
+        )
+        raw = bytearray(packet.encode(chance.choice([CLIENT, KEYS]).key.sign if signed else None))
+        if chance.random() < 0.2:
+            raw[chance.randrange(len(raw))] ^= 1 << chance.randrange(8)
+        with contextlib.suppress(StreamingError):
+            accepting.receive(pack(bytes(raw), 0, 0), now)
+        for stream in streams:
+            if chance.random() < 0.3:
+                stream.write(bytes(min(stream.room, 5000)), now)
+            if chance.random() < 0.02:
+                stream.close(now)
+            stream.tick(now)
+            for out in stream.take():
+                Packet.parse(out)
+            if stream.state is not State.OPEN:
+                accepting.ended(stream, now)
+            assert stream.buffered <= 2 * limits.MAX_UNREAD + limits.MAX_UNSENT + (limits.MAX_WINDOW + 1) * 4096
+            assert stream.state is not State.OPEN or (stream.due is not None and stream.due > now)
 
 
 def test_an_ended_stream_answers_for_a_while_and_is_forgotten() -> None:
