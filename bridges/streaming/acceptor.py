@@ -28,8 +28,22 @@ class _Early:
 class Acceptor:
     """Takes what comes for a destination, and makes streams of it. Times are of any clock that does not go back."""
 
-    def __init__(self, keys: DestinationKeys, entropy: Callable[[int], bytes], wall: Callable[[], float]) -> None:
-        """`entropy`: gives random bytes. `wall`: seconds since the epoch, for keys that are good until a date."""
+    def __init__(
+        self,
+        keys: DestinationKeys,
+        entropy: Callable[[int], bytes],
+        wall: Callable[[], float],
+        *,
+        idle: float = limits.IDLE,
+    ) -> None:
+        """Begin without streams.
+
+        Args:
+            keys: of the destination.
+            entropy: gives random bytes.
+            wall: seconds since the epoch, for keys that are good until a date.
+            idle: seconds of silence after which a stream is reset.
+        """
         self.taking = True
         """Whether new streams are opened. Otherwise the peer hears nothing, and tries again with a later lease set."""
         self.refused = 0
@@ -37,6 +51,7 @@ class Acceptor:
         self._keys = keys
         self._entropy = entropy
         self._wall = wall
+        self._idle = idle
         self._streams: dict[int, Stream] = {}  # by our number
         self._by_first: dict[tuple[bytes, int], Stream] = {}  # by peer and its number
         self._by_remote: dict[int, Stream] = {}  # by its number, for who does not know ours yet
@@ -105,7 +120,7 @@ class Acceptor:
         self._check_room(source)
         self._check_new(source, packet, now)
         peer = Peer(packet.source, key, envelope.source_port, envelope.destination_port)
-        stream = Stream(self._keys, peer, packet, self._number(), now)
+        stream = Stream(self._keys, peer, packet, self._number(), now, idle=self._idle)
         self._streams[stream.number] = stream
         self._by_first[source, packet.number] = stream
         self._by_remote.setdefault(packet.number, stream)

@@ -13,7 +13,7 @@ from bridges.streaming.acceptor import Acceptor
 from bridges.streaming.envelope import pack
 from bridges.streaming.errors import StreamingError
 from bridges.streaming.http import BAD_REQUEST, Request, RequestError
-from bridges.streaming.limits import MAX_PAYLOAD
+from bridges.streaming.limits import IDLE, LONG_IDLE, MAX_PAYLOAD
 from bridges.streaming.stream import Peer, State, Stream
 from gf_i2p.netdb.keys import DestinationKeys
 
@@ -62,7 +62,7 @@ class Forwarder:
         """Why the service was not reached the last time that a stream came, in a sentence; None: it was."""
         self.served = 0
         """How many streams were opened."""
-        self._acceptor = Acceptor(keys, entropy, wall)
+        self._acceptor = Acceptor(keys, entropy, wall, idle=IDLE if http else LONG_IDLE)
         self._target = target
         self._http = http
         self._send = send

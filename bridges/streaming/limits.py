@@ -40,7 +40,9 @@ ACK_DELAY: Final = 0.01
 ACK_EVERY: Final = 4
 """Packets that are not left without one."""
 IDLE: Final = 600.0
-"""A stream on which nothing was sent or received for so long is reset."""
+"""A stream to a web server on which nothing was heard of the client for so long is reset."""
+LONG_IDLE: Final = 7200.0
+"""The same for any other service: shells and chats may be silent for long."""
 LINGER: Final = 20.0
 """How long an ended stream still answers: its peer may not have heard our last acknowledgement."""
 

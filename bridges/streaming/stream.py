@@ -60,8 +60,13 @@ class Stream:
     After every call but the properties, fetch what is to be sent with `take`, and come back with `tick` at `due`.
     """
 
-    def __init__(self, keys: DestinationKeys, peer: Peer, first: Packet, number: int, now: float) -> None:
-        """Take a verified first packet. `number`: ours for the stream, random, not 0."""
+    def __init__(
+        self, keys: DestinationKeys, peer: Peer, first: Packet, number: int, now: float, *, idle: float = IDLE
+    ) -> None:
+        """Take a verified first packet.
+
+        `number`: ours for the stream, random, not 0. `idle`: seconds of silence after which it is reset.
+        """
         self.peer = peer
         self.number = number
         self.remote_number = first.number
@@ -69,6 +74,7 @@ class Stream:
         self.reason = ""
         """Why it was reset, in a sentence."""
         self._keys = keys
+        self._idle = idle
         self._receiving = Receiving()
         self._sending = Sending()
         self._payload = MAX_PAYLOAD
@@ -188,7 +194,7 @@ class Stream:
         """When `tick` is to be called; None when the stream has ended."""
         if self.state is not State.OPEN:
             return None
-        times = [self._last + (LINGER if self._said_all and self._sending.all_acknowledged else IDLE)]
+        times = [self._last + (LINGER if self._said_all and self._sending.all_acknowledged else self._idle)]
         if self._ack_at is not None:
             times.append(self._ack_at)
         overdue = self._sending.due()
@@ -203,8 +209,8 @@ class Stream:
         if self._said_all and self._sending.all_acknowledged and now >= self._last + LINGER:
             self._end(State.CLOSED)  # i2pd forgets a stream that we have closed, and what it had to say on it
             return
-        if now >= self._last + IDLE:
-            self.reset(f"nothing was heard of the client for {IDLE:g} s")
+        if now >= self._last + self._idle:
+            self.reset(f"nothing was heard of the client for {self._idle:g} s")
             return
         overdue = self._sending.due()
         if overdue is not None and now >= overdue:

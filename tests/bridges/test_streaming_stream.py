@@ -376,3 +376,6 @@ def test_an_idle_stream_is_reset() -> None:
     assert not ended(stream)
     stream.tick(stream.due)
     assert stream.state is State.RESET
+    patient = Stream(KEYS, PEER, first_packet(), OURS, 0.0, idle=limits.LONG_IDLE)
+    patient.receive(ack(0), 1.0)
+    assert patient.due == 1.0 + limits.LONG_IDLE
