@@ -89,6 +89,17 @@ class I2cpConnection:
         except OSError as error:
             raise self._gone() from error
 
+    def post(self, data: bytes, backlog: int) -> bool:
+        """Send whole messages, or drop them when the router has not taken `backlog` bytes yet. Never waits.
+
+        Return whether they are sent. A broken connection shows when one receives.
+        """
+        transport = self._writer.transport
+        if transport.is_closing() or transport.get_write_buffer_size() > backlog:
+            return False
+        transport.write(data)
+        return True
+
     async def receive(self) -> RouterMessage:
         """Wait for the next message, as long as it takes. Raises `RouterError` when there will be none."""
         while (message := self._decoder.next()) is None:

@@ -17,11 +17,9 @@ from bridges.i2cp.messages import (
     SessionStatus,
     Status,
     create_lease_set2,
-    create_session,
-    destroy_session,
 )
 from bridges.i2cp.probe import router_kind
-from bridges.i2cp.refusals import session_refused
+from bridges.i2cp.session import begin_session, end_session, no_request, session_ended
 from bridges.i2cp.settings import I2cpSettings, RouterKind
 from bridges.i2cp.status import Phase, PublicationStatus
 from bridges.protocol import Publication
@@ -151,37 +149,13 @@ class Master:
         self.status = replace(self.status, kind=kind)
         connection = await I2cpConnection.open(self._settings, self._clock)
         try:
-            session = _Session(connection, kind, await self._create(connection, kind, configs.of(kind)))
+            session = _Session(connection, kind, await begin_session(connection, kind, configs.of(kind), self._clock))
+            self.status = replace(self.status, sessions=self.status.sessions + 1)
             await self._first_request(session)
         except BaseException:
             connection.close()
             raise
         return session
-
-    async def _create(self, connection: I2cpConnection, kind: RouterKind, config: SessionConfig) -> int:
-        """Return the session's number."""
-        await connection.send(create_session(config.data))
-        try:
-            async with asyncio.timeout(self._settings.deadlines.answer):
-                while True:
-                    said: int | str
-                    match await connection.receive():
-                        case SessionStatus(number, Status.CREATED):
-                            self.status = replace(self.status, sessions=self.status.sessions + 1)
-                            return number
-                        case SessionStatus(_, status):
-                            said = status
-                        case Disconnect(reason):
-                            said = reason
-                        case _:
-                            continue
-                    router_ms = int(self._clock() * 1000) + connection.ahead_ms
-                    raise session_refused(self._settings, kind, config, router_ms, said)
-        except TimeoutError as error:
-            raise RouterUnreachableError(
-                f"{self._settings} did not say within {self._settings.deadlines.answer:g} s whether it opens a "
-                "session: see the router's log"
-            ) from error
 
     async def _first_request(self, session: _Session) -> None:
         """Wait until the router has asked for the set, and has got it."""
@@ -192,10 +166,7 @@ class Master:
                     await self._handle(session, await session.connection.receive())
         except TimeoutError as error:
             await self._end(session)
-            raise RouterUnreachableError(
-                f"{self._settings} did not ask for the lease set within {seconds:g} s: its tunnels are not built. See "
-                "in the router's console whether it knows peers and builds tunnels; after a start that takes minutes"
-            ) from error
+            raise no_request(self._settings) from error
         if self.status.phase is not Phase.SENT:
             await self._end(session)
             raise RouterRefusedError(self.status.reason)
@@ -220,7 +191,7 @@ class Master:
             case SessionStatus(number, Status.DESTROYED) if number == session.number:
                 raise RouterUnreachableError(f"{self._settings} ended the session: the router stops; see its log")
             case Disconnect(reason):
-                raise _ended(self._settings, reason)
+                raise session_ended(self._settings, reason)
 
     async def _answer(self, session: _Session) -> None:
         """Give what we have, which may have grown old; then nothing: the router would publish what others refuse."""
@@ -258,10 +229,7 @@ class Master:
             if session.task is not None:
                 session.task.cancel()
                 await asyncio.wait([session.task])
-            await session.connection.send(destroy_session(session.number))
-            await session.connection.wait_for_end()
-        except RouterError:
-            pass  # it is gone already
+            await end_session(session.connection, session.number)
         finally:
             session.connection.close()
 
@@ -315,10 +283,3 @@ def _read_config(publication: Publication, data: bytes) -> SessionConfig:
             f"{publication.lease_set.destination.b32}. Make it for the lease set's destination"
         )
     return config
-
-
-def _ended(settings: I2cpSettings, reason: str) -> RouterRefusedError:
-    advice = "see the router's log"
-    if "leaseset" in reason.lower():
-        advice = "it refused the lease set; check the clocks of both machines, and see the router's log"
-    return RouterRefusedError(f"{settings} ended the session, it says {reason!r}: {advice}")

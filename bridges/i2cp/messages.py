@@ -1,15 +1,17 @@
-"""I2CP's messages, those that publishing needs: values to bytes and bytes to values, no I/O and no clock.
+"""I2CP's messages, those that publishing and serving need: values to bytes and bytes to values, no I/O and no clock.
 
 I2CP specification, "Message Types". A client sends one byte, once; then both sides send frames: the length of the body
 (4 bytes), a type (1 byte), the body. All numbers are big-endian.
 """
 
 import struct
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final, TypeAlias
 
 from bridges.errors import RouterError
+from gf_i2p.netdb import lease_set as service_set
 from gf_i2p.netdb.errors import StructureError
 from gf_i2p.netdb.limits import MAX_STRING_BYTES
 from gf_i2p.netdb.mapping import encode_mapping
@@ -27,6 +29,7 @@ _HEADER: Final = struct.Struct(">IB")
 _NUMBER: Final = struct.Struct(">H")
 _LEASE_BYTES: Final = 44
 _NO_PRIVATE_KEYS: Final = b"\0"
+_NONCE_AND_FLAGS: Final = bytes(4 + 2)
 
 
 class MalformedError(RouterError):
@@ -40,8 +43,10 @@ class Type(IntEnum):
     DESTROY_SESSION = 3
     SESSION_STATUS = 20
     DISCONNECT = 30
+    MESSAGE_PAYLOAD = 31
     GET_DATE = 32
     SET_DATE = 33
+    SEND_MESSAGE_EXPIRES = 36
     REQUEST_VARIABLE_LEASE_SET = 37
     CREATE_LEASE_SET2 = 41
 
@@ -97,13 +102,22 @@ class Disconnect:
 
 
 @dataclass(frozen=True, slots=True)
+class MessagePayload:
+    """Somebody has sent something to the session's destination. It does not say who."""
+
+    session: int
+    payload: bytes = field(repr=False)
+    """Packed as gzip, with ports and protocol in its header (I2CP specification, "Payload")."""
+
+
+@dataclass(frozen=True, slots=True)
 class Unused:
-    """A message that we pass over: one for clients with traffic, or one that we do not know."""
+    """A message that we pass over: what has become of one that we sent, or one that we do not know."""
 
     type: int
 
 
-RouterMessage: TypeAlias = SetDate | SessionStatus | RequestVariableLeaseSet | Disconnect | Unused
+RouterMessage: TypeAlias = SetDate | SessionStatus | RequestVariableLeaseSet | Disconnect | MessagePayload | Unused
 
 
 def read_message(kind: int, body: bytes) -> RouterMessage:
@@ -122,6 +136,9 @@ def read_message(kind: int, body: bytes) -> RouterMessage:
             case Type.REQUEST_VARIABLE_LEASE_SET:
                 session, count = reader.number(2), reader.number(1)
                 return RequestVariableLeaseSet(session, reader.take(count * _LEASE_BYTES))
+            case Type.MESSAGE_PAYLOAD:
+                session, _ = reader.number(2), reader.number(4)
+                return MessagePayload(session, reader.take(reader.number(4)))
             case Type.DISCONNECT:
                 return Disconnect(_string(reader) if body else "")
             case _:
@@ -196,6 +213,28 @@ def create_lease_set2(session: int, lease_set: bytes, *, key_count: bool) -> byt
     """
     keys = _NO_PRIVATE_KEYS if key_count else b""
     return _frame(Type.CREATE_LEASE_SET2, _NUMBER.pack(session) + bytes([STORE_TYPE]) + lease_set + keys)
+
+
+def create_service_lease_set(session: int, lease_set: bytes, private_keys: Sequence[tuple[int, bytes]]) -> bytes:
+    """Give the router the lease set of a service, asked or unasked, and what it needs to decrypt for it.
+
+    `private_keys`: encryption type and private key, in the order of the set's public ones. A secret, which is why I2CP
+    without TLS stays on this machine.
+    """
+    body = bytearray(_NUMBER.pack(session) + bytes([service_set.STORE_TYPE]) + lease_set + bytes([len(private_keys)]))
+    for kind, key in private_keys:
+        body += _NUMBER.pack(kind) + _NUMBER.pack(len(key)) + key
+    return _frame(Type.CREATE_LEASE_SET2, bytes(body))
+
+
+def send_message(session: int, destination: bytes, payload: bytes, expires_ms: int) -> bytes:
+    """Send a packed payload to a destination, without being told what becomes of it (SendMessageExpires, nonce 0).
+
+    `expires_ms`: when the router may drop it, in milliseconds since the epoch.
+    """
+    tail = _NONCE_AND_FLAGS + expires_ms.to_bytes(6, "big")
+    head = _NUMBER.pack(session) + destination + len(payload).to_bytes(4, "big")
+    return _frame(Type.SEND_MESSAGE_EXPIRES, head + payload + tail)
 
 
 def destroy_session(session: int) -> bytes:

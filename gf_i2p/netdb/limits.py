@@ -11,6 +11,15 @@ MAX_LEASE_SET_BYTES: Final = 4096
 MAX_META_ENTRIES: Final = 16
 """Java refuses more; i2pd counts none."""
 
+MAX_LEASES: Final = 16
+"""Of a lease set; Java refuses more."""
+
+MAX_ENCRYPTION_KEYS: Final = 8
+"""Of a lease set. Routers have one to three."""
+
+MAX_ENCRYPTION_KEY_BYTES: Final = 256
+"""ElGamal's, the longest (common structures, "PublicKey")."""
+
 MAX_EXPIRES_SECONDS: Final = 65_535
 """The field has two bytes: 18.2 hours."""
 

@@ -31,13 +31,13 @@ SERVICE_OPTIONS: Final = {
     "i2cp.leaseSetEncType": "4",
     "i2cp.leaseSetType": "3",
     "i2cp.messageReliability": "none",
-    "inbound.length": "1",
+    "inbound.length": "3",
     "inbound.nickname": "gf-i2p",
     "inbound.quantity": "4",
-    "outbound.length": "1",
-    "outbound.quantity": "3",
+    "outbound.length": "3",
+    "outbound.quantity": "4",
 }
-"""For a session that serves as the destination itself, by an ordinary LeaseSet2 with an X25519 key."""
+"""For a session that serves a destination. Lengths as the routers' own; four tunnels each way, for one may die."""
 _TRANSIENT_KEY: Final = "i2cp.leaseSetTransientPublicKey"
 
 

@@ -1,4 +1,4 @@
-"""A router's I2CP as tests need it: what i2pd 2.45.1 and Java 2.8.0 do with a publisher, well-behaved or not.
+"""A router's I2CP for tests: what i2pd 2.45.1 and Java 2.8.0 do with a publisher or a service, well-behaved or not.
 
 It speaks with struct and Reader alone, none of the codec under test. What it does was seen on the real ones.
 """
@@ -13,8 +13,10 @@ from types import TracebackType
 from typing import Any, Self
 
 from bridges.i2cp.settings import Deadlines, I2cpSettings, RouterKind
+from gf_i2p.netdb.destination import Destination
 from gf_i2p.netdb.encoding import from_base64
 from gf_i2p.netdb.errors import NetDbError
+from gf_i2p.netdb.lease_set import LeaseSet2
 from gf_i2p.netdb.mapping import read_mapping
 from gf_i2p.netdb.meta_lease_set import MetaLeaseSet
 from gf_i2p.netdb.reader import Reader
@@ -66,7 +68,16 @@ class FakeRouter:
         self.deaf: set[int] = set()
         """Message types that are not answered."""
         self.sessions: dict[int, FakeSession] = {}
+        self.leases = LEASE
+        """What it asks to be put into a lease set, 44 bytes each."""
         self.stored: list[MetaLeaseSet] = []
+        self.served: list[LeaseSet2] = []
+        self.private: list[bytes] = []
+        """The X25519 keys that came with `served`."""
+        self.sent: list[tuple[bytes, bytes]] = []
+        """What services have sent: destination, packed payload."""
+        self.heard = asyncio.Event()
+        """Something was stored, or sent; for tests to clear."""
         self.log: list[str] = []
         """What happened: "hello", "create", "refuse", "store", "swallow", "destroy", "garbage"."""
         self._tls = tls
@@ -105,7 +116,7 @@ class FakeRouter:
             self.request(session)
 
     def request(self, session: FakeSession) -> None:
-        session.connection.send(37, struct.pack(">HB", session.number, 1) + LEASE)
+        session.connection.send(37, struct.pack(">HB", session.number, len(self.leases) // 44) + self.leases)
         if session.overdue is None:
             session.overdue = asyncio.get_running_loop().call_later(self.patience, session.connection.close)
 
@@ -194,12 +205,34 @@ class _Connection:
         await self.router.ready.wait()
         self.router.request(session)
 
-    def store(self, session: FakeSession, lease_set: MetaLeaseSet) -> None:
+    def store(self, session: FakeSession, lease_set: MetaLeaseSet | LeaseSet2) -> None:
         if session.overdue is not None:
             session.overdue.cancel()
             session.overdue = None
-        self.router.stored.append(lease_set)
+        if isinstance(lease_set, MetaLeaseSet):
+            self.router.stored.append(lease_set)
+        else:
+            self.router.served.append(lease_set)
         self.router.log.append("store")
+        self.router.heard.set()
+
+    def store_service(self, session: FakeSession, body: bytes) -> None:
+        """Take a lease set with one X25519 key: number of keys, type, length, key."""
+        assert body[-37:-32] == b"\x01\x00\x04\x00\x20"
+        self.router.private.append(body[-32:])
+        self.store(session, LeaseSet2.parse(body[3:-37]))
+
+    def sent(self, body: bytes) -> None:
+        """Take a SendMessageExpires."""
+        assert int.from_bytes(body[:2]) in self.router.sessions
+        reader = Reader(body[2:], "SendMessageExpires")
+        destination = Destination.read(reader).data
+        payload = reader.take(reader.number(4))
+        assert reader.number(4) == 0
+        reader.take(2 + 6)
+        reader.finish()
+        self.router.sent.append((destination, payload))
+        self.router.heard.set()
 
     def held(self, config: SessionConfig) -> bool:
         return any(each.config.destination == config.destination for each in self.router.sessions.values())
@@ -217,8 +250,12 @@ class _I2pd(_Connection):
                 self.set_date(body[1 : 1 + body[0]])  # the client's own
             case 1:
                 self._create(SessionConfig.parse(body))
+            case 41 if body[2] == 3 and int.from_bytes(body[:2]) in self.router.sessions:
+                self.store_service(self.router.sessions[int.from_bytes(body[:2])], body)
             case 41:
                 self._store(body)
+            case 36:
+                self.sent(body)
             case 3:
                 self.router.log.append("destroy")
                 self.status(int.from_bytes(body), 0)
@@ -266,8 +303,12 @@ class _Java(_Connection):
                 self._greet(Reader(body, "GetDate"))
             case 1:
                 self._create(SessionConfig.parse(body))
+            case 41 if body[2] == 3:
+                self.store_service(self.router.sessions[int.from_bytes(body[:2])], body)
             case 41:
                 self._store(body)
+            case 36:
+                self.sent(body)
             case 3:
                 self.router.log.append("destroy")
                 self.close()

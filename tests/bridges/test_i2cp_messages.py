@@ -14,6 +14,7 @@ from bridges.i2cp.messages import (
     Decoder,
     Disconnect,
     MalformedError,
+    MessagePayload,
     RequestVariableLeaseSet,
     RouterMessage,
     SessionStatus,
@@ -21,10 +22,12 @@ from bridges.i2cp.messages import (
     Status,
     Unused,
     create_lease_set2,
+    create_service_lease_set,
     create_session,
     destroy_session,
     get_date,
     read_message,
+    send_message,
 )
 
 LEASE = "8b73a68110cecb8f6ce85727ac247b4eb829a08f082c4cdd6a9831f66a29e027862f0325000001a1ff1b233a"
@@ -127,7 +130,7 @@ def test_any_bytes_in_any_pieces_give_the_same_messages_or_the_same_error(data: 
 
 @given(st.integers(0, 255), st.binary(max_size=200))
 def test_any_body_is_read_or_refused(kind: int, body: bytes) -> None:
-    ours = kind in {20, 30, 33, 37}
+    ours = kind in {20, 30, 31, 33, 37}
     try:
         message = read_message(kind, body)
     except MalformedError:
@@ -165,8 +168,8 @@ def test_an_older_router_may_say_less() -> None:
 
 def test_messages_for_clients_with_traffic_are_passed_over() -> None:
     message_status = struct.pack(">HIBII", 1, 2, 22, 0, 3)
-    assert outcome([frame(22, message_status) + frame(31, bytes(30_000)) + frame(99, b"")]) == (
-        [Unused(22), Unused(31), Unused(99)],
+    assert outcome([frame(22, message_status) + frame(23, bytes(30_000)) + frame(99, b"")]) == (
+        [Unused(22), Unused(23), Unused(99)],
         None,
         0,
     )
@@ -179,7 +182,7 @@ def test_a_reason_cannot_write_into_the_log() -> None:
 
 
 def test_the_largest_frame_is_taken_and_a_larger_one_refused_by_its_header() -> None:
-    assert outcome([frame(31, bytes(MAX_BODY_BYTES))]) == ([Unused(31)], None, 0)
+    assert outcome([frame(23, bytes(MAX_BODY_BYTES))]) == ([Unused(23)], None, 0)
     for length in (MAX_BODY_BYTES + 1, 2**32 - 1):
         messages, error, _ = outcome([struct.pack(">IB", length, 31)])
         assert messages == []
@@ -225,3 +228,25 @@ def test_a_login_is_a_sorted_mapping() -> None:
 def test_a_lease_set_is_framed_for_the_router_that_gets_it() -> None:
     assert create_lease_set2(0xB2B1, b"SET", key_count=True) == bytes.fromhex("0000000729 b2b1 07") + b"SET\0"
     assert create_lease_set2(0xB2B1, b"SET", key_count=False) == bytes.fromhex("0000000629 b2b1 07") + b"SET"
+
+
+# With traffic ------------------------------------------------------------------------------------------------------
+
+
+def test_a_payload_is_taken_out_of_its_message() -> None:
+    body = struct.pack(">HII", 0xB2B1, 7, 4) + b"data"
+    assert outcome([frame(31, body)]) == ([MessagePayload(0xB2B1, b"data")], None, 0)
+    for end in range(len(body)):
+        with pytest.raises(MalformedError, match="type 31 ends"):
+            read_message(31, body[:end])
+
+
+def test_a_message_to_a_destination_byte_for_byte() -> None:
+    sent = send_message(0xB2B1, b"DESTINATION", b"data", 0x0102030405_06)
+    tail = bytes(4) + bytes(2) + bytes([1, 2, 3, 4, 5, 6])  # nonce, flags, expiration
+    assert sent == frame(36, b"\xb2\xb1DESTINATION\0\0\0\4data" + tail)
+
+
+def test_a_service_s_lease_set_brings_its_private_keys_along() -> None:
+    given = create_service_lease_set(0xB2B1, b"SET", [(4, b"k" * 32), (0, b"old")])
+    assert given == frame(41, b"\xb2\xb1\3SET\2" + b"\0\4\0\x20" + b"k" * 32 + b"\0\0\0\3old")

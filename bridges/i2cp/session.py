@@ -1,0 +1,66 @@
+"""The beginning and the end of a session on a connection, whatever it is for."""
+
+import asyncio
+from collections.abc import Callable
+
+from bridges.errors import RouterError, RouterRefusedError, RouterUnreachableError
+from bridges.i2cp.connection import I2cpConnection
+from bridges.i2cp.messages import Disconnect, SessionStatus, Status, create_session, destroy_session
+from bridges.i2cp.refusals import session_refused
+from bridges.i2cp.settings import I2cpSettings, RouterKind
+from gf_i2p.netdb.session_config import SessionConfig
+
+
+async def begin_session(
+    connection: I2cpConnection, kind: RouterKind, config: SessionConfig, clock: Callable[[], float]
+) -> int:
+    """Open a session, and return its number. `clock`: seconds since the epoch. Raises `RouterError`."""
+    settings = connection.settings
+    await connection.send(create_session(config.data))
+    try:
+        async with asyncio.timeout(settings.deadlines.answer):
+            while True:
+                said: int | str
+                match await connection.receive():
+                    case SessionStatus(number, Status.CREATED):
+                        return number
+                    case SessionStatus(_, status):
+                        said = status
+                    case Disconnect(reason):
+                        said = reason
+                    case _:
+                        continue
+                router_ms = int(clock() * 1000) + connection.ahead_ms
+                raise session_refused(settings, kind, config, router_ms, said)
+    except TimeoutError as error:
+        raise RouterUnreachableError(
+            f"{settings} did not say within {settings.deadlines.answer:g} s whether it opens a session: see the "
+            "router's log"
+        ) from error
+
+
+async def end_session(connection: I2cpConnection, number: int) -> None:
+    """Tell the router, and let it finish: until then it would refuse the same destination again. Then hang up."""
+    try:
+        await connection.send(destroy_session(number))
+        await connection.wait_for_end()
+    except RouterError:
+        pass  # it is gone already
+    finally:
+        connection.close()
+
+
+def session_ended(settings: I2cpSettings, reason: str) -> RouterRefusedError:
+    """Make the error for a router that says why it hangs up."""
+    advice = "see the router's log"
+    if "leaseset" in reason.lower():
+        advice = "it refused the lease set; check the clocks of both machines, and see the router's log"
+    return RouterRefusedError(f"{settings} ended the session, it says {reason!r}: {advice}")
+
+
+def no_request(settings: I2cpSettings) -> RouterUnreachableError:
+    """Make the error for a router that does not ask for the lease set of a session that it has opened."""
+    return RouterUnreachableError(
+        f"{settings} did not ask for the lease set within {settings.deadlines.tunnels:g} s: its tunnels are not built. "
+        "See in the router's console whether it knows peers and builds tunnels; after a start that takes minutes"
+    )

@@ -1,0 +1,1 @@
+"""The server's side of I2P streaming: reliable streams to a destination, out of I2CP's single messages."""

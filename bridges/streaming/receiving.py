@@ -1,0 +1,99 @@
+"""What a peer sends on one stream: put in order, once each, and acknowledged."""
+
+from collections import deque
+
+from bridges.streaming.limits import MAX_AHEAD, MAX_NACKS, MAX_UNREAD
+from bridges.streaming.packet import Flag, Packet
+
+
+class Receiving:
+    """The receiving half of a stream, from behind its first packet."""
+
+    def __init__(self) -> None:
+        self.ended = False
+        """Whether the peer has closed, and all before that is here."""
+        self.through = 0
+        """The last packet that came without a gap before it."""
+        self._unread: deque[bytes] = deque()
+        self._unread_bytes = 0
+        self._ahead: dict[int, Packet] = {}
+        self._ahead_bytes = 0
+
+    @property
+    def close_seen(self) -> bool:
+        """Whether the peer has closed, if only beyond a gap that it may not fill any more."""
+        return self.ended or any(packet.flags & Flag.CLOSE for packet in self._ahead.values())
+
+    @property
+    def buffered(self) -> int:
+        """Bytes kept."""
+        return self._unread_bytes + self._ahead_bytes
+
+    @property
+    def choked(self) -> bool:
+        """Whether nothing more is taken until somebody reads."""
+        return self._unread_bytes >= MAX_UNREAD
+
+    @property
+    def readable(self) -> bool:
+        """Whether there is something to read."""
+        return bool(self._unread)
+
+    def read(self) -> bytes:
+        """Take what is here, b"" when nothing is."""
+        data = b"".join(self._unread)
+        self._unread.clear()
+        self._unread_bytes = 0
+        return data
+
+    def first(self, payload: bytes) -> None:
+        """Take what came with the stream's first packet, number 0."""
+        self._keep(payload)
+
+    def take(self, packet: Packet) -> bool:
+        """Take a packet with data, or the closing one. Return whether it came in its turn.
+
+        Otherwise it was here before, or came too early, or there is no room for it: the peer is to be told at once.
+        """
+        if packet.sequence <= self.through or self.ended or self.choked:
+            return False
+        if packet.sequence != self.through + 1:
+            self._put_aside(packet)
+            return False
+        self._append(packet)
+        while (following := self._ahead.pop(self.through + 1, None)) is not None:
+            self._ahead_bytes -= len(following.raw)
+            self._append(following)
+        return True
+
+    @property
+    def acknowledgement(self) -> tuple[int, tuple[int, ...]]:
+        """Give the highest number that came, and those below it that did not: the fields `acknowledged` and `nacks`."""
+        highest = max(self._ahead, default=self.through)
+        missing: list[int] = []
+        for number in range(self.through + 1, highest):
+            if number in self._ahead:
+                continue
+            if len(missing) == MAX_NACKS:
+                return number - 1, tuple(missing)
+            missing.append(number)
+        return highest, tuple(missing)
+
+    def _put_aside(self, packet: Packet) -> None:
+        room = self._ahead_bytes + len(packet.raw) <= MAX_UNREAD
+        if packet.sequence <= self.through + MAX_AHEAD and packet.sequence not in self._ahead and room:
+            self._ahead[packet.sequence] = packet
+            self._ahead_bytes += len(packet.raw)
+
+    def _append(self, packet: Packet) -> None:
+        self.through = packet.sequence
+        self._keep(packet.payload)
+        if packet.flags & Flag.CLOSE:
+            self.ended = True
+            self._ahead.clear()
+            self._ahead_bytes = 0
+
+    def _keep(self, payload: bytes) -> None:
+        if payload:
+            self._unread.append(payload)
+            self._unread_bytes += len(payload)

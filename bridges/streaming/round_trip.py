@@ -1,0 +1,38 @@
+"""How long a peer takes to acknowledge, and so how long to wait before sending again (RFC 6298)."""
+
+from bridges.streaming.limits import FIRST_TIMEOUT, MAX_TIMEOUT, MIN_TIMEOUT
+
+
+class RoundTrip:
+    """An estimate from samples, in seconds. None may be of a packet that was sent twice: which of them was heard of."""
+
+    def __init__(self) -> None:
+        self.smoothed: float | None = None
+        """None before the first sample."""
+        self._variation = 0.0
+        self._backoff = 1
+
+    @property
+    def timeout(self) -> float:
+        """How long an acknowledgement is waited for."""
+        base = FIRST_TIMEOUT
+        if self.smoothed is not None:
+            base = max(self.smoothed + 4 * self._variation, MIN_TIMEOUT)
+        return min(base * self._backoff, MAX_TIMEOUT)
+
+    def sample(self, seconds: float) -> None:
+        """Take a measured round trip."""
+        if self.smoothed is None:
+            self.smoothed, self._variation = seconds, seconds / 2
+        else:
+            self._variation += (abs(self.smoothed - seconds) - self._variation) / 4
+            self.smoothed += (seconds - self.smoothed) / 8
+        self._backoff = 1
+
+    def heard(self) -> None:
+        """Something new was acknowledged, if only what was sent twice: the way is open again."""
+        self._backoff = 1
+
+    def missed(self) -> None:
+        """Nothing came in time: wait twice as long."""
+        self._backoff = min(self._backoff * 2, 64)

@@ -1,0 +1,139 @@
+"""What we send on one stream: kept until it is acknowledged, and sent again when it is not."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from bridges.streaming.limits import FIRST_WINDOW, MAX_WINDOW, MIN_WINDOW
+from bridges.streaming.round_trip import RoundTrip
+
+_FAST: Final = 2
+"""So many NACKs of a packet ask for it (streaming specification, "NACKs")."""
+
+
+@dataclass(slots=True)
+class _Sent:
+    data: bytes = field(repr=False)
+    at: float
+    """When it was sent last."""
+    attempts: int = 1
+    nacks: int = 0
+
+
+class Sending:
+    """Packets on their way, and how many may be. Times are seconds of any clock that does not go back."""
+
+    def __init__(self) -> None:
+        self.next = 0
+        """The next packet's number."""
+        self.round_trip = RoundTrip()
+        self.window = float(FIRST_WINDOW)
+        """How many packets may be on their way."""
+        self.attempts = 0
+        """How often a packet was sent that is overdue; 0 when something was acknowledged since."""
+        self._threshold = float(MAX_WINDOW)
+        self._under_way: dict[int, _Sent] = {}  # in the order of their numbers
+        self.buffered = 0
+        """Bytes on their way."""
+        self._recovered = 0
+        """A loss of a packet before this one has been heeded already."""
+
+    @property
+    def room(self) -> bool:
+        """Whether another packet may be sent."""
+        return len(self._under_way) < int(self.window)
+
+    @property
+    def all_acknowledged(self) -> bool:
+        """Whether nothing is on its way."""
+        return not self._under_way
+
+    def sent(self, data: bytes, now: float) -> None:
+        """Take the packet with the number `next`, which goes out now."""
+        self._under_way[self.next] = _Sent(data, now)
+        self.buffered += len(data)
+        self.next += 1
+
+    @property
+    def only_last(self) -> bool:
+        """Whether all but the last packet are acknowledged."""
+        return self._under_way.keys() == {self.next - 1}
+
+    def first_again(self, now: float) -> list[bytes]:
+        """Return the very first packet, if it is not acknowledged: the peer has asked for it."""
+        first = self._under_way.get(0)
+        if first is None:
+            return []
+        first.attempts += 1
+        first.at = now
+        return [first.data]
+
+    def due(self) -> float | None:
+        """Say when the oldest packet is to be sent again, if nothing is heard; None when nothing is on its way."""
+        if not self._under_way:
+            return None
+        return next(iter(self._under_way.values())).at + self.round_trip.timeout
+
+    def acknowledge(self, through: int, nacks: Iterable[int], now: float) -> tuple[list[bytes], bool]:
+        """Take a peer's word for what it has. Return what is to be sent again at once, and whether anything was new.
+
+        A word about packets that were never sent is not heeded.
+        """
+        if through >= self.next:
+            return [], False
+        missing = set(nacks)
+        arrived = [number for number in self._under_way if number <= through and number not in missing]
+        for number in arrived:
+            sent = self._under_way.pop(number)
+            self.buffered -= len(sent.data)
+            if sent.attempts == 1:
+                self.round_trip.sample(now - sent.at)
+            self._grow()
+        if arrived:
+            self.round_trip.heard()
+            self.attempts = 0
+        return self._fast(missing, now), bool(arrived)
+
+    def overdue(self, now: float) -> list[bytes]:
+        """Return what is to be sent again because nothing was heard of it in time; nothing if it is not time yet."""
+        due = self.due()
+        if due is None or now < due:
+            return []
+        timeout = self.round_trip.timeout
+        again = [sent for sent in self._under_way.values() if sent.at + timeout <= now]
+        self._threshold = max(self.window / 2, MIN_WINDOW)
+        self.window = float(MIN_WINDOW) if self.attempts else self._threshold
+        self._recovered = self.next
+        self.round_trip.missed()
+        # The window holds for these, too: the rest is overdue again after the next word, or the next silence.
+        again = again[: max(int(self.window), MIN_WINDOW)]
+        for sent in again:
+            sent.attempts += 1
+            sent.at = now
+            sent.nacks = 0
+        self.attempts = max(sent.attempts for sent in again)
+        return [sent.data for sent in again]
+
+    def _fast(self, missing: set[int], now: float) -> list[bytes]:
+        again = []
+        for number in sorted(missing & self._under_way.keys()):
+            sent = self._under_way[number]
+            sent.nacks += 1
+            patience = self.round_trip.smoothed or 0.0
+            if sent.nacks >= _FAST and (sent.attempts == 1 or now - sent.at >= patience):
+                if number >= self._recovered:
+                    self._threshold = max(self.window / 2, MIN_WINDOW)
+                    self.window = self._threshold
+                    self._recovered = self.next
+                sent.nacks = 0
+                sent.attempts += 1
+                sent.at = now
+                again.append(sent.data)
+        return again
+
+    def _grow(self) -> None:
+        if self.window < self._threshold:
+            self.window += 1
+        else:
+            self.window += 1 / self.window
+        self.window = min(self.window, MAX_WINDOW)

@@ -1,0 +1,303 @@
+"""One stream that somebody has opened to us: no I/O, no clock; what is to be sent is fetched with `take`.
+
+States and transitions:
+
+    open ── the peer closes ──► its side ended ── we close, all acknowledged ──► closed
+      │ we close ──► closing: all is sent, CLOSE last ── all acknowledged, and the peer has closed ──► closed
+      └─ reset by either side, silence, too many attempts ──► reset
+
+Streaming specification. The peer's first packet is answered at once with ours, so that it may send more.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from bridges.streaming.errors import PacketError
+from bridges.streaming.limits import (
+    ACK_DELAY,
+    ACK_EVERY,
+    IDLE,
+    LINGER,
+    MAX_ATTEMPTS,
+    MAX_LAST_ATTEMPTS,
+    MAX_PAYLOAD,
+    MAX_UNSENT,
+    MIN_PAYLOAD,
+)
+from bridges.streaming.packet import CHOKE_MS, NO_FLAGS, Flag, Packet
+from bridges.streaming.receiving import Receiving
+from bridges.streaming.sending import Sending
+from gf_i2p.netdb.destination import Destination
+from gf_i2p.netdb.keys import DestinationKeys
+
+
+class State(StrEnum):
+    """How a stream does."""
+
+    OPEN = "open"
+    CLOSED = "closed"
+    """Both sides have said all, and know it."""
+    RESET = "reset"
+    """It was broken off. What the peer had said before can still be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Who has opened a stream, and how it is spoken to."""
+
+    destination: Destination
+    key: bytes
+    """The public key that signs its packets: its own, or a transient one."""
+    port: int
+    """Its port, for the envelope."""
+    local_port: int
+    """Ours."""
+
+
+class Stream:
+    """The server's side of a stream. Times are seconds of any clock that does not go back.
+
+    After every call but the properties, fetch what is to be sent with `take`, and come back with `tick` at `due`.
+    """
+
+    def __init__(
+        self, keys: DestinationKeys, peer: Peer, first: Packet, number: int, now: float, *, idle: float = IDLE
+    ) -> None:
+        """Take a verified first packet.
+
+        `number`: ours for the stream, random, not 0. `idle`: seconds of silence after which it is reset.
+        """
+        self.peer = peer
+        self.number = number
+        self.remote_number = first.number
+        self.state = State.OPEN
+        self.reason = ""
+        """Why it was reset, in a sentence."""
+        self._keys = keys
+        self._idle = idle
+        self._receiving = Receiving()
+        self._sending = Sending()
+        self._payload = MAX_PAYLOAD
+        if first.max_payload is not None:
+            self._payload = min(max(first.max_payload, MIN_PAYLOAD), MAX_PAYLOAD)
+        self._unsent = bytearray()
+        self._closing = False
+        self._said_all = False
+        self._choked_by_peer = False
+        self._told_choked = False
+        self._out: list[bytes] = []
+        self._unacknowledged = 0
+        """Packets that came, and were not acknowledged yet."""
+        self._ack_at: float | None = None
+        self._last = now
+        """When something was heard of the peer."""
+        self._receiving.first(first.payload)
+        if first.flags & Flag.CLOSE:
+            self._receiving.ended = True
+        self._send_first(now)
+
+    # What the local side does ---------------------------------------------------------------------------------------
+
+    @property
+    def readable(self) -> bool:
+        """Whether `read` gives anything."""
+        return self._receiving.readable
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more can come than what can be read now."""
+        return self._receiving.ended or self.state is not State.OPEN
+
+    def read(self) -> bytes:
+        """Take what has come, in order; b"" when there is nothing now."""
+        data = self._receiving.read()
+        if self._told_choked and self.state is State.OPEN:
+            self._acknowledge()  # which says that there is room again
+        return data
+
+    @property
+    def room(self) -> int:
+        """How many bytes `write` takes now."""
+        if self.state is not State.OPEN or self._closing:
+            return 0
+        return max(MAX_UNSENT - len(self._unsent), 0)
+
+    def write(self, data: bytes, now: float) -> None:
+        """Send, at most `room` bytes."""
+        assert len(data) <= self.room
+        self._unsent += data
+        self._send(now)
+
+    def close(self, now: float) -> None:
+        """Say that nothing more follows what was written. What the peer says can still be read."""
+        if self.state is State.OPEN and not self._closing:
+            self._closing = True
+            self._send(now)
+
+    def reset(self, reason: str) -> None:
+        """Break off, and say so to the peer."""
+        if self.state is State.OPEN:
+            flags = Flag.RESET | Flag.SIGNATURE
+            self._out.append(self._packet(self._sending.next, flags).encode(self._keys.key.sign))
+            self._end(State.RESET, reason)
+
+    @property
+    def buffered(self) -> int:
+        """Bytes kept, both ways."""
+        return self._receiving.buffered + len(self._unsent) + self._sending.buffered
+
+    # What comes -----------------------------------------------------------------------------------------------------
+
+    def receive(self, packet: Packet, now: float) -> None:
+        """Take a packet of this stream. Raises `PacketError` when it is not the peer's."""
+        if packet.number not in {self.remote_number, 0} or (packet.number == 0 and not packet.flags & Flag.RESET):
+            raise PacketError("a packet for a stream has another one's number")
+        if packet.flags & (Flag.CLOSE | Flag.RESET):
+            packet.verify(self.peer.key)
+        if self.state is not State.OPEN:
+            if not packet.plain_ack and not packet.flags & Flag.RESET and self.state is State.CLOSED:
+                self._acknowledge()  # it has not heard our last one
+            return
+        self._last = now
+        if packet.flags & Flag.RESET:
+            self._end(State.RESET, "the client has reset the stream")
+            return
+        if packet.to and not packet.flags & Flag.NO_ACK:  # who does not know our number has nothing of ours
+            self._heed_acknowledgement(packet, now)
+        if packet.flags & Flag.SYNCHRONIZE:
+            self._out += self._sending.first_again(now)  # it is still waiting for it
+        elif not packet.plain_ack:
+            self._take(packet, now)
+        elif packet.delay_ms == 0:
+            self._acknowledge()
+        self._settle(now)
+
+    def _heed_acknowledgement(self, packet: Packet, now: float) -> None:
+        self._choked_by_peer = packet.delay_ms is not None and packet.delay_ms >= CHOKE_MS - 1
+        again, _ = self._sending.acknowledge(packet.acknowledged, packet.nacks, now)
+        self._out += again
+
+    def _take(self, packet: Packet, now: float) -> None:
+        if not self._receiving.take(packet):
+            self._acknowledge()
+            return
+        self._unacknowledged += 1
+        if self._receiving.ended or packet.delay_ms == 0 or self._unacknowledged >= ACK_EVERY:
+            self._acknowledge()
+        elif self._ack_at is None:
+            self._ack_at = now + ACK_DELAY
+
+    # Time -----------------------------------------------------------------------------------------------------------
+
+    @property
+    def due(self) -> float | None:
+        """When `tick` is to be called; None when the stream has ended."""
+        if self.state is not State.OPEN:
+            return None
+        times = [self._last + (LINGER if self._said_all and self._sending.all_acknowledged else self._idle)]
+        if self._ack_at is not None:
+            times.append(self._ack_at)
+        overdue = self._sending.due()
+        if overdue is not None:
+            times.append(overdue)
+        return min(times)
+
+    def tick(self, now: float) -> None:
+        """Do what is due. Nothing happens when it is called too early."""
+        if self.state is not State.OPEN:
+            return
+        if self._said_all and self._sending.all_acknowledged and now >= self._last + LINGER:
+            self._end(State.CLOSED)  # i2pd forgets a stream that we have closed, and what it had to say on it
+            return
+        if now >= self._last + self._idle:
+            self.reset(f"nothing was heard of the client for {self._idle:g} s")
+            return
+        overdue = self._sending.due()
+        if overdue is not None and now >= overdue:
+            most = MAX_LAST_ATTEMPTS if self._receiving.ended or self._said_all else MAX_ATTEMPTS
+            if self._sending.attempts >= most and self._said_all and self._sending.only_last:
+                self._end(State.CLOSED)  # it has all but the word that this is all
+                return
+            if self._sending.attempts >= most:
+                self.reset(f"the client has not acknowledged a packet that was sent {most} times")
+                return
+            self._out += self._sending.overdue(now)
+        if self._ack_at is not None and now >= self._ack_at:
+            self._acknowledge()
+        self._send(now)
+
+    def take(self) -> list[bytes]:
+        """Take the packets that are to be sent now."""
+        out, self._out = self._out, []
+        return out
+
+    # What goes out --------------------------------------------------------------------------------------------------
+
+    def _send_first(self, now: float) -> None:
+        flags = Flag.SYNCHRONIZE | Flag.FROM | Flag.SIGNATURE | Flag.MAX_PAYLOAD
+        offline = self._keys.offline
+        if offline is not None:
+            flags |= Flag.OFFLINE_SIGNATURE
+        packet = Packet(
+            self.remote_number,
+            self.number,
+            0,
+            0,
+            flags=flags,
+            source=self._keys.destination,
+            max_payload=MAX_PAYLOAD,
+            offline=offline,
+        )
+        self._put_under_way(packet.encode(self._keys.key.sign), now)
+
+    def _send(self, now: float) -> None:
+        while self._unsent and self._may_send:
+            piece = bytes(self._unsent[: self._payload])
+            del self._unsent[: self._payload]
+            self._put_under_way(self._packet(self._sending.next, NO_FLAGS, piece).encode(), now)
+        if self._closing and not self._unsent and not self._said_all:
+            self._said_all = True
+            packet = self._packet(self._sending.next, Flag.CLOSE | Flag.SIGNATURE)
+            self._put_under_way(packet.encode(self._keys.key.sign), now)
+        self._settle(now)
+
+    def _put_under_way(self, data: bytes, now: float) -> None:
+        self._sending.sent(data, now)
+        self._out.append(data)
+        self._acknowledged()
+
+    def _acknowledge(self) -> None:
+        flags, delay_ms = NO_FLAGS, None
+        self._told_choked = self._receiving.choked
+        if self._told_choked:
+            flags, delay_ms = Flag.DELAY, CHOKE_MS
+        through, nacks = self._receiving.acknowledgement
+        self._out.append(Packet(self.remote_number, self.number, 0, through, nacks, flags, delay_ms=delay_ms).encode())
+        self._acknowledged()
+
+    def _acknowledged(self) -> None:
+        self._unacknowledged = 0
+        self._ack_at = None
+
+    def _packet(self, sequence: int, flags: Flag, payload: bytes = b"") -> Packet:
+        through, nacks = self._receiving.acknowledgement
+        return Packet(self.remote_number, self.number, sequence, through, nacks, flags, payload)
+
+    def _settle(self, now: float) -> None:
+        if self.state is not State.OPEN:
+            return
+        if self._unsent and self._may_send:
+            self._send(now)
+        elif self._said_all and self._sending.all_acknowledged and self._receiving.close_seen:
+            self._end(State.CLOSED)
+
+    @property
+    def _may_send(self) -> bool:
+        if self._choked_by_peer:
+            return self._sending.all_acknowledged  # one at a time, for the word that ends it may be lost
+        return self._sending.room
+
+    def _end(self, state: State, reason: str = "") -> None:
+        self.state = state
+        self.reason = reason
+        self._unsent.clear()

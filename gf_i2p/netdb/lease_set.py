@@ -1,0 +1,212 @@
+"""Lease sets of a service that has tunnels of its own: store type 3 (common structures, "LeaseSet2"; proposal 123)."""
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, Self
+
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from gf_i2p.netdb.destination import Destination
+from gf_i2p.netdb.errors import LimitError, StructureError
+from gf_i2p.netdb.keys import DestinationKeys
+from gf_i2p.netdb.lease_set2 import LeaseSet2Header
+from gf_i2p.netdb.limits import (
+    MAX_ENCRYPTION_KEY_BYTES,
+    MAX_ENCRYPTION_KEYS,
+    MAX_EXPIRES_SECONDS,
+    MAX_LEASE_SET_BYTES,
+    MAX_LEASES,
+)
+from gf_i2p.netdb.mapping import encode_mapping, read_mapping
+from gf_i2p.netdb.offline import OfflineSignature
+from gf_i2p.netdb.reader import Reader
+from gf_i2p.netdb.signing import SIGNATURE_BYTES
+
+STORE_TYPE: Final = 3
+"""In a DatabaseStore message and in CreateLeaseSet2; also in front of what is signed."""
+X25519: Final = 4
+"""The encryption type that we use: ECIES-X25519-AEAD-Ratchet."""
+X25519_KEY_BYTES: Final = 32
+"""Of its keys, private and public."""
+_PREFIX: Final = bytes([STORE_TYPE])
+_LEASE: Final = struct.Struct(">32sII")
+_OLD_LEASE: Final = struct.Struct(">32sIQ")
+_KEY_HEAD: Final = struct.Struct(">HH")
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """One tunnel by which the service is reached."""
+
+    gateway: bytes
+    """SHA-256 of the identity of the router where the tunnel begins, 32 bytes."""
+    tunnel: int
+    """Its number there, of four bytes."""
+    end: int
+    """Until when, in seconds since the epoch."""
+
+    def encode(self) -> bytes:
+        """Give its 40 bytes ("Lease2"). Raises `LimitError`."""
+        if len(self.gateway) != 32 or not 0 <= self.tunnel < 2**32 or not 0 <= self.end < 2**32:
+            raise LimitError(f"{self} has a field that does not fit: 32 bytes of gateway, and two times four bytes")
+        return _LEASE.pack(self.gateway, self.tunnel, self.end)
+
+    @classmethod
+    def read(cls, reader: Reader) -> Self:
+        """Read one from the front of something larger. Raises `StructureError`."""
+        return cls(*_LEASE.unpack(reader.take(_LEASE.size)))
+
+
+def read_offered(data: bytes) -> tuple[Lease, ...]:
+    """Read the tunnels that a router names when it asks for a lease set (common structures, "Lease": 44 bytes each).
+
+    Raises `StructureError` when there are none, too many, or half a one.
+    """
+    if not data or len(data) % _OLD_LEASE.size or len(data) > MAX_LEASES * _OLD_LEASE.size:
+        raise StructureError(f"a router names 1 to {MAX_LEASES} tunnels in 44 bytes each, not in {len(data)} bytes")
+    return tuple(
+        Lease(gateway, tunnel, min(end_ms // 1000, 2**32 - 1))
+        for gateway, tunnel, end_ms in _OLD_LEASE.iter_unpack(data)
+    )
+
+
+def shortened(leases: Sequence[Lease], now: int, seconds: int) -> tuple[Lease, ...]:
+    """Give those that have not ended at `now` (seconds since the epoch), each of `seconds` at most from then on.
+
+    A client keeps a lease set until its leases end: short ones let it look for the next holder of the destination soon.
+    """
+    return tuple(replace(lease, end=min(lease.end, now + seconds)) for lease in leases if lease.end > now)
+
+
+@dataclass(frozen=True, slots=True)
+class EncryptionKey:
+    """To whom what is sent to the service is encrypted."""
+
+    type: int
+    """`X25519`, or another one that we only pass on."""
+    key: bytes
+
+    @classmethod
+    def of(cls, private: bytes) -> Self:
+        """Give the public X25519 key of these 32 private bytes."""
+        return cls(X25519, X25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw())
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseSet2:
+    """A set with a good signature. Use `build` or `parse`."""
+
+    data: bytes = field(repr=False)
+    """All of it, the signature last."""
+    header: LeaseSet2Header
+    options: Mapping[str, str]
+    encryption: tuple[EncryptionKey, ...]
+    """In the order of preference."""
+    leases: tuple[Lease, ...]
+
+    @classmethod
+    def build(
+        cls,
+        keys: DestinationKeys,
+        *,
+        published: int,
+        encryption: Sequence[EncryptionKey],
+        leases: Sequence[Lease],
+        options: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Build and sign a set.
+
+        Args:
+            keys: of the service; delegated ones sign with the transient key, and show its authorisation.
+            published: now, in seconds since the epoch; greater than in every earlier set of this destination.
+            encryption: 1 to 8.
+            leases: 1 to 16, each ending after `published`. The set expires with the last of them.
+            options: see `encode_mapping`.
+
+        Raises:
+            LimitError: a router would refuse it; the message says why.
+        """
+        if not 1 <= len(leases) <= MAX_LEASES:
+            raise LimitError(f"a lease set has 1 to {MAX_LEASES} leases, not {len(leases)}")
+        if not 1 <= len(encryption) <= MAX_ENCRYPTION_KEYS:
+            raise LimitError(f"a lease set has 1 to {MAX_ENCRYPTION_KEYS} encryption keys, not {len(encryption)}")
+        if any(not 1 <= len(each.key) <= MAX_ENCRYPTION_KEY_BYTES for each in encryption):
+            raise LimitError(f"an encryption key has 1 to {MAX_ENCRYPTION_KEY_BYTES} bytes")
+        first, last = min(lease.end for lease in leases), max(lease.end for lease in leases)
+        if first <= published:
+            raise LimitError(f"a lease ends at {first}, and the set is published at {published}, which is not before")
+        if last - published > MAX_EXPIRES_SECONDS:
+            raise LimitError(f"a lease ends {last - published} s after the set is published, which does not fit")
+        if keys.offline is not None and published >= keys.offline.expires:
+            raise LimitError(
+                f"the transient key was good until {keys.offline.expires}, and the set is published at {published}: "
+                "delegate a new one with the destination's own key"
+            )
+        header = LeaseSet2Header(keys.destination, published, last - published, keys.offline)
+        options = dict(sorted((options or {}).items()))
+        body = b"".join(
+            [
+                header.encode(),
+                encode_mapping(options),
+                bytes([len(encryption)]),
+                *(_KEY_HEAD.pack(each.type, len(each.key)) + each.key for each in encryption),
+                bytes([len(leases)]),
+                *(lease.encode() for lease in leases),
+            ]
+        )
+        data = body + keys.key.sign(_PREFIX + body)
+        if len(data) > MAX_LEASE_SET_BYTES:
+            raise LimitError(f"a set of {len(data)} bytes is larger than the {MAX_LEASE_SET_BYTES} that i2pd takes")
+        return cls(data, header, options, tuple(encryption), tuple(leases))
+
+    @classmethod
+    def parse(cls, data: bytes) -> Self:
+        """Read a set and verify its signature. Raises `StructureError` or `SignatureError`."""
+        if len(data) > MAX_LEASE_SET_BYTES:
+            raise StructureError(f"a set of {len(data)} bytes is larger than the {MAX_LEASE_SET_BYTES} that i2pd takes")
+        reader = Reader(data, "a lease set")
+        header = LeaseSet2Header.read(reader)
+        options = read_mapping(reader)
+        count = reader.number(1)
+        if not 1 <= count <= MAX_ENCRYPTION_KEYS:
+            raise StructureError(f"a lease set has 1 to {MAX_ENCRYPTION_KEYS} encryption keys, not {count}")
+        encryption = tuple(_read_key(reader) for _ in range(count))
+        count = reader.number(1)
+        if not 1 <= count <= MAX_LEASES:
+            raise StructureError(f"a lease set has 1 to {MAX_LEASES} leases, not {count}")
+        leases = tuple(Lease.read(reader) for _ in range(count))
+        signed = data[: reader.position]
+        signature = reader.take(SIGNATURE_BYTES)
+        reader.finish()
+        header.verify(signature, _PREFIX + signed)
+        return cls(data, header, options, encryption, leases)
+
+    @property
+    def destination(self) -> Destination:
+        """Whose set it is."""
+        return self.header.destination
+
+    @property
+    def published(self) -> int:
+        """Seconds since the epoch."""
+        return self.header.published
+
+    @property
+    def expires_at(self) -> int:
+        """Seconds since the epoch."""
+        return self.header.expires_at
+
+    @property
+    def offline(self) -> OfflineSignature | None:
+        """Who has signed, when it is not the destination's own key."""
+        return self.header.offline
+
+
+def _read_key(reader: Reader) -> EncryptionKey:
+    kind, length = _KEY_HEAD.unpack(reader.take(_KEY_HEAD.size))
+    if not 1 <= length <= MAX_ENCRYPTION_KEY_BYTES:
+        raise StructureError(f"an encryption key has 1 to {MAX_ENCRYPTION_KEY_BYTES} bytes, not {length}")
+    if kind == X25519 and length != X25519_KEY_BYTES:
+        raise StructureError(f"an X25519 key has {X25519_KEY_BYTES} bytes, not {length}")
+    return EncryptionKey(kind, reader.take(length))

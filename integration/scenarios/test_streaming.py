@@ -1,0 +1,213 @@
+"""A destination served by our own streaming, through real i2pd routers, to an i2pd client that knows nothing of it.
+
+bridges/i2cp/service.py and bridges/streaming/. What the node does with it is another scenario's.
+"""
+
+import asyncio
+import hashlib
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import aiohttp
+import pytest
+import pytest_asyncio
+from aiohttp import web
+
+from bridges.i2cp.service import I2cpHosting, I2cpService
+from bridges.i2cp.settings import I2cpSettings
+from bridges.service import ServiceOffer
+from gf_i2p.netdb.keys import DestinationKeys
+from gf_i2p.netdb.lease_set import LeaseSet2
+from gf_i2p.netdb.session_config import SERVICE_OPTIONS, session_config
+from integration.localfarm import becomes, until
+from integration.testnet.client import Network, RouterPlace
+from integration.testnet.router import I2CP_PORT, PROXY_PORT
+
+pytestmark = pytest.mark.timeout(600)
+
+OPTIONS: Final = {**SERVICE_OPTIONS, "inbound.length": "1", "outbound.length": "1"}
+BIG: Final = b"".join(hashlib.sha256(b"%d" % number).digest() for number in range(100_000))
+OUTAGE_SECONDS: Final = 60.0
+REQUEST_SECONDS: Final = 60.0
+DAY: Final = 86_400
+
+Figure = Callable[[str, float], None]
+
+
+@pytest.fixture
+def figure(record_property: Callable[[str, object], None], capsys: pytest.CaptureFixture[str]) -> Figure:
+    """Keeps a number for the report, and shows it."""
+
+    def keep(what: str, value: float) -> None:
+        record_property(what, round(value, 2))
+        with capsys.disabled():
+            print(f"\n  {what}: {value:.4g}", flush=True)
+
+    return keep
+
+
+@pytest_asyncio.fixture
+async def site() -> AsyncIterator[tuple[str, int]]:
+    """A web server: / says what it was asked, /big gives much."""
+
+    async def hello(request: web.Request) -> web.Response:
+        digest = hashlib.sha256(await request.read()).hexdigest()
+        return web.json_response({"headers": dict(request.headers), "digest": digest})
+
+    async def big(_request: web.Request) -> web.Response:
+        return web.Response(body=BIG)
+
+    app = web.Application(client_max_size=2 * len(BIG))
+    app.add_routes([web.route("*", "/", hello), web.get("/big", big)])
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    yield runner.addresses[0][:2]
+    await runner.cleanup()
+
+
+class Master:
+    """A destination that one router after the other serves, and a client behind another router's HTTP proxy."""
+
+    def __init__(self, network: Network, target: tuple[str, int], *, delegated: bool = False) -> None:
+        self.master = DestinationKeys.generate()
+        self._keys = self.master.delegate(int(time.time()) + DAY) if delegated else self.master
+        self._network = network
+        self._target = target
+        self._published = 0
+        self._services: list[I2cpService] = []
+
+    async def serve(self, router: RouterPlace) -> I2cpService:
+        offer = ServiceOffer(
+            self._keys,
+            self._target,
+            self._next_published,
+            self._announce,
+            http=True,
+            options=OPTIONS,
+            session=lambda date_ms: session_config(self.master, date_ms, OPTIONS),
+        )
+        service = await I2cpHosting(I2cpSettings(router.address, I2CP_PORT, allow_plain=True)).open(offer)
+        assert isinstance(service, I2cpService)
+        self._services.append(service)
+        return service
+
+    async def close(self) -> None:
+        await asyncio.gather(*(service.close() for service in self._services))
+
+    def _next_published(self) -> int:
+        self._published = max(int(time.time()), self._published + 1)
+        return self._published
+
+    async def _announce(self, lease_set: LeaseSet2) -> None:
+        assert lease_set.published == self._published
+
+    # The client -----------------------------------------------------------------------------------------------------
+
+    async def ask(self, path: str = "/", method: str = "GET", **options: Any) -> bytes | None:
+        """Ask as a browser does that has the router's proxy; None when there is no page."""
+        proxy = f"http://{self._network.routers[-1].address}:{PROXY_PORT}"
+        url = f"http://{self.master.destination.b32}{path}"
+        timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS)
+        try:
+            async with (
+                aiohttp.ClientSession(timeout=timeout) as session,
+                session.request(method, url, proxy=proxy, **options) as answer,
+            ):
+                body = await answer.read()
+                return body if answer.status == 200 else None
+        except (aiohttp.ClientError, TimeoutError):
+            return None
+
+    async def reached(self) -> bool:
+        return await self.ask() is not None
+
+    async def outage(self, began: float) -> float:
+        """Ask once a second, each time anew, until there is a page; return the seconds since `began` (monotonic)."""
+        asking: set[asyncio.Task[bool]] = set()
+        try:
+            while time.monotonic() < began + 2 * OUTAGE_SECONDS:
+                asking.add(asyncio.create_task(self.reached()))
+                done, asking = await asyncio.wait(asking, timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
+                if any(task.result() for task in done):
+                    return time.monotonic() - began
+        finally:
+            for task in asking:
+                task.cancel()
+            await asyncio.gather(*asking, return_exceptions=True)
+        raise AssertionError("nobody serves any more")
+
+
+@asynccontextmanager
+async def mastering(network: Network, target: tuple[str, int], *, delegated: bool = False) -> AsyncIterator[Master]:
+    master = Master(network, target, delegated=delegated)
+    try:
+        yield master
+    finally:
+        await master.close()
+
+
+@pytest.mark.parametrize("delegated", [False, True], ids=["own key", "transient key"])
+async def test_pages_and_forms_pass_and_the_service_knows_who_asks(
+    network: Network, site: tuple[str, int], figure: Figure, *, delegated: bool
+) -> None:
+    async with mastering(network, site, delegated=delegated) as master:
+        began = time.monotonic()
+        service = await master.serve(network.routers[-2])
+        await until("the first page", 120, master.reached)
+        figure("from nothing to the first page, seconds", time.monotonic() - began)
+
+        page = await master.ask(headers={"X-I2P-DestB32": "forged", "X_I2P_DestHash": "forged"})
+        assert page is not None
+        assert b"forged" not in page
+        assert b".b32.i2p" in page.partition(b"X-I2P-DestB32")[2]
+
+        form = await master.ask(method="POST", data=BIG[:1_000_000])
+        assert form is not None
+        assert hashlib.sha256(BIG[:1_000_000]).hexdigest().encode() in form
+
+        began = time.monotonic()
+        assert await master.ask("/big") == BIG
+        figure("out, MB/s", len(BIG) / 1e6 / (time.monotonic() - began))
+        pages = await asyncio.gather(*(master.ask() for _ in range(20)))
+        assert None not in pages
+        await becomes("all streams have ended", lambda: service.streams == 0, 60)
+        assert (service.trouble, service.dropped) == (None, 0)
+
+
+async def test_another_router_takes_over_when_the_holder_dies(
+    network: Network, site: tuple[str, int], figure: Figure
+) -> None:
+    async with mastering(network, site) as master:
+        holder = network.routers[-2]
+        service = await master.serve(holder)
+        await until("the first page", 120, master.reached)
+        for router in network.routers[-4:-2]:
+            began = time.monotonic()
+            await network.stop(holder)
+            await service.lost()
+            took, service = await asyncio.gather(master.outage(began), master.serve(router))
+            figure("outage of a holder whose router died, seconds", took)
+            assert took < OUTAGE_SECONDS
+            await network.start(holder)
+            holder = router
+
+
+async def test_a_planned_move_loses_no_request(network: Network, site: tuple[str, int], figure: Figure) -> None:
+    async with mastering(network, site) as master:
+        old = await master.serve(network.routers[-2])
+        await until("the first page", 120, master.reached)
+        began = time.monotonic()
+        new = await master.serve(network.routers[-3])
+        draining = asyncio.create_task(old.drain(120))
+        moved = None
+        while not draining.done():
+            assert await master.reached(), "a request was lost"
+            if moved is None and new.served:
+                moved = time.monotonic() - began
+            await asyncio.wait([draining], timeout=0.5)
+        assert draining.result()
+        assert moved is not None
+        figure("served by the next one after, seconds", moved)
