@@ -15,6 +15,7 @@ from gf_i2p.cli.errors import CommandError, Exit
 from gf_i2p.cli.logs import configure
 from gf_i2p.cli.loops import loop_factory, stop_signal
 from gf_i2p.cli.router import i2p_transport, master_keys, router_bridge
+from gf_i2p.node.administration import administration
 from gf_i2p.node.config import Config, Secrets
 from gf_i2p.node.errors import ConfigError
 from gf_i2p.node.layout import SOCKET_FILE
@@ -53,6 +54,8 @@ async def _serve(directory: Path, config: Config, secrets: Secrets) -> Exit:
         lambda: status(node, started),
         partial(of_running, node),
         lacking=node.lacking,
+        objection=node.objection_to_own,
+        administration=lambda: administration(node),
         farm=lambda: node.outsider.farm,
     )
     await node.start()

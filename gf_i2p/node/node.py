@@ -1,7 +1,7 @@
 """One node: its files, its connections, and the driver of its farm."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -393,6 +393,10 @@ class Node:
             )
         else:
             self.driver.incoming(request, reply)
+
+    def objection_to_own(self, values: Sequence[bytes]) -> str | None:
+        """Why the operator of this server may not post these values; None when they may."""
+        return self.rights.objection_to(User(f"server-{self._config.node.id}"), values)
 
     def _stranger(self, user: User, request: Request) -> str | None:
         """Say why we, who lead, could not speak with a server that an administrator wants to have here; None else.

@@ -23,7 +23,7 @@ from gf_i2p.wire.messages import MessageType, Request
 
 logger = structlog.get_logger()
 
-MAX_MEMBER_BYTES: Final = 8 << 10
+MAX_MEMBER_BYTES: Final = 4 << 10
 """Of a leaf-only member's record."""
 MAX_MEMBER_DESTINATIONS: Final = 16
 RECORD_SECONDS: Final = 5.0
