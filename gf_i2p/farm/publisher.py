@@ -1,22 +1,50 @@
-"""Who publishes, and which leaves: the same answer on every server that has applied the same log.
+"""Who publishes, and what: the same answer on every server that has applied the same log.
 
-A simple choice, by the log alone: a fresh record, a router that is up, publishing not turned off, then the lowest id.
+Among those that can (`candidates`): first whom an administrator has moved publishing to, then those with publishConfig
+"on", then the better score, then the lower id. Who has the office keeps it unless another one is clearly better for a
+while; who can no longer publish loses it at once. `docs/publisher-choice.md` tells it in whole.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from itertools import chain, zip_longest
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, Self
 
-from gf_i2p.farm.record import Leaf, StatusRecord
+from gf_i2p.farm.parameters import Parameters
+from gf_i2p.farm.remote import MAX_SERVER_ID
+from gf_i2p.farm.score import Score
+from gf_i2p.farm.strict import MAX_DATE_MS, whole, whole_or_none
 
-FRESH_MS: Final = 35_000
-"""How old, in farm time, a server's newest record may be. Servers post one every ten seconds."""
-AHEAD_MS: Final = 60_000
-"""How far ahead of farm time its date may be: without a limit, a server with such a clock would be fresh for as long
-after its death. After a longer pause of the whole farm the first to post waits for the others."""
 MAX_LEAVES: Final = 16
 """Entries in one Meta lease set that both routers take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry of a set."""
+
+    hash: bytes
+    """32 bytes."""
+    type: int
+    """3 for a leaf, 7 for the master of another farm."""
+    cost: int
+    """0 to 255; clients prefer less."""
+    owner: int
+    """The server or member whose leaf it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A set below the first one. What destination it has is the publisher's matter."""
+
+    number: int
+    """0 to 15; kept while the branch has entries."""
+    entries: tuple[Entry, ...]
+    """16 at most."""
+
+    @property
+    def cost(self) -> int:
+        """What its entry in the first set costs: as much as the best that it leads to."""
+        return min(entry.cost for entry in self.entries)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,60 +52,132 @@ class Choice:
     """What follows from the log."""
 
     publisher: int | None
-    leaves: tuple[Leaf, ...]
     why_not: Mapping[int, str]
     """By server id, why each other server does not publish, for people."""
+    mode: str = "off"
+    """What the publisher is to do: "dry-run", "meta" or "failover"; "off" without one."""
+    entries: tuple[Entry, ...] = ()
+    """Of the first set, by owner and hash. Where there are branches, it has an entry for each of those as well."""
+    branches: tuple[Branch, ...] = ()
+    left_out: Mapping[bytes, str] = field(default_factory=dict)
+    """By hash, why each leaf that somebody names is not listed, for people."""
+    scores: Mapping[int, Score] = field(default_factory=dict)
+    """Of the servers that have posted."""
+
+    @property
+    def listed(self) -> tuple[Entry, ...]:
+        """The entries of all sets but those of branches."""
+        return self.entries + tuple(entry for branch in self.branches for entry in branch.entries)
+
+    @property
+    def leaves(self) -> tuple[bytes, ...]:
+        """The hashes of those entries."""
+        return tuple(entry.hash for entry in self.listed)
 
 
-def farm_time_ms(records: Mapping[int, StatusRecord], servers: Iterable[int]) -> int | None:
-    """Return the upper median of the servers' newest dates; None while none has posted.
+class Standing(NamedTuple):
+    """What a server that can publish has to say for itself. The order is that of ranks: less is better."""
 
-    One wrong clock cannot make the others look dead, as long as most are right.
-    """
-    dates = sorted(records[server].date_ms for server in servers if server in records)
-    return dates[len(dates) // 2] if dates else None
+    drained: bool
+    not_moved: bool
+    """Whether publishing was not moved to it."""
+    not_on: bool
+    """Whether its publishConfig is "auto"."""
+    score: int
+
+    @property
+    def rank(self) -> tuple[bool, bool, bool]:
+        """What comes before any score."""
+        return self.drained, self.not_moved, self.not_on
 
 
-def choose(records: Mapping[int, StatusRecord], servers: Iterable[int]) -> Choice:
-    """Choose among the servers of the committed Configuration."""
-    members = sorted(set(servers))
-    now = farm_time_ms(records, members)
-    why_not: dict[int, str] = {}
+@dataclass(slots=True)
+class Election:
+    """Who has the office. Times are of the farm's stopwatch (`clock.Clock.passed_ms`), in ms."""
+
     publisher: int | None = None
-    alive: list[StatusRecord] = []
-    for server in members:
-        record = records.get(server)
-        objection = _absence(record, now)
-        if record is not None and objection is None:
-            alive.append(record)
-            if record.meta is None or record.meta.publish_config not in {"on", "auto"}:
-                objection = "publishing is off there"
-        if objection is None and publisher is None:
-            publisher = server
-        else:
-            why_not[server] = objection or f"server {publisher} is as good, and its id is lower"
-    meta = None if publisher is None else records[publisher].meta
-    return Choice(publisher, _leaves(alive, None if meta is None else meta.hash), why_not)
+    since_ms: int = 0
+    """When it was chosen."""
+    beaten_ms: int | None = None
+    """Since when, without a break, another one has been better by more than the margin; None: none is."""
+    able: dict[int, int] = field(default_factory=dict)
+    """The servers that can publish, and since when without a break."""
+
+    def hold(self, standings: Mapping[int, Standing], now_ms: int, parameters: Parameters) -> None:
+        """Choose anew. `standings`: of all servers that can publish."""
+        self.able = {server: self.able.get(server, now_ms) for server in sorted(standings)}
+        best = min(standings, key=lambda server: _order(server, standings[server]), default=None)
+        if best is None or self.publisher is None or self.publisher not in standings:
+            self._give(best, now_ms)
+            return
+        present = standings[self.publisher]
+        rivals = {
+            server: each
+            for server, each in standings.items()
+            if each.rank < present.rank and self._is_settled(server, each, present, now_ms, parameters)
+        }
+        if rivals:
+            self._give(min(rivals, key=lambda server: _order(server, rivals[server])), now_ms)
+            return
+        equals = {server: each for server, each in standings.items() if each.rank == present.rank}
+        first = min(equals, key=lambda server: _order(server, equals[server]))
+        if equals[first].score - present.score <= parameters.margin:
+            self.beaten_ms = None
+            return
+        if self.beaten_ms is None:
+            self.beaten_ms = now_ms
+        if now_ms - self.since_ms >= parameters.hold_ms and now_ms - self.beaten_ms >= parameters.fresh_ms:
+            self._give(first, now_ms)
+
+    def encode(self) -> dict[str, Any]:
+        """Give it for a snapshot."""
+        return {
+            "publisher": self.publisher,
+            "since": self.since_ms,
+            "beaten": self.beaten_ms,
+            "able": [[server, since] for server, since in self.able.items()],
+        }
+
+    @classmethod
+    def parse(cls, found: Mapping[str, Any]) -> Self:
+        """Read that of a snapshot. Raises `RecordError`, or what a wrong shape leads to."""
+        return cls(
+            whole_or_none(found, "publisher", MAX_SERVER_ID),
+            whole(found, "since", MAX_DATE_MS),
+            whole_or_none(found, "beaten"),
+            {int(server): int(since) for server, since in found["able"]},
+        )
+
+    def _is_settled(self, server: int, each: Standing, present: Standing, now_ms: int, parameters: Parameters) -> bool:
+        """Whether a server of a better rank takes over: at once by an administrator's word, else after some time.
+
+        One with "on" that comes and goes would else take the office each time.
+        """
+        by_word = each.rank[:2] < present.rank[:2]
+        return by_word or now_ms - self.able[server] >= parameters.fresh_ms
+
+    def _give(self, server: int | None, now_ms: int) -> None:
+        self.publisher, self.since_ms, self.beaten_ms = server, now_ms, None
 
 
-def _absence(record: StatusRecord | None, now: int | None) -> str | None:
-    """Say why a server and its leaves cannot be counted on, or None."""
-    if record is None or now is None:
-        return "it has posted nothing yet"
-    if now - record.date_ms > FRESH_MS:
-        return f"its newest record is {(now - record.date_ms) / 1000:.0f} s old"
-    if record.date_ms - now > AHEAD_MS:
-        return f"its clock is {(record.date_ms - now) / 1000:.0f} s ahead of the farm's"
-    if not record.router_up:
-        return "its router is down"
-    return None
+def _order(server: int, standing: Standing) -> tuple[bool, bool, bool, int, int]:
+    return *standing.rank, -standing.score, server
 
 
-def _leaves(alive: Iterable[StatusRecord], master: bytes | None) -> tuple[Leaf, ...]:
-    """Take one leaf of each server, then a second one of each: nobody's leaves leave no room for those of others."""
-    rounds = zip_longest(*([leaf for leaf in record.leaves if leaf.up] for record in alive))
-    chosen: dict[bytes, Leaf] = {}
-    for leaf in chain.from_iterable(rounds):
-        if leaf is not None and leaf.hash != master and len(chosen) < MAX_LEAVES:
-            chosen.setdefault(leaf.hash, leaf)
-    return tuple(chosen.values())
+def why_not(server: int, standing: Standing, publisher: int, present: Standing) -> str:
+    """Say why a server that can publish does not, as another one does."""
+    if standing.drained and not present.drained:
+        return "it is drained: it publishes only when no other server can"
+    if not present.not_moved and standing.not_moved:
+        return f"publishing was moved to server {publisher}"
+    if standing.not_on and not present.not_on:
+        return f"server {publisher} is to publish (on), and it only may (auto)"
+    if standing.rank < present.rank:
+        return f"it can publish only for a short time yet; server {publisher} keeps the office until that has shown"
+    if standing.score > present.score:
+        return f"its score is {standing.score}; server {publisher} with {present.score} is in office"
+    if standing.score < present.score:
+        return f"its score is {standing.score}, and that of server {publisher} is {present.score}"
+    if server > publisher:
+        return f"server {publisher} is as good, and its id is lower"
+    return f"server {publisher} is as good, and in office"

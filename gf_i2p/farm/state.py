@@ -1,20 +1,33 @@
-"""What a farm's log says: its servers, and the newest record of each. The same for all who have applied the same."""
+"""What a farm's log says: its servers and members, the newest record of each, who publishes what.
+
+The same for all who have applied the same. Nothing here costs more for an entry because there are many members; what
+does is done now and then, when `leaves.Listing.is_due` says so.
+"""
 
 import json
-from collections.abc import Iterable
-from typing import Final, Self
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Self
 
-from gf_i2p.farm.publisher import farm_time_ms
+from gf_i2p.farm import candidates, members, tree
+from gf_i2p.farm.admin import AdminEntry, Administration
+from gf_i2p.farm.candidates import Accusation, Agreed
+from gf_i2p.farm.clock import Clock
+from gf_i2p.farm.leaves import Field, Listing, why_not_listed
+from gf_i2p.farm.parameters import Parameters
+from gf_i2p.farm.posters import Posters
+from gf_i2p.farm.publisher import Branch, Choice, Election, Entry, Standing, why_not
 from gf_i2p.farm.record import StatusRecord
 from gf_i2p.farm.remote import MAX_SERVER_ID
-from gf_i2p.farm.strict import MAX_DATE_MS, RecordError
+from gf_i2p.farm.score import Score, own_score, share
+from gf_i2p.farm.strict import MAX_DATE_MS, RecordError, whole
+from gf_i2p.farm.versions import MAX_AHEAD_MS, newest_announced
 
-MAX_AHEAD_MS: Final = 30_000
-"""How far ahead of farm time an announced set counts. Half of what a publisher may be ahead of its own clock: so nobody
-can, by announcing sets of the future, keep the others from publishing."""
+__all__ = ["MAX_AHEAD_MS", "FarmState", "SnapshotError"]
 
-
-_FORMAT: Final = 1
+_FORMAT: Final = 2
+_OLD_FORMAT: Final = 1
+_SENSED_MS: Final = 900_000
+"""How old a set that others find may be: twice what is between two sets, at most."""
 
 
 class SnapshotError(ValueError):
@@ -25,32 +38,267 @@ class FarmState:
     """Fed with every committed Configuration and Application entry, in order."""
 
     def __init__(self, cluster: str) -> None:
-        self._cluster = cluster
-        self._values: dict[int, bytes] = {}
-        """The records as they stand in the log: a newer version may read more in them."""
+        self.cluster = cluster
         self.servers: tuple[int, ...] = ()
         """Ids of those that the newest committed Configuration names."""
         self.records: dict[int, StatusRecord] = {}
         """By server id, each server's newest."""
+        self.members: dict[int, StatusRecord] = {}
+        """The same of members that only serve; who was heard last stands last."""
         self.last_published_ms = 0
         """The greatest that any server has announced: a set must be newer to replace what is in the netDb."""
+        self.administration = Administration()
+        """What administrators have said."""
+        self.accused: dict[int, Accusation] = {}
+        """By server, who says that it hears nothing of it; its next record clears it."""
+        self.clock = Clock()
+        self.posters = Posters()
+        self.election = Election()
+        self.listing = Listing()
+        self._agreed = Agreed()
+        self._own_scores: dict[int, Score] = {}
+        self._choice: Choice | None = None
+
+    # What it says ----------------------------------------------------------------------------------------------------
+
+    @property
+    def now_ms(self) -> int | None:
+        """Farm time, in ms since the epoch; None while no server has posted."""
+        return self.clock.now_ms
+
+    @property
+    def parameters(self) -> Parameters:
+        """What administrators have set, or the defaults."""
+        return self.administration.parameters
+
+    @property
+    def agreed(self) -> Agreed:
+        """What most servers that may publish are configured to."""
+        return self._agreed
+
+    @property
+    def publisher(self) -> int | None:
+        """Who is to publish."""
+        return self.election.publisher
+
+    @property
+    def choice(self) -> Choice:
+        """Who publishes what, and why not others; made when it is asked for after a change."""
+        if self._choice is None:
+            self._choice = self._make_choice()
+        return self._choice
+
+    def field(self) -> Field:
+        """Give all that leaves are judged by, now."""
+        return Field(self.posters, self.administration, self._agreed.master, self.clock.passed_ms)
+
+    def objection(self, server: int) -> str | None:
+        """Say why a server cannot publish, or None."""
+        return candidates.objection(
+            self.posters.by_id.get(server),
+            self.accused.get(server),
+            self._agreed,
+            self.clock.now_ms,
+            self.clock.passed_ms,
+            self.parameters,
+        )
+
+    def score(self, server: int) -> Score | None:
+        """Judge a server; None when it has posted nothing."""
+        own = self._own_scores.get(server)
+        if own is None:
+            return None
+        reached = unreached = 0
+        for hash_ in self.posters.by_id[server].leaves:
+            yes, no = self.posters.seen(hash_, server, self.clock.passed_ms, self.parameters)
+            reached, unreached = reached + yes, unreached + no
+        found, missed = self._sensed() if server == self.publisher else (0, 0)
+        if not (reached or unreached or found or missed):
+            return own
+        parts = own.parts()
+        return Score(**{**parts, "leaves": share(reached, unreached), "meta": share(found, missed)})
+
+    def standings(self) -> dict[int, Standing]:
+        """Rank the servers that can publish."""
+        found = {}
+        for server in self.servers:
+            score = self.score(server)
+            if score is not None and self.objection(server) is None:
+                meta = self.records[server].meta
+                found[server] = Standing(
+                    drained=server in self.administration.drained,
+                    not_moved=server != self.administration.moved_to,
+                    not_on=meta is None or meta.publish_config != "on",
+                    score=score.total,
+                )
+        return found
+
+    # What it takes in ------------------------------------------------------------------------------------------------
 
     def configure(self, servers: Iterable[int]) -> None:
-        """Take in a Configuration. Records count from servers only: anybody who may post could make up others."""
+        """Take in a Configuration. Records of others' count no more."""
         self.servers = tuple(servers)
-        self.records = {server: self.records[server] for server in self.servers if server in self.records}
-        self._values = {server: self._values[server] for server in self.records}
+        named = set(self.servers)
+        for server in self.records.keys() - named:
+            self.posters.remove(server)
+            del self.records[server], self._own_scores[server]
+        for server in self.members.keys() & named:  # from now on it is a server's id
+            self.posters.remove(server)
+            del self.members[server]
+        self.accused = {
+            server: found for server, found in self.accused.items() if server in named and found.by in named
+        }
+        for server in self.records.keys() - self.accused.keys():
+            self.posters.by_id[server].accused_ms = None
+        self.administration.forget(named)
+        self._servers_changed()
+        self.listing.look(self.field())
 
-    def apply(self, value: bytes) -> None:
-        """Take in an Application entry; what is no record of a server of this farm changes nothing."""
+    def apply(self, value: bytes, index: int) -> None:
+        """Take in an Application entry, the log's `index`.
+
+        What is neither a record of a server or member of this farm, nor an admin entry, changes nothing.
+        """
         try:
             record = StatusRecord.parse(value)
         except RecordError:
+            self._administrate(value, index)
             return
-        if record.cluster == self._cluster and record.id in self.servers:
-            self.records[record.id] = record
-            self._values[record.id] = value
-            self._count_announcements()
+        if record.cluster != self.cluster:
+            return
+        if record.id in self.servers:
+            self._server_says(record, value, index)
+        elif members.objection(record, len(value), self.members.keys()) is None:
+            self._member_says(record, value, index)
+        else:
+            return
+        self._choice = None
+        seen = self.field()
+        if self.listing.is_due(seen, record.id):
+            self.listing.look(seen)
+
+    def _server_says(self, record: StatusRecord, value: bytes, index: int) -> None:
+        self.records[record.id] = record
+        self._look_at_clock()
+        self.posters.take(value, record, index, self.clock.passed_ms, self.parameters, judges=True)
+        self._own_scores[record.id] = own_score(record.router)
+        self.accused.pop(record.id, None)
+        self._accuse(record, index)
+        assert self.clock.now_ms is not None
+        self.last_published_ms = newest_announced(self.last_published_ms, self.records.values(), self.clock.now_ms)
+        self._servers_changed()
+
+    def _member_says(self, record: StatusRecord, value: bytes, index: int) -> None:
+        self.members.pop(record.id, None)
+        self.members[record.id] = record
+        self.posters.take(value, record, index, self.clock.passed_ms, self.parameters, judges=False)
+        for member in members.long_silent(self.posters, self.members, self.clock.passed_ms):
+            del self.members[member]
+            self.posters.remove(member)
+
+    def _administrate(self, value: bytes, index: int) -> None:
+        try:
+            entry = AdminEntry.parse(value)
+        except RecordError:
+            return
+        if entry.cluster == self.cluster:
+            self.administration.apply(entry, index)
+            self._servers_changed()
+            self.listing.look(self.field())
+
+    def _accuse(self, record: StatusRecord, index: int) -> None:
+        """Take in what a server says of others: it is news, for their newest records are older."""
+        for other in record.remote_routers:
+            poster = self.posters.by_id.get(other.id)
+            if poster is None or other.id == record.id or other.id not in self.records:
+                continue
+            accusation = self.accused.get(other.id)
+            if other.reachable:
+                if accusation is not None and accusation.by == record.id:
+                    del self.accused[other.id]
+                    poster.accused_ms = None
+            elif accusation is None:
+                self.accused[other.id] = Accusation(record.id, index)
+                poster.accused_ms = self.clock.passed_ms
+                self.listing.deadline_ms = min(
+                    self.listing.deadline_ms, self.clock.passed_ms + self.parameters.leaf_down_ms
+                )
+
+    def _servers_changed(self) -> None:
+        self._choice = None
+        self._look_at_clock()
+        agreed = Agreed.among(self.records)
+        is_another = agreed.master != self._agreed.master
+        self._agreed = agreed
+        self.election.hold(self.standings(), self.clock.passed_ms, self.parameters)
+        if is_another:
+            self.listing.look(self.field())
+
+    def _look_at_clock(self) -> None:
+        dates = [record.date_ms for record in self.records.values()]
+        self.clock.look(dates, fresh_ms=self.parameters.fresh_ms, ahead_ms=self.parameters.ahead_ms)
+
+    def _sensed(self) -> tuple[int, int]:
+        """Return how many other servers find a set of the farm that is not too old, and how many do not."""
+        found = missed = 0
+        now = self.clock.now_ms
+        for server, record in self.records.items():
+            sensing = record.meta_sensing
+            if server == self.publisher or sensing is None or now is None or now - sensing.date_ms > _SENSED_MS:
+                continue
+            if sensing.last_version_ms is not None and sensing.date_ms - sensing.last_version_ms <= _SENSED_MS:
+                found += 1
+            else:
+                missed += 1
+        return found, missed
+
+    # The choice ------------------------------------------------------------------------------------------------------
+
+    def _make_choice(self) -> Choice:
+        publisher, standings = self.publisher, self.standings()
+        reasons: dict[int, str] = {}
+        for server in sorted(self.servers):
+            if server == publisher:
+                continue
+            reason = self.objection(server)
+            if reason is None and publisher is not None:
+                reason = why_not(server, standings[server], publisher, standings[publisher])
+            reasons[server] = reason or "it was not chosen"
+        entries, branches = self._entries()
+        scores = {server: score for server in sorted(self.servers) if (score := self.score(server)) is not None}
+        return Choice(
+            publisher,
+            reasons,
+            mode=candidates.OFF if publisher is None else self._agreed.mode,
+            entries=entries,
+            branches=branches,
+            left_out=self._left_out(),
+            scores=scores,
+        )
+
+    def _entries(self) -> tuple[tuple[Entry, ...], tuple[Branch, ...]]:
+        listed = self.listing.listed
+        found = sorted(
+            (Entry(hash_, each.type, each.cost, each.owner) for hash_, each in listed.items()),
+            key=lambda entry: (entry.owner, entry.hash),
+        )
+        if not self.listing.branched:
+            return tuple(found), ()
+        most = self.parameters.max_entries
+        return (), tuple(
+            Branch(number, tuple(entry for entry in found if tree.branch_of(listed[entry.hash].place, most) == number))
+            for number in tree.branches([each.place for each in listed.values()], most)
+        )
+
+    def _left_out(self) -> dict[bytes, str]:
+        seen, found = self.field(), {}
+        for owner, poster in self.posters:
+            for hash_, leaf in poster.leaves.items():
+                if hash_ not in self.listing.listed and hash_ not in found:
+                    found[hash_] = why_not_listed(seen, self.listing, owner, poster, leaf)
+        return found
+
+    # Snapshots -------------------------------------------------------------------------------------------------------
 
     def encode(self) -> bytes:
         """Give all of it, for a snapshot: the same bytes on every server that has applied the same."""
@@ -58,7 +306,12 @@ class FarmState:
             "format": _FORMAT,
             "servers": list(self.servers),
             "lastPublishedTime": self.last_published_ms,
-            "records": {str(server): self._values[server].decode() for server in sorted(self._values)},
+            "clock": self.clock.encode(),
+            "posters": self.posters.encode(),
+            "accused": [[server, found.by, found.index] for server, found in self.accused.items()],
+            "election": self.election.encode(),
+            "listing": self.listing.encode(),
+            "administration": self.administration.encode(),
         }
         return json.dumps(state, separators=(",", ":"), sort_keys=True).encode()
 
@@ -67,40 +320,54 @@ class FarmState:
         """Read a snapshot's data. Raises `SnapshotError`."""
         try:
             found = json.loads(data)
-            known = found["format"] == _FORMAT
+            known = found["format"]
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise SnapshotError(f"it is no state of a farm ({type(error).__name__}: {error})") from error
-        if not known:
-            raise SnapshotError(f"it has the format {str(found['format'])[:80]!r}; this version knows {_FORMAT}")
+        if known not in {_FORMAT, _OLD_FORMAT}:
+            raise SnapshotError(
+                f"it has the format {str(known)[:80]!r}; this version knows {_OLD_FORMAT} and {_FORMAT}"
+            )
         state = cls(cluster)
         try:
-            state.configure(_whole(server, MAX_SERVER_ID) for server in found["servers"])
-            for server, text in found["records"].items():
-                record = StatusRecord.parse(text.encode())
-                state._check(record, server)
-                state.records[record.id], state._values[record.id] = record, text.encode()
-            state.last_published_ms = _whole(found["lastPublishedTime"], MAX_DATE_MS)
+            state.servers = tuple(whole({"server": each}, "server", MAX_SERVER_ID) for each in found["servers"])
+            state.last_published_ms = whole(found, "lastPublishedTime", MAX_DATE_MS)
+            if known == _FORMAT:
+                state._restore(found)
+            else:
+                state._restore_old(found)
         except SnapshotError:
             raise
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise SnapshotError(f"it is no state of a farm ({type(error).__name__}: {error})") from error
         return state
 
-    def _check(self, record: StatusRecord, server: str) -> None:
-        if str(record.id) != server or record.id not in self.servers or record.cluster != self._cluster:
+    def _restore(self, found: Mapping[str, Any]) -> None:
+        self.posters = Posters.parse(found["posters"], self.servers)
+        for poster_id, poster in self.posters.by_id.items():
+            self._check(poster.record, poster_id)
+            (self.records if poster_id in self.servers else self.members)[poster_id] = poster.record
+        self._own_scores = {server: own_score(record.router) for server, record in self.records.items()}
+        self.clock = Clock.parse(found["clock"], [record.date_ms for record in self.records.values()])
+        self.accused = {int(server): Accusation(int(by), int(index)) for server, by, index in found["accused"]}
+        self.election = Election.parse(found["election"])
+        self.listing = Listing.parse(found["listing"])
+        self.administration = Administration.parse(found["administration"])
+        self._agreed = Agreed.among(self.records)
+
+    def _restore_old(self, found: Mapping[str, Any]) -> None:
+        """Read format 1, which had the servers' records only: all were heard just now, and no leaf waits."""
+        texts: dict[str, str] = found["records"]
+        for server, value in sorted(texts.items()):
+            record = StatusRecord.parse(value.encode())
+            self._check(record, int(server))
+            if record.id not in self.servers:
+                raise SnapshotError(f"it has a record of {record.id}, which is no server")
+            self.records[record.id] = record
+            self._own_scores[record.id] = own_score(record.router)
+            self.posters.take(value.encode(), record, 0, 0, self.parameters, judges=True)
+        self._servers_changed()
+        self.listing.look(self.field())
+
+    def _check(self, record: StatusRecord, poster: int) -> None:
+        if record.id != poster or record.cluster != self.cluster:
             raise SnapshotError(f"it has a record of server {record.id} of {record.cluster!r} for another")
-
-    def _count_announcements(self) -> None:
-        """What is ahead of its time counts when its time has come, if its server still says it then."""
-        now = farm_time_ms(self.records, self.servers)
-        assert now is not None
-        announced = [record.meta.last_published_ms for record in self.records.values() if record.meta is not None]
-        self.last_published_ms = max(
-            [self.last_published_ms, *(each for each in announced if each <= now + MAX_AHEAD_MS)]
-        )
-
-
-def _whole(value: object, high: int) -> int:
-    if type(value) is not int or not 0 <= value <= high:
-        raise SnapshotError(f"it has a number that is none from 0 to {high}")
-    return value

@@ -14,10 +14,11 @@ import structlog
 
 from bridges.errors import RouterError
 from bridges.protocol import Publication, RouterBridge
-from gf_i2p.farm.record import Leaf
+from gf_i2p.farm.publisher import Entry
+from gf_i2p.farm.versions import next_version
 from gf_i2p.netdb.errors import NetDbError
 from gf_i2p.netdb.keys import DestinationKeys
-from gf_i2p.netdb.meta_lease_set import MetaLease, MetaLeaseSet
+from gf_i2p.netdb.meta_lease_set import LeaseType, MetaLease, MetaLeaseSet
 from gf_i2p.netdb.session_config import session_config
 from gf_i2p.node.driver import PostError, PostOutcomeUnknownError
 from gf_i2p.node.reporter import Reporter
@@ -38,7 +39,6 @@ PUBLISH_SECONDS: Final = 300.0
 """From the announcement until the router has the set. A session's tunnels take up to two minutes."""
 STOP_SECONDS: Final = 30.0
 """For the router to stop."""
-_LEAF_COST: Final = 1
 _POLL_SECONDS: Final = 1.0
 _AGAIN_SECONDS: Final = 5.0
 """After the router, or the log, has refused; twice as long each further time."""
@@ -97,13 +97,13 @@ class Publisher:
 
     async def _step(self) -> float:
         """Do what is to be done now; return after how many seconds to look again."""
-        leaves = self._due()
-        if leaves is None:
+        entries = self._due()
+        if entries is None:
             return await self._stop()
         try:
-            if not self._is_time(leaves):
+            if not self._is_time(entries):
                 return _POLL_SECONDS
-            await self._while_due(self._publish(leaves))
+            await self._while_due(self._publish(entries))
         except (RouterError, NetDbError, PostError, PostOutcomeUnknownError) as error:
             self._note(str(error))
         except Exception as error:  # noqa: BLE001 -- the other servers count on us to try again, or to stop
@@ -115,8 +115,8 @@ class Publisher:
         pause, self._again = self._again, min(2 * self._again, _MAX_AGAIN_SECONDS)
         return pause
 
-    def _due(self) -> tuple[Leaf, ...] | None:
-        """Return the leaves to publish; None when this server is not to publish."""
+    def _due(self) -> tuple[Entry, ...] | None:
+        """Return the entries to publish; None when this server is not to publish."""
         choice = self._view.choice
         if choice.publisher != self._id:
             self._note(None)
@@ -125,12 +125,15 @@ class Publisher:
         if self._clock() - self._reporter.seen_at(self._view.applied) > LEASE_SECONDS:
             self._note(f"nothing of ours was committed for {LEASE_SECONDS:.0f} s: the farm may have another publisher")
             return None
-        if not choice.leaves:
+        if choice.branches:
+            self._note("the farm has more leaves than one set has room for, and this version publishes no tree of sets")
+            return None
+        if not choice.entries:
             self._note("no leaf is up: a set without entries would make the service unreachable")
             return None
-        return choice.leaves
+        return choice.entries
 
-    def _is_time(self, leaves: tuple[Leaf, ...]) -> bool:
+    def _is_time(self, entries: tuple[Entry, ...]) -> bool:
         """Whether a set is to be sent now."""
         last = self.published
         if last is None or self.trouble is not None:
@@ -143,7 +146,9 @@ class Publisher:
         age = self._clock() - last.at
         if age < HURRIED_SECONDS:
             return False
-        changed = {entry.hash for entry in last.lease_set.entries} != {leaf.hash for leaf in leaves}
+        changed = {(each.hash, each.type, each.cost) for each in last.lease_set.entries} != {
+            (each.hash, each.type, each.cost) for each in entries
+        }
         return changed or last.sent < HURRIED_SETS or age >= FRESH_SECONDS
 
     async def _while_due(self, publishing: Coroutine[None, None, None]) -> None:
@@ -158,11 +163,11 @@ class Publisher:
         if not task.cancelled():
             task.result()
 
-    async def _publish(self, leaves: tuple[Leaf, ...]) -> None:
+    async def _publish(self, entries: tuple[Entry, ...]) -> None:
         now = int(time.time())
-        published = max(now, self._view.state.last_published_ms // 1000 + 1)
-        entries = [MetaLease(leaf.hash, published + ENTRY_SECONDS, _LEAF_COST) for leaf in leaves]
-        lease_set = MetaLeaseSet.build(self._keys, published=published, entries=entries)
+        published = next_version(self._view.state, now * 1000)
+        leases = [MetaLease(each.hash, published + ENTRY_SECONDS, each.cost, LeaseType(each.type)) for each in entries]
+        lease_set = MetaLeaseSet.build(self._keys, published=published, entries=leases)
         objection = lease_set.objection(now)
         if objection is not None:
             raise PostError(f"no router would take the set: {objection}")
@@ -182,7 +187,7 @@ class Publisher:
         self.published = Published(lease_set, sent, self._clock())
         self._reporter.publishing = True
         self._note(None)
-        self._log.info("published", published=published, leaves=len(leaves), expires=lease_set.expires_at, sent=sent)
+        self._log.info("published", published=published, leaves=len(entries), expires=lease_set.expires_at, sent=sent)
 
     async def _stop(self) -> float:
         """Have the router forget what it was given, if it was given anything; return as `_step` does."""

@@ -110,7 +110,7 @@ def _farm(node: Node) -> dict[str, Any]:
     return {
         "publisher": choice.publisher,
         "why_not": {str(server): reason for server, reason in choice.why_not.items()},
-        "leaves": [to_b32_address(leaf.hash) for leaf in choice.leaves],
+        "leaves": [to_b32_address(leaf) for leaf in choice.leaves],
         "publishing": None
         if published is None
         else {

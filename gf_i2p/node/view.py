@@ -7,7 +7,7 @@ from typing import Final
 
 import structlog
 
-from gf_i2p.farm.publisher import Choice, choose
+from gf_i2p.farm.publisher import Choice
 from gf_i2p.farm.state import FarmState, SnapshotError
 from gf_i2p.node.driver import Driver
 from gf_i2p.node.errors import ConfigError
@@ -61,7 +61,7 @@ class FarmView:
     @property
     def choice(self) -> Choice:
         """Who publishes what, by the log as far as it is applied."""
-        return choose(self.state.records, self.state.servers)
+        return self.state.choice
 
     async def run(self) -> None:
         """Follow the log, for ever."""
@@ -166,6 +166,6 @@ def take_in(state: FarmState, index: int, entry: Entry) -> None:
             case ValueType.CONFIGURATION:
                 state.configure(server.id for server in Configuration.decode(entry.value).servers)
             case ValueType.APPLICATION:
-                state.apply(entry.value)
+                state.apply(entry.value, index)
     except Exception:  # no entry may stop the farm: it would do so on every server, and after every restart
         logger.exception("a defect: an entry cannot be taken in, and is left out", index=index)

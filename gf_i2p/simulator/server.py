@@ -6,7 +6,6 @@ It does what `node.driver.Driver` and `node.view.FarmView` do, without an event 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from gf_i2p.farm.publisher import choose
 from gf_i2p.farm.state import FarmState
 from gf_i2p.raft import inputs
 from gf_i2p.raft.configurations import Configurations
@@ -328,11 +327,11 @@ class Server:
             if command is not None:
                 self._swapped[self.applied] = self.registers.apply(command)
                 return
-            self.state.apply(entry.value)
+            self.state.apply(entry.value, self.applied)
         self._choose()
 
     def _choose(self) -> None:
-        self.publisher = choose(self.state.records, self.state.servers).publisher
+        self.publisher = self.state.publisher
         self._farm.checker.chose(self.id, self.applied, self.publisher)
 
     def when_applied(self, index: int, action: Callable[..., None], *args: Any) -> None:

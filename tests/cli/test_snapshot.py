@@ -23,7 +23,7 @@ from tests.farm.strategies import leaf, record
 def state() -> bytes:
     found = FarmState("farm")
     found.configure([1, 2])
-    found.apply(record(1, leaf(1)).encode())
+    found.apply(record(1, leaf(1)).encode(), 1)
     found.last_published_ms = 1_795_000_000_000
     return found.encode()
 

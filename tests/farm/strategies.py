@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from gf_i2p.farm.record import Leaf, Meta, StatusRecord
+from gf_i2p.farm.record import Config, Leaf, Meta, StatusRecord
 from gf_i2p.netdb.encoding import to_base64
 from tests.netdb.strategies import KEYS
 
@@ -23,10 +23,14 @@ def record(
     publish: str | None = "auto",
     published: int = 0,
     cluster: str = "farm",
+    master: str = MASTER.base64,
+    mode: str | None = None,
+    **others: Any,
 ) -> StatusRecord:
-    """`publish`: None for a server that does not know the master."""
-    meta = None if publish is None else Meta(MASTER.base64, publish, publishing=False, last_published_ms=published)
-    return StatusRecord(cluster, date, server, up, meta=meta, leaves=leaves)
+    """`publish`: None for a server that does not know the master. `others`: as of `StatusRecord`."""
+    meta = None if publish is None else Meta(master, publish, publishing=False, last_published_ms=published)
+    config = None if mode is None else Config(mode)
+    return StatusRecord(cluster, date, server, up, meta=meta, leaves=leaves, config=config, **others)
 
 
 def text(**changes: Any) -> bytes:

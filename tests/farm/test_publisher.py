@@ -1,176 +1,189 @@
-"""Who publishes which leaves."""
-
-import random
-from collections.abc import Mapping
+"""Who has the office, and who gets it."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from gf_i2p.farm.publisher import AHEAD_MS, FRESH_MS, MAX_LEAVES, choose, farm_time_ms
-from gf_i2p.farm.record import Leaf, StatusRecord
-from tests.farm.strategies import MASTER, NOW, leaf, record
+from gf_i2p.farm.parameters import Parameters
+from tests.farm.farms import Farm
+from tests.farm.strategies import NOW, leaf, record
+from tests.netdb.strategies import KEYS
 
-ages = st.sampled_from([0, 1, FRESH_MS - 1, FRESH_MS, FRESH_MS + 1, 10**7, -AHEAD_MS, -AHEAD_MS - 1]) | st.integers(
-    -(10**8), 10**8
-)
-some_leaves = st.lists(st.builds(leaf, st.integers(0, 30), up=st.booleans()), max_size=40)
+GOOD = {"uptime": 10**8, "reachability": "ok", "exploratoryTunnels": 9, "jobLag": 3}
+PARAMETERS = Parameters()
 
 
-@st.composite
-def farms(draw: st.DrawFn) -> dict[int, StatusRecord]:
-    servers = draw(st.lists(st.integers(0, 2**32 - 2), max_size=7, unique=True))
-    return {
-        server: record(
-            server,
-            *draw(some_leaves),
-            date=NOW - draw(ages),
-            up=draw(st.booleans()),
-            publish=draw(st.sampled_from(["on", "auto", "off", "bogus", None])),
-        )
-        for server in servers
-        if draw(st.integers(0, 9))
-    } | ({5: record(5, leaf(5))} if draw(st.booleans()) else {})
-
-
-def fresh(*servers: int) -> dict[int, StatusRecord]:
-    return {server: record(server, leaf(server)) for server in servers}
-
-
-def hashes(records: Mapping[int, StatusRecord]) -> list[int]:
-    return [int.from_bytes(each.hash) for each in choose(records, records).leaves]
-
-
-@given(farms(), st.randoms(use_true_random=False), st.sets(st.integers(0, 9)))
-def test_equal_knowledge_makes_equal_choices_in_whatever_order_it_came(
-    records: dict[int, StatusRecord], chance: random.Random, more: set[int]
-) -> None:
-    servers = [*records, *more - records.keys()]
-    shuffled, names = list(records.items()), list(servers)
-    chance.shuffle(shuffled)
-    chance.shuffle(names)
-    one, other = choose(records, servers), choose(dict(shuffled), names)
-    assert one == other
-    assert dict(one.why_not) == dict(other.why_not)
-
-
-@given(farms())
-def test_what_is_chosen_can_be_published(records: dict[int, StatusRecord]) -> None:
-    choice = choose(records, records)
-    assert len(choice.leaves) <= MAX_LEAVES
-    assert len({each.hash for each in choice.leaves}) == len(choice.leaves)
-    assert all(each.up for each in choice.leaves)
-    offered = {each.hash for found in records.values() if found.router_up for each in found.leaves if each.up}
-    assert {each.hash for each in choice.leaves} <= offered
-    now = farm_time_ms(records, records)
-    assert set(choice.why_not) == records.keys() - {choice.publisher}
-    if choice.publisher is not None:
-        chosen = records[choice.publisher]
-        assert now is not None
-        assert chosen.meta is not None
-        assert chosen.router_up
-        assert -AHEAD_MS <= now - chosen.date_ms <= FRESH_MS
-        assert chosen.meta.publish_config in {"on", "auto"}
-
-
-@given(st.integers(1, 4), st.data())
-def test_a_minority_of_wrong_clocks_moves_neither_farm_time_nor_the_choice(wrong: int, data: st.DataObject) -> None:
-    right = data.draw(st.integers(wrong + 1, 6))
-    servers = list(range(1, right + wrong + 1))
-    bad = set(data.draw(st.permutations(servers))[:wrong])
-    good = {
-        server: record(server, leaf(server), date=NOW - data.draw(st.integers(0, 10_000)))
-        for server in servers
-        if server not in bad
+def test_the_first_that_can_gets_the_office_and_keeps_it_from_those_that_are_as_good() -> None:
+    farm = Farm()
+    farm.says(2)
+    assert farm.publisher == 2
+    farm.lasts(3_600_000)
+    assert farm.publisher == 2
+    assert farm.state.choice.why_not == {
+        1: "server 2 is as good, and in office",
+        3: "server 2 is as good, and its id is lower",
     }
-    dates = [found.date_ms for found in good.values()]
-    records = good | {server: record(server, leaf(server), date=data.draw(st.integers(0, 2**53 - 1))) for server in bad}
-    now = farm_time_ms(records, servers)
-    assert now is not None
-    assert min(dates) <= now <= max(dates)
-    choice = choose(records, servers)
-    assert {leaf(server).hash for server in good} <= {each.hash for each in choice.leaves}
-    assert choice.publisher is not None
-    assert choice.publisher <= min(good)
 
 
-def test_who_has_not_posted_does_not_slow_farm_time() -> None:
-    assert farm_time_ms({}, [1, 2, 3]) is None
-    assert farm_time_ms(fresh(2), [1, 2, 3]) == NOW
-    assert farm_time_ms({1: record(1, date=NOW - 10**6), 2: record(2)}, [1, 2, 3]) == NOW
+def test_of_those_that_are_as_good_the_lowest_id_follows() -> None:
+    farm = Farm(1, 2, 3, 4)
+    farm.lasts(300_000)
+    assert farm.publisher == 1
+    farm.dead = {1}
+    farm.lasts(300_000)
+    assert farm.publisher == 2
 
 
-def test_a_stranger_in_the_records_counts_for_nothing() -> None:
-    records = fresh(1, 2) | {3: record(3, leaf(3), date=NOW + 10**9), 0: record(0, leaf(9))}
-    assert choose(records, [1, 2]) == choose(fresh(1, 2), [1, 2])
+def test_a_publisher_that_fails_loses_the_office_at_once() -> None:
+    farm = Farm()
+    farm.lasts(60_000)
+    assert farm.publisher == 1
+    farm.told[1] = {"up": False}
+    farm.says(1)
+    assert farm.publisher == 2
+    assert farm.state.choice.why_not[1] == "its router is down"
 
 
-def test_the_lowest_id_of_those_that_can_publishes_and_the_others_are_told_why_not() -> None:
-    records = {
-        1: record(1, date=NOW - FRESH_MS - 1),
-        2: record(2, up=False),
-        3: record(3, publish="off"),
-        4: record(4, publish=None),
-        5: record(5, date=NOW + AHEAD_MS + 1),
-        6: record(6, publish="on"),
-        7: record(7),
-        8: record(8, publish="sometimes"),
-    }
-    choice = choose(records, range(10))
-    assert choice.publisher == 6
-    assert choice.why_not == {
-        0: "it has posted nothing yet",
-        1: "its newest record is 35 s old",
+def test_a_clearly_better_one_takes_over_only_after_some_time() -> None:
+    farm = Farm()
+    farm.lasts(60_000)
+    farm.told[3] = {"router": GOOD}
+    farm.lasts(PARAMETERS.hold_ms - 90_000)
+    assert farm.publisher == 1
+    assert farm.state.choice.why_not[3] == "its score is 825; server 1 with 500 is in office"
+    farm.lasts(120_000)
+    assert farm.publisher == 3
+    assert farm.state.choice.why_not[1] == "its score is 500, and that of server 3 is 825"
+
+
+def test_one_that_is_better_by_no_more_than_the_margin_does_not() -> None:
+    farm = Farm()
+    farm.told[2] = farm.told[1] = {"router": {"jobLag": 500}}
+    farm.told[3] = {"router": {"jobLag": 1}}
+    farm.lasts(7_200_000)
+    scores = farm.state.choice.scores
+    assert scores[3].total - scores[1].total == PARAMETERS.margin
+    assert farm.publisher == 1
+
+
+def test_a_score_that_goes_to_and_fro_moves_nothing() -> None:
+    farm = Farm()
+    farm.lasts(60_000)
+    for number in range(240):
+        farm.told[1] = {"router": {"jobLag": 90_000 if number % 3 == 0 else 50}}
+        farm.turn()
+        assert farm.publisher == 1
+
+
+def test_on_comes_before_auto_but_one_that_comes_and_goes_does_not_take_the_office_each_time() -> None:
+    farm = Farm()
+    farm.lasts(60_000)
+    farm.told[3] = {"publish": "on"}
+    changes = [1]
+    for number in range(240):
+        farm.told[3] = {"publish": "on", "up": number % 3 != 0}
+        farm.turn()
+        if farm.publisher != changes[-1]:
+            changes.append(farm.publisher or 0)
+    assert changes == [1]
+    farm.told[3] = {"publish": "on"}
+    farm.lasts(PARAMETERS.fresh_ms + 60_000)
+    assert farm.publisher == 3
+    assert farm.state.choice.why_not[1] == "server 3 is to publish (on), and it only may (auto)"
+
+
+def test_an_administrator_moves_publishing_at_once_and_as_long_as_that_server_can() -> None:
+    farm = Farm()
+    farm.lasts(60_000)
+    farm.admin("move", server=3)
+    assert farm.publisher == 3
+    assert farm.state.choice.why_not[1] == "publishing was moved to server 3"
+    farm.told[3] = {"up": False}
+    farm.says(3)
+    assert farm.publisher == 1
+    farm.told[3] = {}
+    farm.says(3)
+    assert farm.publisher == 3
+    farm.admin("release")
+    farm.lasts(60_000)
+    assert farm.publisher == 3, "it is as good as the others, and in office"
+
+
+def test_a_drained_server_publishes_only_when_nobody_else_can() -> None:
+    farm = Farm()
+    farm.lasts(60_000)
+    farm.admin("drain", server=1)
+    assert farm.publisher == 2
+    assert farm.state.choice.why_not[1] == "it is drained: it publishes only when no other server can"
+    assert farm.listed == {1, 2, 3}, "its leaves stay"
+    farm.dead = {2}
+    farm.told[3] = {"publish": "off"}
+    farm.lasts(180_000)
+    assert farm.publisher == 1
+    farm.dead = set()
+    farm.turn()
+    assert farm.publisher == 2
+    farm.admin("undrain", server=1)
+    assert farm.publisher == 2
+
+
+def test_who_cannot_publish_is_told_why_not() -> None:
+    farm = Farm(*range(1, 11))
+    other = KEYS.destination.base64.replace("A", "B", 1)
+    farm.post(record(1, date=NOW - PARAMETERS.fresh_ms - 1))
+    farm.post(record(2, up=False))
+    farm.post(record(3, publish="off"))
+    farm.post(record(4, publish=None))
+    farm.post(record(5, date=NOW + PARAMETERS.ahead_ms + 1))
+    farm.post(record(6))
+    farm.post(record(7))
+    farm.post(record(8, publish="sometimes"))
+    farm.post(record(9, mode="failover"))
+    found = farm.state.choice
+    assert found.publisher == 6
+    assert found.mode == "meta"
+    assert found.why_not == {
+        1: "its newest record is 105 s old",
         2: "its router is down",
         3: "publishing is off there",
         4: "publishing is off there",
         5: "its clock is 60 s ahead of the farm's",
         7: "server 6 is as good, and its id is lower",
         8: "publishing is off there",
-        9: "it has posted nothing yet",
+        9: "its mode is failover, and that of most is meta",
+        10: "it has posted nothing yet",
     }
+    farm.post(record(10, master=other))
+    assert farm.state.choice.why_not[10] == "it would publish for another master than most"
+    farm.post(record(10, master="?"))
+    assert farm.state.choice.why_not[10] == "its master is no destination"
 
 
-@pytest.mark.parametrize(
-    ("age", "alive"), [(FRESH_MS, True), (FRESH_MS + 1, False), (-AHEAD_MS, True), (-AHEAD_MS - 1, False)]
-)
-def test_fresh_to_the_millisecond(age: int, *, alive: bool) -> None:
-    records = {1: record(1, leaf(1), date=NOW - age), 2: record(2, leaf(2)), 3: record(3, leaf(3))}
-    assert choose(records, records).publisher == (1 if alive else 2)
-    assert hashes(records) == ([1, 2, 3] if alive else [2, 3])
+@pytest.mark.parametrize("mode", ["dry-run", "meta", "failover"])
+def test_the_mode_is_that_of_the_publisher(mode: str) -> None:
+    farm = Farm()
+    assert farm.state.choice.mode == "off"
+    farm.told = {server: {"mode": mode} for server in farm.servers}
+    farm.turn()
+    assert (farm.publisher, farm.state.choice.mode) == (1, mode)
+    farm.told = {server: {"mode": "off"} for server in farm.servers}
+    farm.turn()
+    assert (farm.publisher, farm.state.choice.mode) == (None, "off")
 
 
-def test_a_server_whose_clock_ran_ahead_is_not_fresh_for_ever_after_its_death() -> None:
-    records = fresh(2, 3) | {1: record(1, leaf(1), date=NOW + 600_000)}
-    assert choose(records, records).publisher == 2
-
-
-def test_leaves_come_from_all_that_are_alive_also_where_publishing_is_off() -> None:
-    records = fresh(1, 2) | {3: record(3, leaf(3), publish="off"), 4: record(4, leaf(4), publish=None)}
-    assert hashes(records) == [1, 2, 3, 4]
-    assert hashes(records | {2: record(2, leaf(2), up=False), 3: record(3, leaf(3, up=False))}) == [1, 4]
-
-
-def test_no_leaf_stands_twice_and_one_server_that_finds_it_up_is_enough() -> None:
-    records = {1: record(1, leaf(7, up=False)), 2: record(2, leaf(7), leaf(7)), 3: record(3, leaf(7), leaf(8))}
-    assert hashes(records) == [7, 8]
-
-
-def test_the_master_is_no_leaf_of_its_own() -> None:
-    """The set could not be built, and so nothing would be published while anybody names it."""
-    records = fresh(1, 2) | {3: record(3, Leaf(MASTER.hash, up=True), leaf(3))}
-    assert hashes(records) == [1, 2, 3]
-
-
-def test_a_server_with_256_leaves_leaves_room_for_those_of_the_others() -> None:
-    records = fresh(2, 3) | {1: record(1, *(leaf(number) for number in range(1000, 1256)))}
-    found = hashes(records)
-    assert len(found) == MAX_LEAVES
-    assert {2, 3} <= set(found)
-    assert found == [1000, 2, 3, *range(1001, 1014)]
+def test_the_mode_of_most_does_not_change_when_one_of_them_dies() -> None:
+    farm = Farm()
+    farm.told = {1: {"mode": "failover"}, 2: {"mode": "meta"}, 3: {"mode": "meta"}}
+    farm.lasts(60_000)
+    farm.dead = {3}
+    farm.lasts(600_000)
+    assert (farm.publisher, farm.state.choice.mode) == (2, "meta")
 
 
 def test_nobody_is_chosen_where_nobody_can() -> None:
-    assert choose({}, []).publisher is None
-    assert choose({}, [1]) == choose({2: record(2)}, [1])
-    assert choose({1: record(1, leaf(1), publish="off")}, [1]).publisher is None
+    farm = Farm(1)
+    assert farm.publisher is None
+    farm.post(record(1, leaf(1), publish="off"))
+    assert farm.publisher is None
+    assert farm.state.choice.why_not == {1: "publishing is off there"}
+    farm.post(record(1, leaf(1)))
+    farm.state.configure([])
+    assert farm.publisher is None

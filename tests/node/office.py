@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.record import StatusRecord
 from gf_i2p.node import publishing, reporter
 from gf_i2p.node.driver import Driver
@@ -78,6 +79,8 @@ async def office(
     monkeypatch.setattr(publishing, "_AGAIN_SECONDS", 0.02)
     monkeypatch.setattr(publishing, "_MAX_AGAIN_SECONDS", 0.04)
     monkeypatch.setattr(reporter, "WAIT_SECONDS", 0.05)
+    quick = Parameters(leaf_up_ms=40, leaf_down_ms=80, flap_ms=200, republish_min_ms=40)
+    monkeypatch.setattr("gf_i2p.farm.admin.Parameters", lambda: quick)
     async with NodeFarm(directory, servers=1) as farm:
         node = await farm.leader()
         bridge = FakeBridge(leaf=1)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gf_i2p.farm import publisher
+from gf_i2p.farm.parameters import Parameters
 from gf_i2p.netdb.meta_lease_set import MetaLeaseSet
 from gf_i2p.node import member, publishing
 from gf_i2p.node.node import Node
@@ -42,23 +42,21 @@ class Farm:
     def holders(self) -> set[int]:
         return {server for server, bridge in self.bridges.items() if bridge.holds is not None}
 
-    async def publishes(self, server: int, *leaves: int) -> None:
-        """Wait until this server alone publishes, a set with these leaves, and all know it."""
-        await becomes(
-            f"server {server} publishes {leaves}",
-            lambda: (
-                self.holders() == {server}
-                and self.netdb[-1][0] == server
-                and self.leaves() == set(leaves)
-                and all(node.member.view.choice.publisher == server for node in self.nodes.values())
-            ),
-            40,
-        )
+    async def publishes(self, *leaves: int) -> int:
+        """Wait until one server alone publishes, a set with these leaves, and all know it; return which."""
+
+        def alone() -> bool:
+            chosen = {node.member.view.choice.publisher for node in self.nodes.values()}
+            return len(chosen) == 1 and self.holders() == chosen == {self.netdb[-1][0]} and self.leaves() == set(leaves)
+
+        await becomes(f"one server publishes {leaves}", alone, 40)
+        return self.netdb[-1][0]
 
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publisher, "FRESH_MS", 4000)
+    quick = Parameters(fresh_ms=4000, leaf_up_ms=200, leaf_down_ms=400, flap_ms=800, republish_min_ms=400)
+    monkeypatch.setattr("gf_i2p.farm.admin.Parameters", lambda: quick)
     monkeypatch.setattr(publishing, "LEASE_SECONDS", 4.0)
     monkeypatch.setattr(publishing, "HURRIED_SECONDS", 0.5)
     monkeypatch.setattr(publishing, "_POLL_SECONDS", 0.05)
@@ -75,15 +73,21 @@ async def running(directory: Path, servers: int = 3) -> AsyncIterator[Farm]:
     assert made.published == sorted(set(made.published)), "every set is later than all before it"
 
 
+def without(*servers: int) -> list[int]:
+    return [server for server in (1, 2, 3) if server not in servers]
+
+
 async def test_exactly_one_publishes_and_the_next_takes_over_with_a_later_set(tmp_path: Path) -> None:
     async with running(tmp_path) as made:
-        await made.publishes(1, 1, 2, 3)
-        assert {server for server, _ in made.netdb} == {1}
-        await made.farm.stop(1)
-        await made.publishes(2, 2, 3)
-        await made.farm.start(1)
-        await made.publishes(1, 1, 2, 3)
-        assert {server for server, _ in made.netdb} == {1, 2}
+        first = await made.publishes(1, 2, 3)
+        assert first in {server for server, _ in made.netdb}
+        await made.farm.stop(first)
+        second = await made.publishes(*without(first))
+        assert second != first
+        before = len(made.netdb)
+        await made.farm.start(first)
+        assert await made.publishes(1, 2, 3) == second, "who is as good keeps the office"
+        assert {server for server, _ in made.netdb[before:]} == {second}
 
 
 async def test_published_rises_whoever_dies(tmp_path: Path) -> None:
@@ -91,39 +95,40 @@ async def test_published_rises_whoever_dies(tmp_path: Path) -> None:
     print(f"seed {seed}")
     chance = random.Random(seed)
     async with running(tmp_path) as made:
-        await made.publishes(1, 1, 2, 3)
-        for victim in chance.sample([1, 1, 2, 3], 4):  # the publisher among them
+        publisher = await made.publishes(1, 2, 3)
+        for its_turn in chance.sample([True, True, False, False], 4):
+            victim = publisher if its_turn else chance.choice(without(publisher))
             await made.farm.stop(victim)
-            alive = {1, 2, 3} - {victim}
-            await made.publishes(min(alive), *alive)
+            publisher = await made.publishes(*without(victim))
             await made.farm.start(victim)
-            await made.publishes(1, 1, 2, 3)
+            assert await made.publishes(1, 2, 3) == publisher
         assert len(made.published) > 4
 
 
 async def test_who_has_lost_the_farm_stops_by_itself(tmp_path: Path) -> None:
     """Two may believe that they publish, for the time of a lease; then it is one again, or none without a majority."""
     async with running(tmp_path) as made:
-        await made.publishes(1, 1, 2, 3)
-        await made.farm.stop(2)
-        await made.farm.stop(3)
+        first = await made.publishes(1, 2, 3)
+        others = without(first)
+        for other in others:
+            await made.farm.stop(other)
         sent = len(made.netdb)
         await becomes("nobody publishes", lambda: made.holders() == set())
-        node = made.nodes[1].member.publisher
+        node = made.nodes[first].member.publisher
         assert node is not None
         assert node.published is None
         assert node.trouble is not None
         assert len(made.netdb) <= sent + 1, "at most the set whose announcement was committed already"
-        await made.farm.start(3)
-        await made.publishes(1, 1, 3)
+        await made.farm.start(others[1])
+        await made.publishes(*without(others[0]))
 
 
 async def test_a_publisher_that_the_others_do_not_hear_is_replaced_and_stops(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running(tmp_path) as made:
-        await made.publishes(1, 1, 2, 3)
-        alone = made.nodes[1]
+        first = await made.publishes(1, 2, 3)
+        alone = made.nodes[first]
 
         async def cut(*_: object, **__: object) -> int:
             await asyncio.Event().wait()
@@ -131,8 +136,8 @@ async def test_a_publisher_that_the_others_do_not_hear_is_replaced_and_stops(
 
         post = alone.driver.post
         monkeypatch.setattr(alone.driver, "post", cut)
-        await becomes("the second one has published", lambda: made.netdb[-1][0] == 2)
-        await made.publishes(2, 2, 3)
+        await becomes("another one has published", lambda: made.netdb[-1][0] != first)
+        await made.publishes(*without(first))
         assert alone.member.publisher is not None
         assert alone.member.publisher.published is None
         monkeypatch.setattr(alone.driver, "post", post)
@@ -141,21 +146,20 @@ async def test_a_publisher_that_the_others_do_not_hear_is_replaced_and_stops(
 async def test_a_router_that_goes_costs_its_server_the_office_and_its_leaf(tmp_path: Path) -> None:
     async with running(tmp_path) as made:
         made.bridges[2].errors = {"status": DOWN}
-        await made.publishes(1, 1, 3)
-        made.bridges[1].errors = {"status": DOWN, "hash": DEFECT}
+        first = await made.publishes(1, 3)
+        made.bridges[first].errors = {"status": DOWN, "hash": DEFECT}
         made.bridges[2].errors = {}
-        await made.publishes(2, 2, 3)
-        made.bridges[1].errors = {}
-        await made.publishes(1, 1, 2, 3)
+        assert await made.publishes(*without(first)) != first
+        made.bridges[first].errors = {}
+        await made.publishes(1, 2, 3)
 
 
 async def test_a_session_that_is_lost_is_made_again(tmp_path: Path) -> None:
     async with running(tmp_path) as made:
-        await made.publishes(1, 1, 2, 3)
-        bridge = made.bridges[1]
+        bridge = made.bridges[await made.publishes(1, 2, 3)]
         before = made.netdb[-1][1].published
         bridge.holds, bridge.trouble = None, "the router has restarted"
-        await made.publishes(1, 1, 2, 3)
+        await made.publishes(1, 2, 3)
         assert made.netdb[-1][1].published > before
 
 
@@ -163,7 +167,7 @@ async def test_a_server_without_a_router_votes_and_posts_nothing(tmp_path: Path)
     made = Farm(tmp_path)
     made.farm.bridges = {server: bridge for server, bridge in made.bridges.items() if server != 1}
     async with made.farm:
-        await made.publishes(2, 2, 3)
+        await made.publishes(2, 3)
         assert 1 not in made.nodes[1].member.view.state.records
         assert made.nodes[1].member.reporter is None
 
@@ -176,7 +180,7 @@ async def test_a_node_stops_at_once_in_whatever_its_router_hangs(tmp_path: Path,
         bridge.hang(call)
     async with made.farm:
         if call == "stop":
-            await made.publishes(1, 1)
+            await made.publishes(1)
             bridge.hang("stop")
             bridge.leaf_up = False
         await becomes("it hangs", lambda: bridge.under_way == [call])
@@ -195,7 +199,7 @@ async def test_whatever_the_router_does_at_the_end_the_log_is_closed(
     monkeypatch.setattr(member, "CLOSE_SECONDS", 0.2)
     made = Farm(tmp_path, servers=1)
     async with made.farm:
-        await made.publishes(1, 1)
+        await made.publishes(1)
         if error is None:
             made.bridges[1].hang("close")
         else:
@@ -204,24 +208,24 @@ async def test_whatever_the_router_does_at_the_end_the_log_is_closed(
         made.bridges[1].errors.clear()
         made.bridges[1].hung.clear()
         await made.farm.start(1)
-        await made.publishes(1, 1)
+        await made.publishes(1)
 
 
 async def test_after_a_restart_nothing_is_sent_by_what_the_log_said_long_ago(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The log's beginning says that server 1 publishes; its end, that it does not."""
+    """The log's beginning says that this server publishes; its end, that it does not."""
     monkeypatch.setattr("gf_i2p.node.view._PAGE_ENTRIES", 1)
     async with running(tmp_path) as made:
-        await made.publishes(1, 1, 2, 3)
-        await made.farm.stop(1)
-        await made.publishes(2, 2, 3)
-        made.bridges[1].errors["status"] = DOWN
-        await made.farm.start(1)
-        node, sent = made.nodes[1], len(made.bridges[1].sent)
+        first = await made.publishes(1, 2, 3)
+        await made.farm.stop(first)
+        await made.publishes(*without(first))
+        made.bridges[first].errors["status"] = DOWN
+        await made.farm.start(first)
+        node, sent = made.nodes[first], len(made.bridges[first].sent)
         view, leader = node.member.view, await made.farm.leader()
         await becomes("caught up", lambda: view.applied == leader.driver.core.commit)
-        await becomes("its word is in the log", lambda: not view.state.records[1].router_up)
-        assert len(made.bridges[1].sent) == sent
-        assert view.choice.why_not[1] == "its router is down"
-        assert leaf(1) not in view.choice.leaves
+        await becomes("its word is in the log", lambda: not view.state.records[first].router_up)
+        assert len(made.bridges[first].sent) == sent
+        assert view.choice.why_not[first] == "its router is down"
+        assert leaf(first).hash not in view.choice.leaves

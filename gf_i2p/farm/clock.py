@@ -1,0 +1,63 @@
+"""Farm time: what time it is by the log alone, the same on every server that has applied as much of it.
+
+`now_ms` compares with dates in records. It may fall, as when the first to post had a clock that was ahead; so how long
+something has lasted is measured by a stopwatch beside it, which only ever goes forward.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Self
+
+from gf_i2p.farm.strict import MAX_DATE_MS, whole, whole_or_none
+
+_STEPS: Final = 2
+"""The stopwatch goes on by up to this part of the time for which a record is fresh, whatever farm time does."""
+
+
+def farm_time_ms(dates: Iterable[int]) -> int | None:
+    """Return the upper median of the newest dates of a farm's servers, in ms; None while none has posted.
+
+    One wrong clock cannot make the others look dead, as long as most are right.
+    """
+    in_order = sorted(dates)
+    return in_order[len(in_order) // 2] if in_order else None
+
+
+class Clock:
+    """Farm time, and how much of it has passed."""
+
+    def __init__(self) -> None:
+        self.now_ms: int | None = None
+        """Farm time, in ms since the epoch; None while no server has posted."""
+        self.passed_ms = 0
+        """The stopwatch: ms for which this farm has been at work. It stands still while nobody posts."""
+        self._high_ms: int | None = None  # where the stopwatch stands, in farm time
+
+    def look(self, dates: Iterable[int], *, fresh_ms: int, ahead_ms: int) -> None:
+        """Look what time it is by these newest dates of the servers.
+
+        A long silence of the whole farm is no silence of one leaf, and one clock of two that jumps ages nobody: in one
+        step the stopwatch goes on by half of `fresh_ms` at most. A fall by up to `ahead_ms` is waited out: time that
+        goes to and fro would else be counted each time. After a greater one, what was before was wrong.
+        """
+        now = farm_time_ms(dates)
+        self.now_ms = now
+        if now is None:
+            return
+        if self._high_ms is None or now < self._high_ms - ahead_ms:
+            self._high_ms = now
+        elif now > self._high_ms:
+            self.passed_ms += min(now - self._high_ms, fresh_ms // _STEPS)
+            self._high_ms = now
+
+    def encode(self) -> dict[str, Any]:
+        """Give it for a snapshot; `now_ms` follows from the records."""
+        return {"passed": self.passed_ms, "high": self._high_ms}
+
+    @classmethod
+    def parse(cls, found: Mapping[str, Any], dates: Iterable[int]) -> Self:
+        """Read that of a snapshot. Raises `RecordError`."""
+        made = cls()
+        made.now_ms = farm_time_ms(dates)
+        made.passed_ms = whole(found, "passed", MAX_DATE_MS)
+        made._high_ms = whole_or_none(found, "high")
+        return made
