@@ -73,7 +73,8 @@ async def _serve(file: LeafFile, report: Path) -> Exit:
         task = asyncio.get_running_loop().create_task(member.run(), name="leaf-only member")
         logger.info("started", cluster=file.cluster, member=file.id)
         try:
-            await asyncio.wait([task, stopped], return_when=asyncio.FIRST_COMPLETED)
+            ends: list[asyncio.Future[Any]] = [task, stopped]
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             if task.done():
                 await task  # it ends for a defect only
         finally:

@@ -74,6 +74,6 @@ def described(members: list[dict[str, Any]]) -> list[str]:
     lines = []
     for member in members:
         leaves = ", ".join(f"{each['address']}{'' if each['up'] else ' (down)'}" for each in member["leaves"])
-        age = "no date" if member["age"] is None else f"record of {member['age']:.0f} s ago"
+        age = "no server tells the time" if member["age"] is None else f"record of {member['age']:.0f} s ago"
         lines.append(f"{member['id']:>10}  leaf only, {age}, {leaves or 'no leaf'}")
     return lines

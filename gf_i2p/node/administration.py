@@ -73,10 +73,11 @@ def _leaf(hash_: bytes) -> dict[str, Any]:
 
 
 def _member(state: FarmState, member: int, record: StatusRecord) -> dict[str, Any]:
+    """Describe one. Its age is in seconds of farm time, which the servers' records make; null where there are none."""
     heard = state.posters.by_id[member].heard_ms
     return {
         "id": member,
-        "age": max(state.clock.passed_ms - heard, 0) / 1000,
+        "age": None if state.now_ms is None else max(state.clock.passed_ms - heard, 0) / 1000,
         "router_up": record.router_up,
         "leaves": [{"address": to_b32_address(leaf.hash), "up": leaf.up} for leaf in record.leaves],
     }

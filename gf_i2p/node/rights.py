@@ -15,6 +15,7 @@ from typing import Final
 import structlog
 
 from gf_i2p.farm.admin import MAX_ENTRY_BYTES, AdminEntry
+from gf_i2p.farm.members import MAX_MEMBER_BYTES
 from gf_i2p.farm.record import FIRST_MEMBER_ID, RecordError, StatusRecord
 from gf_i2p.farm.strict import decode_object
 from gf_i2p.node.roles import Role, User
@@ -23,8 +24,6 @@ from gf_i2p.wire.messages import MessageType, Request
 
 logger = structlog.get_logger()
 
-MAX_MEMBER_BYTES: Final = 4 << 10
-"""Of a leaf-only member's record."""
 MAX_MEMBER_DESTINATIONS: Final = 16
 RECORD_SECONDS: Final = 5.0
 """Between two records of one leaf-only member, on average."""

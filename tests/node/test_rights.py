@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from gf_i2p.farm.admin import AdminEntry
+from gf_i2p.farm.members import MAX_MEMBER_BYTES
 from gf_i2p.farm.record import FIRST_MEMBER_ID, Leaf, Meta, StatusRecord
 from gf_i2p.farm.remote import RemoteRouter
 from gf_i2p.node.rights import (
-    MAX_MEMBER_BYTES,
     MAX_MEMBER_DESTINATIONS,
     RECORD_SECONDS,
     RECORDS_AT_ONCE,
