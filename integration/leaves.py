@@ -242,7 +242,7 @@ async def run(
             work.start(work.look())
             await _progress(work, leaves / _A_SECOND + 2, tell)
             before, began, cpu = work.posts.committed, time.monotonic(), cpu_seconds(farm.pid(leader))
-            seconds = max(minutes * 60 - leaves / _A_SECOND, 10.0)
+            seconds = max(minutes * 60 - leaves / _A_SECOND, 1.0)
             if not kill:
                 await _progress(work, seconds, tell)
                 used = cpu_seconds(farm.pid(leader)) - cpu

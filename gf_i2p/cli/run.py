@@ -11,6 +11,7 @@ from pathlib import Path
 import structlog
 
 from gf_i2p.admin.local import LocalInterface
+from gf_i2p.cli.descriptors import raise_limit
 from gf_i2p.cli.errors import CommandError, Exit
 from gf_i2p.cli.logs import configure
 from gf_i2p.cli.loops import loop_factory, stop_signal
@@ -31,6 +32,7 @@ def run(directory: Path) -> Exit:
     """Run the node of this directory; returns when it has stopped."""
     config, secrets = Config.load(directory), Secrets.load(directory)
     configure(config.logging.level, config.logging.format)
+    raise_limit()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(_serve(directory, config, secrets))
 
