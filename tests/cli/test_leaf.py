@@ -17,6 +17,7 @@ from gf_i2p.farm.record import FIRST_MEMBER_ID
 from gf_i2p.netdb.encoding import to_b32_address
 from gf_i2p.node.config import Secrets
 from gf_i2p.node.leaf_invitation import invite, members_of
+from gf_i2p.node.leaf_member import MemberReport
 from gf_i2p.node.leaffile import LEAF_FILE, REPORT_FILE
 from gf_i2p.node.setup import make_farm
 from gf_i2p.wire.endpoint import Endpoint
@@ -152,7 +153,7 @@ async def test_a_member_runs_beside_its_router(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_ends_no_member(tmp_path: Path) -> None:
-    made = leaf.MemberReport(MEMBER, "farm", 5)
+    made = MemberReport(MEMBER, "farm", 5)
     leaf._write(tmp_path / "nowhere" / REPORT_FILE, made)
     leaf._write(tmp_path / REPORT_FILE, made)
     assert (tmp_path / REPORT_FILE).stat().st_mode & 0o777 == 0o600
