@@ -52,7 +52,7 @@ class Score:
     @property
     def total(self) -> int:
         """The sum, 0 to 1000."""
-        return sum(asdict(self).values())
+        return self.uptime + self.reachability + self.tunnels + self.job_lag + self.bandwidth + self.leaves + self.meta
 
     def parts(self) -> dict[str, int]:
         """Give the points by name."""
