@@ -2,6 +2,7 @@
 
     GET  /v1/status                     what the node knows, leader or not
     GET  /v1/explain                    who publishes what, and why (node/explained.py)
+    GET  /v1/administration             what administrators have said, and what it leads to (node/administration.py)
     POST /v1/entries?timeout=SECONDS    {"values": [TEXT, ...]} -> {"index": INDEX OF THE LAST}, when committed
     GET  /v1/entries?first=N&limit=N    committed entries, from where the log begins without `first`;
                                         `stale=1` reads a server that does not lead
@@ -52,8 +53,9 @@ class LocalInterface:
     """Serves one node. `status` describes it; `snapshot` makes one of all that is committed, None when nothing is.
 
     `lacking` says why the node's files do not let it speak with a server that is to join, None when they do. `farm`
-    tells who belongs to the farm when this server is out of it, None while it is not. `explain` says who publishes
-    what, and why.
+    tells who belongs to the farm when this server is out of it, None while it is not. `objection` says why the operator
+    of this server may not post these values, None when it may. `administration` gives what administrators have said,
+    and what it leads to. `explain` says who publishes what, and why.
     """
 
     def __init__(
@@ -64,6 +66,8 @@ class LocalInterface:
         snapshot: Callable[[], Awaitable[SavedSnapshot | None]],
         *,
         lacking: Callable[[ClusterServer], str | None] = lambda _: None,
+        objection: Callable[[Sequence[bytes]], str | None] = lambda _: None,
+        administration: Callable[[], dict[str, Any]] = dict,
         farm: Callable[[], Sequence[ClusterServer] | None] = lambda: None,
         explain: Callable[[], dict[str, Any]] = dict,
     ) -> None:
@@ -72,6 +76,8 @@ class LocalInterface:
         self._status = status
         self._snapshot = snapshot
         self._lacking = lacking
+        self._objection_to = objection
+        self._administration = administration
         self._farm = farm
         self._explain = explain
         app = web.Application(client_max_size=_BODY_BYTES, middlewares=[_errors_as_json])
@@ -79,6 +85,7 @@ class LocalInterface:
             [
                 web.get("/v1/status", self._get_status),
                 web.get("/v1/explain", self._get_explanation),
+                web.get("/v1/administration", self._get_administration),
                 web.post("/v1/entries", self._post_entries),
                 web.get("/v1/entries", self._get_entries),
                 web.post("/v1/servers", self._post_servers),
@@ -113,9 +120,14 @@ class LocalInterface:
     async def _get_explanation(self, _request: web.Request) -> web.Response:
         return web.json_response(self._explain())
 
+    async def _get_administration(self, _request: web.Request) -> web.Response:
+        return web.json_response(self._administration())
+
     async def _post_entries(self, request: web.Request) -> web.Response:
         timeout = _number(request, "timeout", DEFAULT_TIMEOUT, 0.001, MAX_TIMEOUT)
         values = _values(await _json(request))
+        if (why_not := self._objection_to(values)) is not None:
+            return _error(403, f"nothing was posted: {why_not}", outcome="no")
         if (farm := self._farm()) is not None:
             # It could still hand them to the leader; but who posts here takes this server for one of the farm's.
             servers = ", ".join(f"{server.id} ({server.endpoint})" for server in farm)

@@ -12,9 +12,11 @@ from typing import Any, Final, NoReturn
 
 from gf_i2p import __version__
 from gf_i2p.admin.limits import DEFAULT_TIMEOUT, MAX_PAGE, MAX_TIMEOUT
+from gf_i2p.cli import admin_arguments
 from gf_i2p.cli.errors import CommandError, Exit
 from gf_i2p.cli.keys_parser import add_keys
 from gf_i2p.cli.show import show_entries, show_status
+from gf_i2p.farm.record import FIRST_MEMBER_ID
 from gf_i2p.node.errors import ConfigError
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.transport.errors import TransportError
@@ -208,6 +210,11 @@ def _parser() -> argparse.ArgumentParser:
 
     _members(commands)
     add_keys(commands, _command, _whole, _key)
+    _leaf(commands)
+    for name, text, actions in admin_arguments.COMMANDS:
+        parser_of = commands.add_parser(name, help=text).add_subparsers(required=True, metavar="COMMAND")
+        for action, words in actions:
+            admin_arguments.add(action, _command(parser_of, action.name, words, _administer))
 
     recover = _command(commands, "recover", "make a farm of one when the majority is lost for good", _recover)
     recover.add_argument("directory", type=Path, metavar="DIR", help="of the server that is left; its node is stopped")
@@ -275,10 +282,12 @@ def _members(commands: "argparse._SubParsersAction[_Parser]") -> None:
         ("add", "have the leader take a server in that does not ask by itself"),
         ("remove", "remove a server from the farm; on the leader's machine, or its own"),
         ("stepdown", "have the leader hand over to another server"),
+        ("invite-leaf", "make the directory of a leaf-only member, and the file by which the servers know it"),
+        ("remove-leaf", "have the server of a directory refuse a leaf-only member"),
     ]:
         command = _command(actions, name, text, _member)
         command.set_defaults(action=name)
-        if name in {"invite", "accept"}:
+        if name in {"invite", "accept", "invite-leaf", "remove-leaf"}:
             command.add_argument("directory", type=Path, metavar="DIR", help="of a server")
         else:
             command.add_argument(
@@ -286,13 +295,48 @@ def _members(commands: "argparse._SubParsersAction[_Parser]") -> None:
             )
         if name in {"invite", "add"}:
             command.add_argument("server", type=_server, metavar="ID=ENDPOINT")
-        if name == "invite":
+        if name == "invite-leaf":
+            command.add_argument(
+                "--id",
+                type=_whole(MAX_ID - 1, low=FIRST_MEMBER_ID),
+                metavar="ID",
+                help=f"the member's, from {FIRST_MEMBER_ID} on (default: the next one)",
+            )
+        if name in {"invite", "invite-leaf"}:
             command.add_argument("--into", type=Path, required=True, metavar="DIR", help="where both are written")
         if name == "accept":
-            command.add_argument("file", type=Path, metavar="FILE", help="what `members invite` wrote")
+            command.add_argument("file", type=Path, metavar="FILE", help="what `members invite` or `invite-leaf` wrote")
+        if name == "remove-leaf":
+            command.add_argument("id", type=_whole(MAX_ID - 1, low=FIRST_MEMBER_ID), metavar="ID")
         if name == "remove":
             command.add_argument("id", type=_whole(MAX_ID - 1, low=0), metavar="ID")
             command.add_argument("--force", action="store_true", help="also one that is dead, or whose loss may hurt")
+
+
+def _administer(options: argparse.Namespace) -> Exit:
+    from gf_i2p.cli import administer
+
+    return administer.run(options, _ask, _print_json)
+
+
+def _leaf(commands: "argparse._SubParsersAction[_Parser]") -> None:
+    leaf = commands.add_parser("leaf", help="a leaf-only member: a router that serves, beside which no server runs")
+    actions = leaf.add_subparsers(required=True, metavar="COMMAND")
+    for name, text in [
+        ("run", "tell the farm how the leaf beside this router does, in the foreground"),
+        ("status", "show how a leaf-only member does on this machine"),
+    ]:
+        command = _command(actions, name, text, _leaf_member)
+        command.set_defaults(action=name)
+        command.add_argument(
+            "directory", type=Path, metavar="DIR|FILE", help="leaf-ID/, as `members invite-leaf` wrote it"
+        )
+
+
+def _leaf_member(options: argparse.Namespace) -> Exit:
+    from gf_i2p.cli import leaf
+
+    return leaf.run(options.directory) if options.action == "run" else leaf.status(options, _print_json)
 
 
 def _snapshots(commands: "argparse._SubParsersAction[_Parser]") -> None:
@@ -323,6 +367,11 @@ def _snapshot(options: argparse.Namespace) -> Exit:
 def _member(options: argparse.Namespace) -> Exit:
     from gf_i2p.cli import members
 
+    if options.action.endswith("-leaf"):
+        from gf_i2p.cli import leaf_members
+
+        act = leaf_members.invite if options.action == "invite-leaf" else leaf_members.remove
+        return act(options, _ask, _print_json)
     if options.action not in {"invite", "accept"} and options.directory.is_file():
         from gf_i2p.cli import remote_members
 

@@ -1,18 +1,17 @@
 """`gf-i2p members`: who belongs to a farm, and how that changes while it runs."""
 
 import argparse
-import os
-import signal
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from gf_i2p.admin.sentences import LAST_SERVER, NO_LEADER
+from gf_i2p.cli import leaf_members
 from gf_i2p.cli.errors import CommandError, Exit
+from gf_i2p.cli.reloading import Ask, Print, have_it_reloaded
 from gf_i2p.cli.show import NO_LEADER_KNOWN, OUTSIDE
-from gf_i2p.node import invitation
+from gf_i2p.node import invitation, leaf_invitation
 from gf_i2p.node.errors import ConfigError
 from gf_i2p.node.layout import CONFIG_FILE, DATABASE_FILE, SECRETS_FILE
 from gf_i2p.node.standing import members_of_stopped
@@ -23,15 +22,10 @@ CHANGE_SECONDS: Final = 600.0
 """How long a change is watched: a server that joins gets the whole log."""
 SETTLE_SECONDS: Final = 15.0
 """How long a node may not know what is committed: three heartbeats of the slowest profile."""
-RELOAD_SECONDS: Final = 5.0
 _POLL_SECONDS: Final = 0.2
 _ELECTIONS: Final = 3
 """For so many of the longest time-outs an office is over, and nothing is under way; then the change is not waited for.
 A follower that asked for itself hears of an entry later than the new leader has it."""
-
-Ask = Callable[..., Any]
-"""Asks the node of a directory: directory, method, path, and `seconds` and `body` by name."""
-Print = Callable[[Any], None]
 
 
 def show(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
@@ -41,15 +35,18 @@ def show(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
         {key: server[key] for key in ("id", "endpoint", "self", "leader", "connected", "lag")}
         for server in answer["servers"]
     ]
+    leaf_only = ask(options.directory, "GET", "/v1/administration")["members"]
     code = Exit.DEGRADED if answer["leader"] is None or answer["membership"] == "removed" else Exit.OK
     if options.json:
         told = {key: answer[key] for key in ("membership", "leader", "change")}
-        print_json({"ok": True, **told, "servers": members})
+        print_json({"ok": True, **told, "servers": members, "leaf_members": leaf_only})
         return code
     for server in members:
         words = [word for word in ("self", "leader") if server[word]]
         words += [] if server["connected"] else ["not connected"]
         print(f"{server['id']:>5}  {server['endpoint']}  {', '.join(words)}".rstrip())
+    for line in leaf_members.described(leaf_only):
+        print(line)
     if answer["membership"] != "member":
         print(OUTSIDE[answer["membership"]])
     elif answer["leader"] is None:
@@ -100,8 +97,10 @@ def _check_endpoint(endpoint: Endpoint | None) -> None:
 
 def accept(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
     """`members accept`."""
+    if leaf_invitation.is_one(options.file):
+        return leaf_members.accept(options, ask, print_json)
     done = invitation.accept(options.directory, options.file, members=partial(_members, ask))
-    said, reloaded, pending = _have_it_reloaded(options.directory, ask) if done.changed else ("", False, [])
+    said, reloaded, pending = have_it_reloaded(options.directory, ask) if done.changed else ("", False, [])
     if options.json:
         found = {"changed": done.changed, "dropped": [] if done.dropped is None else [done.dropped]}
         print_json({"ok": True, **found, "reloaded": reloaded, "needs_restart": pending})
@@ -114,49 +113,6 @@ def accept(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
     print(f"accepted; {said}" if done.changed else "it was known already")
     print(f"Whoever reads {options.file} can act as the new server: delete it when all servers have accepted.")
     return Exit.OK
-
-
-def _have_it_reloaded(directory: Path, ask: Ask) -> tuple[str, bool | None, list[str]]:
-    """Have a node that runs take over its files; return what came of it, for people and programs.
-
-    That is a sentence, whether it has taken them over (None: not known), and what needs a restart. Raises
-    `CommandError` when it says that it has not.
-    """
-    pid = holder(directory / DATABASE_FILE)
-    if pid is None:
-        return "no node runs here now", False, []
-    try:
-        before = ask(directory, "GET", "/v1/status")["reload"]
-    except CommandError:
-        before = None
-        answers = False
-    else:
-        answers = True
-    if not answers or not pid.isdigit():  # another command may hold the log, and would end
-        return (
-            f"process {pid} holds the log here, and is not a node that answers: if it is one, have it reload (SIGHUP)",
-            None,
-            [],
-        )
-    os.kill(int(pid), signal.SIGHUP)
-    end = time.monotonic() + RELOAD_SECONDS
-    while time.monotonic() < end:
-        try:
-            now = ask(directory, "GET", "/v1/status")["reload"]
-        except CommandError:
-            break
-        if now is not None and (before is None or now["number"] > before["number"]):
-            if now["error"] is not None:
-                raise CommandError(
-                    f"accepted, but the running node (process {pid}) has not taken it over: {now['error']}. Mend that, "
-                    f"then have it reload: kill -HUP {pid}",
-                    outcome="unknown",
-                )
-            pending = list(now["needs_restart"])
-            restart = f"; a restart is needed for {', '.join(pending)}" if pending else ""
-            return f"the running node (process {pid}) has taken it over{restart}", True, pending
-        time.sleep(_POLL_SECONDS)
-    return f"the running node (process {pid}) was told to reload; what came of it is in its log", None, []
 
 
 def _members(ask: Ask, directory: Path) -> frozenset[int]:

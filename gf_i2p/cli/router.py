@@ -1,6 +1,9 @@
 """What a node needs of the I2P router beside it, put together from its configuration."""
 
 from pathlib import Path
+from typing import Protocol
+
+from pydantic import SecretStr
 
 from bridges.access import Access
 from bridges.i2cp.publisher import MetaPublisher
@@ -77,7 +80,16 @@ def router_bridge(config: Config, secrets: Secrets) -> LocalRouter | None:
     return LocalRouter(Sam(*place(router.sam)), publisher, control, config.publish.leaf, settings)
 
 
-def i2pcontrol(router: RouterTable, secrets: Secrets) -> I2pControl | None:
+class Passwords(Protocol):
+    """A file that has the password of the router's i2pcontrol, or not."""
+
+    @property
+    def i2pcontrol_password(self) -> SecretStr | None:
+        """None: it has not."""
+        ...
+
+
+def i2pcontrol(router: RouterTable, secrets: Passwords) -> I2pControl | None:
     """Make what asks the router by i2pcontrol; None when that is not configured. Raises `ConfigError`."""
     if router.i2pcontrol is None:
         return None

@@ -14,10 +14,12 @@ import structlog
 
 from bridges.router import LocalRouter
 from gf_i2p.admin.local import LocalInterface
+from gf_i2p.cli.descriptors import raise_limit
 from gf_i2p.cli.errors import CommandError, Exit
 from gf_i2p.cli.logs import configure
 from gf_i2p.cli.loops import loop_factory, stop_signal
 from gf_i2p.cli.router import i2p_transport, master_keys, router_bridge
+from gf_i2p.node.administration import administration
 from gf_i2p.node.config import Config, Secrets
 from gf_i2p.node.door import Door, Tenant, sharing
 from gf_i2p.node.errors import ConfigError
@@ -48,6 +50,7 @@ def run(directories: Sequence[Path]) -> Exit:
     doors = sharing(tenants)
     check_nesting(tenants)
     configure(seats[0].tenant.config.logging.level, seats[0].tenant.config.logging.format)
+    raise_limit()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(_serve({str(seat.tenant.directory): seat for seat in seats}, doors))
 
@@ -165,6 +168,8 @@ class _Seat:
                 lambda: status(node, started),
                 partial(of_running, node),
                 lacking=node.lacking,
+                objection=node.objection_to_own,
+                administration=lambda: administration(node),
                 farm=lambda: node.outsider.farm,
                 explain=lambda: explanation(node),
             )

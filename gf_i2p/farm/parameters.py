@@ -94,3 +94,8 @@ def _checked(name: str, attribute: str, value: object) -> int | str:
 _DEFAULTS: Final = Parameters()
 NAMES: Final = {_WORD.sub(lambda found: found[1].upper(), each.name): each.name for each in fields(Parameters)}
 """Their names in the log, and here."""
+
+
+def ranges() -> dict[str, tuple[int | str, ...]]:
+    """Give what each may be, by its name in the log: the least and the most, or all the words."""
+    return {name: TREES if attribute == "tree" else _RANGES[attribute] for name, attribute in NAMES.items()}

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, ClassVar, Self
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
@@ -31,6 +31,8 @@ class ClientFile(Table):
     """A file, relative to this one, with the certificates that vouch for servers without fingerprint."""
     i2p: ProxyTable | None = None
     """The way to servers inside I2P."""
+    way_name: ClassVar[str] = "i2p"
+    """The table with that way, for errors."""
     servers: Annotated[tuple[ServerTable, ...], Field(strict=False, min_length=1)]
 
     @model_validator(mode="after")
@@ -43,9 +45,16 @@ class ClientFile(Table):
                 continue
             if server.fingerprint is not None:
                 raise ValueError(f"servers[{number}].fingerprint: inside I2P the address says who it is; leave it out")
-            if self.i2p is None:
-                raise ValueError(f"i2p: is missing, and {server.endpoint} can be reached through an I2P router only")
+            if self.way is None:
+                raise ValueError(
+                    f"{self.way_name}: is missing, and {server.endpoint} can be reached through an I2P router only"
+                )
         return self
+
+    @property
+    def way(self) -> ProxyTable | None:
+        """The way to servers inside I2P; None when there is none."""
+        return self.i2p
 
     @classmethod
     def load(cls, path: Path) -> Self:
@@ -90,7 +99,7 @@ class _Ways:
     """
 
     def __init__(self, file: ClientFile) -> None:
-        self._inside = file.i2p is not None
+        self._inside = file.way is not None
         self._ca = None if file.ca is None else Path(file.ca)
         self._fingerprints = {
             server.id: server.fingerprint for server in file.servers if server.fingerprint is not None
@@ -102,8 +111,8 @@ class _Ways:
         }
         self._tls = TlsTransport(TlsSettings(fingerprints=self._pins, ca_file=self._ca))
         self.transport: Transport = self._tls
-        if file.i2p is not None:
-            inside = I2pTransport(file.i2p.settings)
+        if file.way is not None:
+            inside = I2pTransport(file.way.settings)
             self.transport = MixedTransport(tls=self._tls, i2p=inside, listening=self._tls)
 
     def prepare(self, places: Sequence[Place]) -> Mapping[Place, str]:

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from gf_i2p.node.errors import ConfigError
 from gf_i2p.node.layout import CONFIG_FILE, SECRETS_FILE
-from gf_i2p.node.router_tables import BridgeTable, PublishTable, RouterTable, is_b32_address
+from gf_i2p.node.router_tables import BridgeTable, PublishTable, RouterTable, check_leaf
 from gf_i2p.node.table import Table, load_table, read_text, table_of
 from gf_i2p.node.timing import INSIDE, OUTSIDE, Plan, Range
 from gf_i2p.raft import settings
@@ -198,30 +198,15 @@ class Config(Table):
             if self.publish.leaf_farm is not None:
                 raise ValueError("router: is missing, and without one nothing of publish.leaf_farm is posted")
             return self
-        self._leaf_fits(router)
+        if self.publish.leaf is not None and self.publish.leaf_farm is not None:
+            raise ValueError("publish.leaf_farm: stands in the place of publish.leaf: take one of them out")
+        check_leaf(self.publish.leaf, router)
         if self.own_endpoint.is_i2p and not router.beyond_loopback and listen.host not in {"127.0.0.1", "::1"}:
             raise ValueError(
                 f"node.listen: {listen.host} is where the router brings our streams, not encrypted: use 127.0.0.1, or "
                 "set router.beyond_loopback = true if nobody else can see that network"
             )
         return self
-
-    def _leaf_fits(self, router: RouterTable) -> None:
-        leaf = self.publish.leaf
-        if leaf is not None and self.publish.leaf_farm is not None:
-            raise ValueError("publish.leaf_farm: stands in the place of publish.leaf: take one of them out")
-        if leaf is None or is_b32_address(leaf):
-            return
-        if router.i2pcontrol is None:
-            raise ValueError(
-                f"publish.leaf: {leaf[:80]!r} is no b32 address, and what address a tunnel of this name has only an "
-                "i2pd tells, by router.i2pcontrol: give the address"
-            )
-        if not router.i2pcontrol_few_tunnels:
-            raise ValueError(
-                f"publish.leaf: {leaf[:80]!r} is no b32 address, and asking i2pd for its tunnels can kill it when it "
-                "has more than a few: give the address, or set router.i2pcontrol_few_tunnels = true"
-            )
 
     @property
     def own_endpoint(self) -> Endpoint:

@@ -95,7 +95,7 @@ def invite(
     write_server(
         target,
         new,
-        "".join([_server_text(server) for server in listed] + [templates.REMOVED.format(id=each) for each in removed]),
+        "".join([server_text(server) for server in listed] + [templates.REMOVED.format(id=each) for each in removed]),
         verifiers,
         config.node.cluster,
         config.timing.profile,
@@ -112,7 +112,7 @@ def invite(
         sha256=secret.sha256,
     )
     write_private(accept, text)
-    return Written(target, accept, before, None if pin is None else _server_text(mine, for_clients=True).lstrip())
+    return Written(target, accept, before, None if pin is None else server_text(mine, for_clients=True).lstrip())
 
 
 def accept(directory: Path, file: Path, *, members: Members = members_of_stopped) -> Accepted:
@@ -153,7 +153,7 @@ def accept(directory: Path, file: Path, *, members: Members = members_of_stopped
             ),
         )
     if known is None:
-        texts[CONFIG_FILE] = _with(texts[CONFIG_FILE], _server_text(server.model_copy(update={"founder": False})))
+        texts[CONFIG_FILE] = _with(texts[CONFIG_FILE], server_text(server.model_copy(update={"founder": False})))
     try:
         Secrets.of_text(texts[SECRETS_FILE], directory / SECRETS_FILE)
         table_of(Config, texts[CONFIG_FILE], directory / CONFIG_FILE)
@@ -212,7 +212,8 @@ def _before(config: Config, server_id: int, endpoint: str, directory: Path, memb
     return other
 
 
-def _server_text(server: ServerTable, *, for_clients: bool = False) -> str:
+def server_text(server: ServerTable, *, for_clients: bool = False) -> str:
+    """Give the table of a server, for a server's file, or for a client's."""
     text = templates.SERVER.format(id=server.id, endpoint=server.endpoint)
     if server.fingerprint is not None:
         text += templates.FINGERPRINT.format(fingerprint=server.fingerprint)

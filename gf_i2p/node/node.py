@@ -1,7 +1,7 @@
 """One node: its files, its connections, and the driver of its farm."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ from structlog.contextvars import get_contextvars
 
 from bridges.protocol import RouterBridge
 from gf_i2p.farm.publisher import Choice
-from gf_i2p.farm.record import StatusRecord, speaker
+from gf_i2p.farm.record import StatusRecord
 from gf_i2p.node.acquaintance import lacking
 from gf_i2p.node.config import Config, Secrets
 from gf_i2p.node.door import Door
@@ -26,6 +26,7 @@ from gf_i2p.node.member import Member
 from gf_i2p.node.outside import Outsider
 from gf_i2p.node.parts import member_of
 from gf_i2p.node.publishing_keys import PublishingKeys
+from gf_i2p.node.rights import Rights
 from gf_i2p.node.roles import User, concerned
 from gf_i2p.node.timing import Tempo
 from gf_i2p.node.trust import tls_settings
@@ -43,9 +44,8 @@ from gf_i2p.transport.server import Reply, Served, Session
 from gf_i2p.transport.tls import TlsSettings, TlsTransport
 from gf_i2p.wire.digest import Authenticator, Credentials
 from gf_i2p.wire.endpoint import Endpoint
-from gf_i2p.wire.entries import ValueType
 from gf_i2p.wire.limits import HANDSHAKE_SECONDS
-from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
+from gf_i2p.wire.messages import NOBODY, RESPONSE_TYPE, MessageType, Request, Response
 from gf_i2p.wire.values import ClusterServer
 
 logger = structlog.get_logger()
@@ -96,6 +96,7 @@ class Node:
         self._password = secrets.password
         self._verifiers = secrets.verifiers
         self._users: dict[str, User] = {}
+        self.rights = Rights(config.node.cluster, lambda: {each.id for each in self.driver.core.configuration.servers})
         self._started = False
         self.last_reload: Reload | None = None
         """Set by who reloads."""
@@ -303,6 +304,7 @@ class Node:
         self._verifiers = verifiers
         self._authenticator.replace(verifiers)
         self._users.clear()
+        self.rights.forget(changed)
         self.server.disconnect(self.cluster, changed)
         self.driver.change_plan(config.plan)
         pending = [
@@ -384,7 +386,7 @@ class Node:
         if user is None:
             reply(None)
             return
-        objection = user.objection(request) or self._forged(user, request)
+        objection = user.objection(request) or self.rights.objection(user, request)
         if objection is not None:
             self._log.warning("refused", reason=objection)
             reply(None)
@@ -402,8 +404,24 @@ class Node:
                     accepted=False,
                 )
             )
+        elif self.driver.core.is_leader and self.rights.too_many(user, request):
+            core = self.driver.core
+            reply(
+                Response(
+                    RESPONSE_TYPE[request.type],
+                    core.id,
+                    core.id,
+                    core.term,
+                    core.log.last_index + 1,
+                    accepted=False,
+                )
+            )
         else:
             self.driver.incoming(request, reply)
+
+    def objection_to_own(self, values: Sequence[bytes]) -> str | None:
+        """Why the operator of this server may not post these values; None when they may."""
+        return self.rights.objection_to(User(f"server-{self._config.node.id}"), values)
 
     def _stranger(self, user: User, request: Request) -> str | None:
         """Say why we, who lead, could not speak with a server that an administrator wants to have here; None else.
@@ -419,18 +437,6 @@ class Node:
             return None
         why = self.lacking(ClusterServer.decode(request.entries[0].value))
         return None if why is None else f"server {about} has not joined: {why}"
-
-    def _forged(self, user: User, request: Request) -> str | None:
-        """Say for which server somebody else posts a status record: here only is it known who posts."""
-        if request.type is not MessageType.CLIENT_REQUEST:
-            return None
-        servers = {server.id for server in self.driver.core.configuration.servers}
-        for entry in request.entries:
-            if entry.value_type is ValueType.APPLICATION:
-                server = speaker(entry.value, self.cluster)
-                if server in servers and server != user.server_id:
-                    return f"{user.name} posted a status record of server {server}"
-        return None
 
 
 def _request_seconds(timing: Timing, *, inside: bool) -> float:

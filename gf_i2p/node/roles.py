@@ -1,11 +1,13 @@
 """Who may send what: the user name that a connection has authenticated bounds the requests it may carry.
 
-A server speaks only for itself. A client posts and nothing else. An administrator also changes the membership.
+A server speaks only for itself. A client posts and nothing else, a leaf-only member its own records (`node/rights.py`).
+An administrator also changes the membership.
 """
 
 from enum import StrEnum
 from typing import Final
 
+from gf_i2p.farm.record import FIRST_MEMBER_ID
 from gf_i2p.wire.errors import RemoteProtocolError
 from gf_i2p.wire.limits import MAX_ID
 from gf_i2p.wire.messages import MessageType, Request
@@ -13,11 +15,12 @@ from gf_i2p.wire.values import ClusterServer, decode_server_id
 
 
 class Role(StrEnum):
-    """The three kinds of users, as their names begin: `server-2`, `client-web`, `admin-alice`."""
+    """The kinds of users, as their names begin: `server-2`, `client-web`, `admin-alice`, `leaf-2147483648`."""
 
     SERVER = "server"
     CLIENT = "client"
     ADMIN = "admin"
+    LEAF = "leaf"
 
 
 _MAY_SEND: Final = {
@@ -35,6 +38,7 @@ _MAY_SEND: Final = {
         }
     ),
     Role.CLIENT: frozenset({MessageType.CLIENT_REQUEST}),
+    Role.LEAF: frozenset({MessageType.CLIENT_REQUEST}),
     Role.ADMIN: frozenset(
         {MessageType.CLIENT_REQUEST, MessageType.ADD_SERVER_REQUEST, MessageType.REMOVE_SERVER_REQUEST}
     ),
@@ -42,7 +46,7 @@ _MAY_SEND: Final = {
 
 
 class User:
-    """An authenticated user: a role, and for a server its id.
+    """An authenticated user: a role, and for a server or a leaf-only member its id.
 
     Raises `ValueError` when the name fits no role; such a user has no rights.
     """
@@ -50,14 +54,23 @@ class User:
     def __init__(self, name: str) -> None:
         kind, _, rest = name.partition("-")
         if kind not in set(Role) or not rest:
-            raise ValueError(f"user {name!r} has no role: names are server-ID, client-NAME or admin-NAME")
+            raise ValueError(f"user {name!r} has no role: names are server-ID, client-NAME, admin-NAME or leaf-ID")
         self.name = name
         self.role = Role(kind)
         self.server_id: int | None = None
+        self.member_id: int | None = None
+        """Of a leaf-only member: `FIRST_MEMBER_ID` at least."""
         if self.role is Role.SERVER:
-            if not rest.isascii() or not rest.isdigit() or int(rest) >= MAX_ID or str(int(rest)) != rest:
+            self.server_id = _id(rest, 0)
+            if self.server_id is None:
                 raise ValueError(f"user {name!r} names no server: expected server-ID with a decimal id")
-            self.server_id = int(rest)
+        elif self.role is Role.LEAF:
+            self.member_id = _id(rest, FIRST_MEMBER_ID)
+            if self.member_id is None:
+                raise ValueError(
+                    f"user {name!r} names no leaf-only member: expected leaf-ID, the id from {FIRST_MEMBER_ID} to "
+                    f"{MAX_ID - 1}"
+                )
 
     def objection(self, request: Request) -> str | None:
         """Return why this user may not send the request; None when it may."""
@@ -69,6 +82,13 @@ class User:
         if self.server_id is not None and other not in {None, self.server_id}:
             return f"{self.name} sent {request.type.name} about server {other}, which only an administrator may"
         return None
+
+
+def _id(text: str, low: int) -> int | None:
+    """Read an id as it is written in one way only; None when it is none."""
+    if not text.isascii() or not text.isdigit() or len(text) > len(str(MAX_ID)) or str(int(text)) != text:
+        return None
+    return int(text) if low <= int(text) < MAX_ID else None
 
 
 def concerned(request: Request) -> int | None:

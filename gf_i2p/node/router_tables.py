@@ -119,6 +119,22 @@ class RouterTable(ProxyTable):
     _interfaces: ClassVar[tuple[str, ...]] = ("proxy", "sam", "i2cp")
 
 
+def check_leaf(leaf: str | None, router: RouterTable) -> None:
+    """Raise `ValueError` when this router cannot tell which address a leaf has that is given by its name."""
+    if leaf is None or is_b32_address(leaf):
+        return
+    if router.i2pcontrol is None:
+        raise ValueError(
+            f"publish.leaf: {leaf[:80]!r} is no b32 address, and what address a tunnel of this name has only an "
+            "i2pd tells, by router.i2pcontrol: give the address"
+        )
+    if not router.i2pcontrol_few_tunnels:
+        raise ValueError(
+            f"publish.leaf: {leaf[:80]!r} is no b32 address, and asking i2pd for its tunnels can kill it when it "
+            "has more than a few: give the address, or set router.i2pcontrol_few_tunnels = true"
+        )
+
+
 class ServiceTable(Table):
     """The service to which `mode = "failover"` leads, as the master's own."""
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from gf_i2p.farm.record import FIRST_MEMBER_ID
 from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.node import templates
 from gf_i2p.node.config import Config
@@ -77,7 +78,7 @@ def make_farm(
         new_server(server_id, endpoint) if beside is None else _new_beside(beside, server_id, endpoint)
         for server_id, endpoint in sorted(servers.items())
     ]
-    passwords = {server.user: server.password for server in new} | {user: _password() for user in users}
+    passwords = {server.user: server.password for server in new} | {user: new_password() for user in users}
     targets = [directory / server.user for server in new] + [directory / f"{user}.toml" for user in users]
     for target in targets:
         if target.exists():
@@ -114,19 +115,25 @@ def make_farm(
     return written
 
 
-def _password() -> str:
+def new_password() -> str:
+    """Make up a password that nobody has to remember."""
     return randomness.token_urlsafe(_PASSWORD_BYTES)
 
 
 def new_server(server_id: int, endpoint: Endpoint | None) -> NewServer:
-    """Make keys, certificate and password; without an endpoint an address inside I2P, too."""
+    """Make keys, certificate and password; without an endpoint an address inside I2P, too. Raises `ConfigError`."""
+    if server_id >= FIRST_MEMBER_ID:
+        raise ConfigError(
+            f"server {server_id}: ids from {FIRST_MEMBER_ID} on are those of leaf-only members; give a server a "
+            "smaller one"
+        )
     if endpoint is None:
         keys = DestinationKeys.generate()
         inside = Endpoint(keys.destination.b32, _I2P_PORT)
-        return NewServer(server_id, inside, _password(), None, None, keys)
+        return NewServer(server_id, inside, new_password(), None, None, keys)
     # Strangers see it, and learn nothing from it: others know it by its fingerprint, not by a name.
     certificate, key = make_certificate("node")
-    return NewServer(server_id, endpoint, _password(), certificate, key, None)
+    return NewServer(server_id, endpoint, new_password(), certificate, key, None)
 
 
 def _new_beside(farm: Path, server_id: int, endpoint: Endpoint | None) -> NewServer:

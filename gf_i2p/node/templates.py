@@ -121,6 +121,53 @@ md5 = "{md5}"
 sha256 = "{sha256}"
 """
 
+LEAF_INVITATION: Final = """\
+# Lets the servers of the farm "{cluster}" know the leaf-only member {id}: `gf-i2p members accept DIR FILE` on each of
+# them. Whoever reads this file can post in that member's name: remove it when it is done.
+
+cluster = "{cluster}"
+
+[member]
+id = {id}
+
+[user]
+md5 = "{md5}"
+sha256 = "{sha256}"
+"""
+
+LEAF: Final = """\
+# A leaf-only member of the farm "{cluster}", made by `gf-i2p members invite-leaf`: it tells the farm that its leaf
+# serves, and has no vote. Run it beside its router: gf-i2p leaf run {user}
+# Whoever reads this file can post in its name. Mode 0600. Paths are relative to this file.
+
+cluster = "{cluster}"
+user = "{user}"
+password = "{password}"
+{ca}# i2pcontrol_password = "itoopie"  # of the router's i2pcontrol, when its URL stands below
+
+[publish]
+# leaf = "....b32.i2p"        # this router's own destination of the service; or the name of its tunnel, by i2pcontrol
+status_seconds = 10.0         # between two looks at the router, 5 to 30
+
+# The I2P router beside this member. Its interfaces are not encrypted, so they are on this machine.
+[router]
+proxy = "127.0.0.1:4444"      # its HTTP proxy, by which servers inside I2P are reached
+way = "get"                   # "get": as proposal 150 says; "connect"; "socks5" (then proxy = the SOCKS proxy)
+sam = "127.0.0.1:7656"
+# i2pcontrol = "https://127.0.0.1:7650/"  # for the router's numbers
+# i2pcontrol_fingerprint = "sha256:..."   # of its certificate: i2pcontrol.crt.pem in i2pd's data directory
+
+[logging]
+level = "info"                # debug, info, warning, error
+format = "text"               # text or json
+
+# Servers of the farm. One that lives is enough: it tells where the others are.
+"""
+
+LEAF_CA: Final = """\
+ca = "ca.pem"                 # vouches for servers that have no fingerprint below
+"""
+
 SECRETS: Final = """\
 # Secrets of server {id}: whoever reads this file can act as this server. Mode 0600.
 

@@ -29,6 +29,7 @@ def test_a_server_speaks_only_for_itself() -> None:
             "admin-alice",
             {MessageType.CLIENT_REQUEST, MessageType.ADD_SERVER_REQUEST, MessageType.REMOVE_SERVER_REQUEST},
         ),
+        ("leaf-2147483648", {MessageType.CLIENT_REQUEST}),
     ],
 )
 def test_clients_and_administrators_are_bounded(name: str, allowed: set[MessageType]) -> None:
@@ -38,11 +39,31 @@ def test_clients_and_administrators_are_bounded(name: str, allowed: set[MessageT
 
 @pytest.mark.parametrize(
     "name",
-    ["root", "server-", "server-x", "server-01", "server--1", "server-4294967295", "server-٣", "", "client-", "-a"],
+    [
+        *(
+            "root",
+            "server-",
+            "server-x",
+            "server-01",
+            "server--1",
+            "server-4294967295",
+            "server-٣",
+            "",
+            "client-",
+            "-a",
+        ),
+        *("leaf-7", "leaf-2147483647", "leaf-4294967295", "leaf-02147483648", "leaf-", "leaf-x"),
+    ],
 )
 def test_other_names_have_no_rights(name: str) -> None:
     with pytest.raises(ValueError, match="user"):
         User(name)
+
+
+def test_a_leaf_only_member_has_an_id_that_no_new_server_has() -> None:
+    assert User("leaf-2147483648").member_id == 2**31
+    assert User("leaf-4294967294").member_id == 2**32 - 2
+    assert User("leaf-2147483648").server_id is None
 
 
 def about(kind: MessageType, server: int, source: int = 7) -> Request:

@@ -1,0 +1,291 @@
+"""`gf-i2p leaves`, `publisher` and `farm`: what administrators say of a farm, and what it leads to.
+
+With a server's directory the change is its operator's, in the server's name; with an admin-NAME.toml the
+administrator's, from any machine. What a farm makes of its log only its servers know: the wire has no message that asks
+for it, so from afar no more is known than that the change is committed.
+"""
+
+import argparse
+import asyncio
+import sys
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from gf_i2p.cli.admin_arguments import Action
+from gf_i2p.cli.errors import CommandError, Exit
+from gf_i2p.cli.files import load_client_file
+from gf_i2p.cli.logs import configure
+from gf_i2p.cli.reloading import Ask, Print
+from gf_i2p.cli.show import printable
+from gf_i2p.farm.admin import AdminEntry
+from gf_i2p.farm.strict import RecordError
+from gf_i2p.netdb.encoding import to_b32_address
+from gf_i2p.node.clientfile import ClientFile
+from gf_i2p.node.roles import Role, User
+from gf_i2p.transport.errors import NotCommittedError, OutcomeUnknownError
+
+POST_SECONDS: Final = 30.0
+_I2P_SECONDS: Final = 120.0
+APPLY_SECONDS: Final = 15.0
+"""Until the node of the directory has taken in what is committed: a heartbeat or two."""
+_POLL_SECONDS: Final = 0.1
+_SILENT_SECONDS: Final = 2.0
+
+
+def run(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
+    """Do what the arguments say. Raises `CommandError`."""
+    action: Action = options.action
+    from_afar = options.directory.is_file()
+    if not action.changes:
+        if from_afar:
+            raise CommandError(
+                f"{options.directory}: what the farm makes of its log only its servers know; run this on a server's "
+                "machine, with its directory",
+                code=Exit.USAGE,
+            )
+        return _show(options, ask, print_json)
+    return _from_afar(options, print_json) if from_afar else _here(options, ask, print_json)
+
+
+# Changes -------------------------------------------------------------------------------------------------------------
+
+
+def _here(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
+    before = ask(options.directory, "GET", "/v1/administration")
+    entry = _entry(options, before["cluster"], f"server-{before['id']}")
+    warnings = _warnings(entry, before)
+    for warning in warnings:
+        _say(options, f"note: {warning}")
+    body = {"values": [entry.encode().decode()]}
+    path = f"/v1/entries?timeout={POST_SECONDS}"
+    index = ask(options.directory, "POST", path, seconds=POST_SECONDS + 5, body=body)["index"]
+    after = _taken_in(options, ask, index)
+    if after is None:
+        raise CommandError(
+            f"committed at index {index}; the node of {options.directory} has not taken it in yet: see "
+            f"`gf-i2p farm log {options.directory}` in a moment",
+            code=Exit.DEGRADED,
+            outcome="unknown",
+        )
+    if not any(made["index"] == index for made in after["log"]):
+        raise CommandError(
+            f"committed at index {index}, and it changes nothing: there are too many of its kind already, or another "
+            "change before it has made it impossible. See `gf-i2p farm show` and `leaves list`"
+        )
+    if options.json:
+        print_json({"ok": True, "index": index, "what": entry.what, "warnings": warnings, **_outcome(entry, after)})
+    else:
+        print(f"committed at index {index}: {entry.what}")
+        print(printable(_leads_to(entry, after)))
+    return Exit.OK
+
+
+def _taken_in(options: argparse.Namespace, ask: Ask, index: int) -> Any:
+    """Return what the node knows when it has taken in the entry; None when it has not in time."""
+    end = time.monotonic() + APPLY_SECONDS
+    while True:
+        try:
+            answer = ask(options.directory, "GET", "/v1/administration")
+        except CommandError as error:
+            raise CommandError(
+                f"committed at index {index}; then: {error}", code=error.code, outcome="unknown"
+            ) from error
+        if answer["applied"] >= index:
+            return answer
+        if time.monotonic() >= end:
+            return None
+        time.sleep(_POLL_SECONDS)
+
+
+def _from_afar(options: argparse.Namespace, print_json: Print) -> Exit:
+    configure("error", "text")  # what goes wrong stands in the answer; the logs would say it twice
+    file = load_client_file(options.directory)
+    try:
+        role = User(file.user).role
+    except ValueError:
+        role = None
+    if role is not Role.ADMIN:
+        raise CommandError(
+            f"{options.directory} is the file of {file.user}, and this is an administrator's business: use an "
+            "admin-NAME.toml (gf-i2p init --admin NAME), or a server's directory on its machine",
+            code=Exit.USAGE,
+        )
+    entry = _entry(options, file.cluster, file.user)
+    index = asyncio.run(_post(options, file, entry))
+    if options.json:
+        print_json({"ok": True, "index": index, "what": entry.what, "warnings": []})
+    else:
+        print(
+            f"committed at index {index}: {entry.what}\nWhat it leads to is known on the servers' machines: "
+            f"gf-i2p {options.action.group} {'list' if options.action.group == 'leaves' else 'show'} DIR"
+        )
+    return Exit.OK
+
+
+async def _post(options: argparse.Namespace, file: ClientFile, entry: AdminEntry) -> int:
+    seconds = POST_SECONDS if file.way is None else _I2P_SECONDS
+    async with file.open() as client:
+        posting = asyncio.ensure_future(client.post([entry.encode()], timeout=seconds))
+        await asyncio.wait([posting], timeout=_SILENT_SECONDS)
+        if not posting.done():
+            _say(options, f"looking for the leader of {file.cluster}, {seconds:g} s at most")
+        try:
+            return await posting
+        except NotCommittedError as error:
+            raise CommandError(str(error), code=Exit.DEGRADED) from error
+        except OutcomeUnknownError as error:
+            raise CommandError(
+                f"{error} A leader also hangs up on what it refuses: its log says why", outcome="unknown"
+            ) from error
+
+
+def _entry(options: argparse.Namespace, cluster: str, by: str) -> AdminEntry:
+    """Make the entry, and read it back as the servers will. Raises `CommandError`."""
+    action: Action = options.action
+    changes = dict(options.changes) if action.takes in {"changes", "names"} else {}
+    try:
+        made = AdminEntry(
+            cluster,
+            int(time.time() * 1000),
+            by,
+            "set" if changes else action.name,
+            hash=options.leaf if action.takes in {"leaf", "cost"} else None,
+            cost=options.cost if action.takes == "cost" else None,
+            server=options.id if action.takes == "server" else None,
+            parameters=changes,
+            reason=options.reason,
+        )
+        return AdminEntry.parse(made.encode())
+    except RecordError as error:
+        raise CommandError(f"nothing was changed: {error}", code=Exit.USAGE) from error
+
+
+def _warnings(entry: AdminEntry, before: Mapping[str, Any]) -> list[str]:
+    found = []
+    if entry.hash is not None and not any(
+        each["address"] == to_b32_address(entry.hash) and each["owners"] for each in before["leaves"]
+    ):
+        found.append("nobody names this leaf now; it counts when somebody does")
+    if entry.server is not None and entry.server not in {each["id"] for each in before["servers"]}:
+        ids = [each["id"] for each in before["servers"]]
+        found.append(f"the farm has no server {entry.server}: its servers are {ids}")
+    return found
+
+
+def _outcome(entry: AdminEntry, after: Mapping[str, Any]) -> dict[str, Any]:
+    """Give what has come of a change, for programs."""
+    if entry.hash is not None:
+        return {"leaf": _leaf(entry, after)}
+    if entry.action == "set":
+        return {"parameters": {name: after["parameters"][name]["value"] for name in entry.parameters}}
+    return {key: after[key] for key in ("publisher", "mode", "moved_to", "servers")}
+
+
+def _leaf(entry: AdminEntry, after: Mapping[str, Any]) -> Any:
+    assert entry.hash is not None
+    return next((each for each in after["leaves"] if each["address"] == to_b32_address(entry.hash)), None)
+
+
+def _leads_to(entry: AdminEntry, after: Mapping[str, Any]) -> str:
+    """Say what has come of a change, for people."""
+    if entry.hash is not None:
+        leaf = _leaf(entry, after)
+        if leaf is None:
+            return "nobody names that leaf"
+        return f"it is listed at cost {leaf['cost']}" if leaf["listed"] else f"it is not listed: {leaf['why_not']}"
+    if entry.action == "set":
+        values = ", ".join(f"{name} = {after['parameters'][name]['value']}" for name in entry.parameters)
+        return f"on all servers, when they have it: {values}"
+    publisher = after["publisher"]
+    now = "nobody publishes now" if publisher is None else f"server {publisher} publishes now"
+    if entry.server is None or entry.server == publisher:
+        return now
+    why = next((each["why_not"] for each in after["servers"] if each["id"] == entry.server), None)
+    return now if why is None else f"{now}; server {entry.server} does not: {why}"
+
+
+def _say(options: argparse.Namespace, text: str) -> None:
+    if not options.json:
+        print(f"gf-i2p: {text}", file=sys.stderr)
+
+
+# Answers -------------------------------------------------------------------------------------------------------------
+
+
+def _show(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
+    action: Action = options.action
+    answer = ask(options.directory, "GET", "/v1/administration")
+    keys, lines = {
+        "list": (("leaves",), _leaves),
+        "log": (("log",), _log),
+        "show": (("parameters",), _parameters)
+        if action.group == "farm"
+        else (("publisher", "mode", "moved_to", "servers"), _publisher),
+    }[action.name]
+    if options.json:
+        print_json({"ok": True, "applied": answer["applied"], **{key: answer[key] for key in keys}})
+    else:
+        print("\n".join(printable(line) for line in lines(answer)))
+    return Exit.OK if answer["leader"] is not None else Exit.DEGRADED
+
+
+def _leaves(answer: Mapping[str, Any]) -> list[str]:
+    if not answer["leaves"]:
+        return ["nobody names a leaf"]
+    lines = []
+    for leaf in answer["leaves"]:
+        words = [f"cost {leaf['cost']}" if leaf["listed"] else f"not listed: {leaf['why_not']}"]
+        if leaf["set_cost"] is not None:
+            words.append(f"cost set to {leaf['set_cost']}")
+        if leaf["excluded"] is not None:
+            words.append(f"excluded {_when(leaf['excluded'])}")
+        words.append("of " + ", ".join(map(str, leaf["owners"])) if leaf["owners"] else "nobody's now")
+        lines.append(f"{leaf['address']}  {', '.join(words)}")
+    return lines
+
+
+def _publisher(answer: Mapping[str, Any]) -> list[str]:
+    publisher, moved = answer["publisher"], answer["moved_to"]
+    lines = ["nobody is to publish" if publisher is None else f"server {publisher} is to publish ({answer['mode']})"]
+    if moved is not None:
+        lines.append(f"publishing was moved to server {moved}: it publishes as long as it can")
+    for server in answer["servers"]:
+        words = [] if server["score"] is None else [f"{server['score']} points"]
+        if server["drained"] is not None:
+            words.append(f"drained {_when(server['drained'])}")
+        if server["why_not"] is not None:
+            words.append(server["why_not"])
+        lines.append(f"{server['id']:>5}  {', '.join(words) or 'publishes'}")
+    return lines
+
+
+def _parameters(answer: Mapping[str, Any]) -> list[str]:
+    lines = []
+    for name, each in answer["parameters"].items():
+        allowed = " or ".join(each["range"]) if name == "tree" else f"{each['range'][0]} to {each['range'][1]}"
+        line = f"{name:<15} {each['value']!s:>9}  ({allowed}; default {each['default']})"
+        lines.append(line if each["changed"] is None else f"{line}  changed {_when(each['changed'])}")
+    return lines
+
+
+def _log(answer: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{made['index']:>8}  {_time(made)}  {made['by']}  {made['what']}{_reason(made)}" for made in answer["log"]
+    ] or ["nobody has changed anything, as far as is remembered"]
+
+
+def _when(made: Mapping[str, Any]) -> str:
+    return f"by {made['by']} at {_time(made)}{_reason(made)}"
+
+
+def _reason(made: Mapping[str, Any]) -> str:
+    return f" ({made['reason']})" if made.get("reason") else ""
+
+
+def _time(made: Mapping[str, Any]) -> str:
+    try:
+        return f"{datetime.fromtimestamp(made['date'] / 1000, UTC):%Y-%m-%d %H:%M:%S}Z"
+    except (ValueError, OverflowError):  # whoever posted it has a strange clock
+        return f"{made['date']} ms"
