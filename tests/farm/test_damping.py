@@ -139,7 +139,7 @@ def test_it_goes_out_however_it_has_gone(how: str) -> None:
 
 def test_that_of_a_server_that_another_one_does_not_hear_goes_sooner_unless_that_posts() -> None:
     farm = started()
-    farm.admin("set", parameters={"freshMs": 600_000})
+    farm.admin("set", parameters={"freshMs": 600_000, "republishMinMs": 450_000})
     farm.dead = {3}
     farm.post(accusing(farm, 1, 3, reachable=False))
     farm.told[1] = {"remote_routers": (RemoteRouter(3, reachable=False),)}
