@@ -12,7 +12,7 @@ from typing import Protocol
 from bridges.errors import RouterError
 from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.netdb.lease_set import LeaseSet2
-from gf_i2p.netdb.session_config import SERVICE_OPTIONS, session_config
+from gf_i2p.netdb.session_config import SERVICE_OPTIONS
 
 
 class ServiceState(StrEnum):
@@ -49,11 +49,10 @@ class ServiceOffer:
     """Whether the service is a web server that is to be told who asks: `bridges.streaming.http`."""
     options: Mapping[str, str] = field(default_factory=lambda: dict(SERVICE_OPTIONS))
     """I2CP's, of the session: lengths and number of tunnels."""
-    session: Callable[[int], bytes] | None = None
-    """Gives the SessionConfig for a date in milliseconds; None: `keys` sign one.
+    signed_session: bytes | None = None
+    """A SessionConfig with these options that the destination's own key has signed once, when `keys` are delegated.
 
-    i2pd takes only one that the destination's own key has signed, of any date: with delegated keys, make it where that
-    key is (`gf_i2p.netdb.session_config`), with these options.
+    i2pd takes no session from a transient key, and never looks at a config's date; Java takes only a fresh one.
     """
 
     def __post_init__(self) -> None:
@@ -62,12 +61,6 @@ class ServiceOffer:
             raise ValueError(f"the local service's host {host} lies inside I2P: it must be an address of our own")
         if not host or not 0 < port < 2**16:
             raise ValueError(f"the local service is at {host!r}, port {port}: give a host, and a port of 1 to 65535")
-
-    def session_config(self, date_ms: int) -> bytes:
-        """Give a SessionConfig to open the session with."""
-        if self.session is not None:
-            return self.session(date_ms)
-        return session_config(self.keys, date_ms, self.options)
 
 
 class Service(Protocol):

@@ -42,7 +42,7 @@ from gf_i2p.netdb.lease_set import (
     read_offered,
     shortened,
 )
-from gf_i2p.netdb.session_config import SessionConfig
+from gf_i2p.netdb.session_config import SessionConfig, session_config
 
 logger = structlog.get_logger()
 
@@ -71,16 +71,8 @@ class I2cpHosting:
 
     async def open(self, offer: ServiceOffer) -> Service:
         """See `ServiceHosting.open`."""
-        try:
-            config = SessionConfig.parse(offer.session_config(int(self._clock() * 1000)))
-        except NetDbError as error:
-            raise RouterRefusedError(f"no session was opened: its config is broken, {error}. Make it anew") from error
-        if config.destination != offer.keys.destination:
-            raise RouterRefusedError(
-                f"no session was opened: its config is for {config.destination.b32}, and the keys are for "
-                f"{offer.keys.destination.b32}. Make it for the destination that is to be served"
-            )
         kind = await router_kind(self._settings)
+        config = _config(offer, kind, int(self._clock() * 1000))
         connection = await I2cpConnection.open(self._settings, self._clock)
         try:
             number = await begin_session(connection, kind, config, self._clock)
@@ -94,6 +86,24 @@ class I2cpHosting:
             await asyncio.shield(service.close())
             raise
         return service
+
+
+def _config(offer: ServiceOffer, kind: RouterKind, date_ms: int) -> SessionConfig:
+    """Give what opens the session at this kind of router. Raises `RouterRefusedError`."""
+    if offer.signed_session is None or kind is not RouterKind.I2PD:
+        data = session_config(offer.keys, date_ms, offer.options)
+    else:
+        data = offer.signed_session
+    try:
+        config = SessionConfig.parse(data)
+    except NetDbError as error:
+        raise RouterRefusedError(f"no session was opened: its config is broken, {error}. Make it anew") from error
+    if config.destination != offer.keys.destination:
+        raise RouterRefusedError(
+            f"no session was opened: its config is for {config.destination.b32}, and the keys are for "
+            f"{offer.keys.destination.b32}. Make it for the destination that is to be served"
+        )
+    return config
 
 
 class I2cpService:

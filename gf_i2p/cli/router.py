@@ -7,12 +7,14 @@ from pydantic import SecretStr
 
 from bridges.access import Access
 from bridges.i2cp.publisher import MetaPublisher
+from bridges.i2cp.service import I2cpHosting
 from bridges.i2cp.settings import I2cpSettings, RouterKind
 from bridges.i2pcontrol import I2pControl
 from bridges.publisher_choice import PublisherChoice
 from bridges.router import LocalRouter
 from bridges.sam import Sam
 from bridges.sam_inbound import SamInbound
+from bridges.service import ServiceHosting
 from gf_i2p.netdb.errors import NetDbError
 from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.node.config import Config, Secrets, check_private
@@ -78,6 +80,13 @@ def router_bridge(config: Config, secrets: Secrets) -> LocalRouter | None:
     i2cp = MetaPublisher(settings)
     publisher = i2cp if control is None else PublisherChoice(control, i2cp)
     return LocalRouter(Sam(*place(router.sam)), publisher, control, config.publish.leaf, settings)
+
+
+def service_hosting(config: Config) -> ServiceHosting | None:
+    """Make what serves the master's address, where that is asked for; None elsewhere. Raises `ConfigError`."""
+    if config.router is None or config.publish.mode != "failover":
+        return None
+    return I2cpHosting(i2cp_settings(config.router))
 
 
 class Passwords(Protocol):

@@ -18,7 +18,7 @@ from gf_i2p.cli.descriptors import raise_limit
 from gf_i2p.cli.errors import CommandError, Exit
 from gf_i2p.cli.logs import configure
 from gf_i2p.cli.loops import loop_factory, stop_signal
-from gf_i2p.cli.router import i2p_transport, master_keys, router_bridge
+from gf_i2p.cli.router import i2p_transport, master_keys, router_bridge, service_hosting
 from gf_i2p.node.administration import administration
 from gf_i2p.node.config import Config, Secrets
 from gf_i2p.node.door import Door, Tenant, sharing
@@ -158,6 +158,7 @@ class _Seat:
                 keys=self.keys,
                 door=self.door,
                 leaf_farm=self.leaf_farm,
+                hosting=service_hosting(config),
                 on_halt=self.on_halt,
             )
             self.node = node

@@ -85,6 +85,8 @@ def _farm(answer: dict[str, Any]) -> list[str]:
 
 def publishing_lines(sent: dict[str, Any]) -> list[str]:
     """Say what this server publishes, or would, how far that is, and when the next set is due."""
+    if "state" in sent:
+        return _serving_lines(sent)
     minutes = (sent["expires"] - sent["published"]) // 60
     pause = _pause(sent["next"]["seconds"])
     if sent["dry_run"]:
@@ -105,6 +107,14 @@ def publishing_lines(sent: dict[str, Any]) -> list[str]:
         if progress["retries"]:
             lines.append(f"given anew {progress['retries']} times because it was not found")
     return [*lines, f"the next is due in {pause}: {sent['next']['why']}"]
+
+
+def _serving_lines(sent: dict[str, Any]) -> list[str]:
+    lines = [f"{sent['state']} {sent['master']}, which leads to {sent['target']}: {sent['streams']} streams now"]
+    if sent["published"] is not None:
+        until = _clock(sent["expires"])
+        lines.append(f"the last of {sent['sent']} lease sets was given {_clock(sent['published'])}, good until {until}")
+    return lines
 
 
 def _pause(seconds: float) -> str:

@@ -12,6 +12,7 @@ import structlog
 from structlog.contextvars import get_contextvars
 
 from bridges.protocol import RouterBridge
+from bridges.service import ServiceHosting
 from gf_i2p.farm.publisher import Choice
 from gf_i2p.farm.record import StatusRecord
 from gf_i2p.node.acquaintance import lacking
@@ -88,6 +89,7 @@ class Node:
         keys: PublishingKeys | None = None,
         door: Door | None = None,
         leaf_farm: LeafFarm | None = None,
+        hosting: ServiceHosting | None = None,
         on_halt: Callable[[BaseException], None],
     ) -> None:
         self._directory = directory
@@ -144,7 +146,7 @@ class Node:
         self.outsider = Outsider(self.driver, transport, config.node.cluster, self._others)
         self._master = None if keys is None else keys.destination
         try:
-            self.member = self._member(bridge, keys, leaf_farm)
+            self.member = self._member(bridge, keys, leaf_farm, hosting)
         except BaseException:
             storage.close()  # other farms of this process may go on
             raise
@@ -153,7 +155,13 @@ class Node:
         """Where every server is that we have to reach, and our credentials there."""
         return {link.endpoint: self._credentials[server] for server, link in self.links.items()}
 
-    def _member(self, bridge: RouterBridge | None, keys: PublishingKeys | None, leaf_farm: LeafFarm | None) -> Member:
+    def _member(
+        self,
+        bridge: RouterBridge | None,
+        keys: PublishingKeys | None,
+        leaf_farm: LeafFarm | None,
+        hosting: ServiceHosting | None,
+    ) -> Member:
         """Our part in what the farm decides, as far as this node has a router to speak of."""
         exporter = self._exporter()
         droppable = None if exporter is None else lambda: exporter.releasable
@@ -167,6 +175,7 @@ class Node:
             keys=keys,
             exporter=exporter,
             leaf_farm=leaf_farm,
+            hosting=hosting,
         )
 
     def _exporter(self) -> Exporter | None:

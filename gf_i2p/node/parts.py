@@ -4,10 +4,12 @@ import asyncio
 from pathlib import Path
 
 from bridges.protocol import RouterBridge
+from bridges.service import ServiceHosting
 from gf_i2p.node.branch_keys import branch_keys
 from gf_i2p.node.config import Config
 from gf_i2p.node.driver import Driver
 from gf_i2p.node.exporter import Exporter
+from gf_i2p.node.failover_office import FailoverOffice
 from gf_i2p.node.hearing import Hearing
 from gf_i2p.node.keys_watch import KeysWatch
 from gf_i2p.node.leaf_farm import LeafFarm
@@ -16,7 +18,9 @@ from gf_i2p.node.office import Office
 from gf_i2p.node.publishing import Publisher
 from gf_i2p.node.publishing_keys import PublishingKeys
 from gf_i2p.node.reporter import Reporter
+from gf_i2p.node.router_tables import place
 from gf_i2p.node.sensing import Sensing
+from gf_i2p.node.target_watch import TargetWatch
 from gf_i2p.node.view import FarmView
 
 
@@ -30,6 +34,7 @@ def member_of(
     keys: PublishingKeys | None,
     exporter: Exporter | None,
     leaf_farm: LeafFarm | None = None,
+    hosting: ServiceHosting | None = None,
 ) -> Member:
     """Make all parts that this configuration asks for, as far as the node has a router to speak of."""
     if bridge is None:
@@ -51,7 +56,7 @@ def member_of(
         watch = KeysWatch(keys, directory / publish.keys, router=kind, server=server_id)
     office = None
     if watch is not None and publish.publish != "off":
-        office = _office(directory, config, view, reporter, bridge, watch)
+        office = _office(directory, config, view, reporter, bridge, hosting, watch)
     if office is not None:
         reporter.publish_config = publish.publish
     hearing = Hearing(driver, view, reporter, clock=asyncio.get_running_loop().time)
@@ -62,7 +67,13 @@ def member_of(
 
 
 def _office(
-    directory: Path, config: Config, view: FarmView, reporter: Reporter, bridge: RouterBridge, keys: KeysWatch
+    directory: Path,
+    config: Config,
+    view: FarmView,
+    reporter: Reporter,
+    bridge: RouterBridge,
+    hosting: ServiceHosting | None,
+    keys: KeysWatch,
 ) -> Office | None:
     """Make what `[publish] mode` names; None for "off"."""
     match config.publish.mode:
@@ -70,5 +81,11 @@ def _office(
             below = branch_keys(keys.keys.keys, directory / config.publish.keys)
             dry_run = mode == "dry-run"
             return Publisher(config.node.id, view, reporter, bridge, keys, branch_keys=below, dry_run=dry_run)
-        case _:  # "failover" has its office beside this one
+        case "failover" if hosting is not None and config.publish.service is not None:
+            service = config.publish.service
+            target = TargetWatch(place(service.target), on_change=reporter.changed)
+            return FailoverOffice(
+                config.node.id, view, reporter, hosting, keys, target, http=service.http, options=service.session
+            )
+        case _:
             return None

@@ -19,12 +19,11 @@ from gf_i2p.farm.record import Config, Leaf, Meta, StatusRecord, router_numbers
 from gf_i2p.farm.remote import MetaSensing, RemoteDestination, RemoteRouter
 from gf_i2p.netdb.destination import Destination
 from gf_i2p.netdb.encoding import to_base64
-from gf_i2p.netdb.meta_lease_set import MetaLeaseSet
 from gf_i2p.node.asking import Question
 from gf_i2p.node.clock import awake_or_not
 from gf_i2p.node.driver import Driver, PostError, PostOutcomeUnknownError
 from gf_i2p.node.leaf_farm import LeafFarm
-from gf_i2p.node.publish_progress import PublishProgress
+from gf_i2p.node.publish_progress import PublishProgress, SignedSet
 
 logger = structlog.get_logger()
 
@@ -88,6 +87,8 @@ class Reporter:
         self.meta_sensing: MetaSensing | None = None
         self.has_keys = True
         """Whether the keys for publishing are good now; told by whoever publishes."""
+        self.has_service = True
+        """Whether there is something to lead clients to; told by whoever serves."""
         self.committed_at = float("-inf")
         """When the last record of ours was committed (by the clock)."""
         self.trouble: str | None = None
@@ -147,7 +148,7 @@ class Reporter:
         """
         return max((at for index, at in self._posts if index <= applied), default=float("-inf"))
 
-    async def announce(self, lease_set: MetaLeaseSet) -> int:
+    async def announce(self, lease_set: SignedSet) -> int:
         """Write into the log that we are about to publish this set; return the entry's index when it is committed.
 
         Raises `PostError` or `PostOutcomeUnknownError`.
@@ -224,6 +225,11 @@ class Reporter:
     # The record -----------------------------------------------------------------------------------------------------
 
     @property
+    def _publish_config(self) -> str:
+        """What the farm is told: who lacks something publishes as little as who may not."""
+        return self.publish_config if self.has_keys and self.has_service else "off"
+
+    @property
     def _leaves(self) -> tuple[Leaf, ...]:
         leaf = self._leaf.answer
         return () if leaf is None else (leaf,)
@@ -234,7 +240,7 @@ class Reporter:
         return (
             self._router.trouble is None,
             tuple((leaf.hash, leaf.up, leaf.type, leaf.below) for leaf in self._leaves),
-            self.publish_config,
+            self._publish_config,
             self.publishing,
             self.remote_routers,
             None if progress is None else (progress.published_ms, progress.word),
@@ -260,7 +266,7 @@ class Reporter:
         if self._master is None:
             return None
         last = self.progress.current
-        publish_config = self.publish_config if self.has_keys else "off"
+        publish_config = self._publish_config
         if last is None:
             return Meta(self._master.base64, publish_config, publishing)
         return Meta(

@@ -87,7 +87,7 @@ class Master:
             self._announce,
             http=True,
             options=OPTIONS,
-            session=lambda date_ms: session_config(self.master, date_ms, OPTIONS),
+            signed_session=session_config(self.master, 1, OPTIONS),
         )
         service = await I2cpHosting(I2cpSettings(router.address, I2CP_PORT, allow_plain=True)).open(offer)
         assert isinstance(service, I2cpService)

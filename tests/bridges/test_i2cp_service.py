@@ -220,15 +220,15 @@ async def test_delegated_keys_serve_with_a_config_that_the_master_has_signed() -
         offer = office.offer(keys=DELEGATED)
         with pytest.raises(RouterRefusedError, match="signed by a transient key"):
             await hosting(router).open(offer)
-        offer = replace(offer, session=lambda date_ms: session_config(KEYS, date_ms, offer.options))
+        offer = replace(offer, signed_session=session_config(KEYS, 1, offer.options))
         async with serving(router, offer):
             assert router.served[0].offline == DELEGATED.offline
         other = DestinationKeys.generate()
-        wrong = replace(offer, session=lambda date_ms: session_config(other, date_ms, offer.options))
+        wrong = replace(offer, signed_session=session_config(other, 1, offer.options))
         with pytest.raises(RouterRefusedError, match="Make it for the destination that is to be served"):
             await hosting(router).open(wrong)
         with pytest.raises(RouterRefusedError, match="its config is broken"):
-            await hosting(router).open(replace(offer, session=lambda _: b"garbage"))
+            await hosting(router).open(replace(offer, signed_session=b"garbage"))
 
 
 async def test_a_destination_that_another_client_holds_is_refused() -> None:
