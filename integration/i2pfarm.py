@@ -20,6 +20,11 @@ _SESSION: Final = """\
 "inbound.quantity" = "4"
 "outbound.quantity" = "2"
 """
+_SERVICE: Final = """\
+[publish.service.session]
+"inbound.length" = "1"
+"outbound.length" = "1"
+"""
 
 
 class I2pFarm(LocalFarm):
@@ -39,12 +44,17 @@ class I2pFarm(LocalFarm):
     def _make(self, client: str) -> None:
         make_farm(self.directory, dict.fromkeys(self.ids), cluster="farm", profile="auto", clients=[client])
 
-    def place(self, *, themselves: bool = False) -> None:
+    def place(self, *, themselves: bool = False, targets: Mapping[int, int] | None = None) -> None:
         """Say where each server's router is: all are on this machine, at addresses of their own.
 
         `themselves`: the nodes' own addresses are the leaves. Otherwise somebody has to run `leaves` on the routers.
+        `targets`: the ports of the servers' local web services, to which the master leads in `failover` mode.
         """
         for server_id, router in self.routers.items():
+            if targets is not None:
+                self._place(server_id, router, None)
+                self._lead(server_id, targets[server_id])
+                continue
             leaf = self.leaves[server_id].destination.b32
             if themselves:
                 leaf = DestinationKeys.parse((self.node(server_id) / DESTINATION_FILE).read_bytes()).destination.b32
@@ -54,10 +64,27 @@ class I2pFarm(LocalFarm):
         """The ends of the servers' logs, for people."""
         return "\n".join(f"server {number}:\n{tail(self.log(number), 3000)}" for number in self.ids)
 
-    def _place(self, server_id: int, router: RouterPlace, leaf: str) -> None:
+    def _lead(self, server_id: int, port: int) -> None:
+        self._replace(
+            server_id,
+            {
+                'mode = "meta"': 'mode = "failover"',
+                "# [publish.service] ": "[publish.service] ",
+                '# target = "127.0.0.1:8080"': f'target = "127.0.0.1:{port}"',
+                "# http = true                 # it speaks HTTP, and is told who asks": f"http = true\n{_SERVICE}",
+            },
+        )
+
+    def _replace(self, server_id: int, changes: Mapping[str, str]) -> None:
         path = self.node(server_id) / CONFIG_FILE
         text = path.read_text()
-        for old, new in {
+        for old, new in changes.items():
+            assert old in text, f"the configuration that init writes has no {old}"
+            text = text.replace(old, new)
+        path.write_text(text)
+
+    def _place(self, server_id: int, router: RouterPlace, leaf: str | None) -> None:
+        changes = {
             f"127.0.0.1:{_LISTEN_PORT}": f"127.0.0.1:{_LISTEN_PORT + server_id}",
             f"127.0.0.1:{PROXY_PORT}": f"{router.address}:{PROXY_PORT}",
             f"127.0.0.1:{SAM_PORT}": f"{router.address}:{SAM_PORT}",
@@ -67,12 +94,11 @@ class I2pFarm(LocalFarm):
                 f'i2pcontrol_fingerprint = "{router.fingerprint}"'
             ),
             'mode = "off"': 'mode = "meta"',
-            '# leaf = "....b32.i2p"': f'leaf = "{leaf}"',
             "# [router.session]": _SESSION + "\n# [router.session]",
-        }.items():
-            assert old in text, f"the configuration that init writes has no {old}"
-            text = text.replace(old, new)
-        path.write_text(text)
+        }
+        if leaf is not None:
+            changes['# leaf = "....b32.i2p"'] = f'leaf = "{leaf}"'
+        self._replace(server_id, changes)
         secrets = self.node(server_id) / SECRETS_FILE
         secrets.write_text(f'i2pcontrol_password = "{self._password}"\n{secrets.read_text()}')
         master = self.node(server_id) / MASTER_FILE

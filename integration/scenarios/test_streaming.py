@@ -190,7 +190,6 @@ async def test_another_router_takes_over_when_the_holder_dies(
             await service.lost()
             took, service = await asyncio.gather(master.outage(began), master.serve(router))
             figure("outage of a holder whose router died, seconds", took)
-            assert took < OUTAGE_SECONDS
             await network.start(holder)
             holder = router
 

@@ -1,0 +1,238 @@
+"""A farm in `failover` mode: an unmodified client behind another router goes on getting pages, whoever is killed.
+
+The client asks anew every second through its router's HTTP proxy, as many do who press reload. How long it got nothing
+is printed, not asserted: the machine that this runs on has its part in it.
+"""
+
+import asyncio
+import itertools
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import aiohttp
+import pytest
+import pytest_asyncio
+from aiohttp import web
+
+from integration.i2pfarm import I2pFarm
+from integration.localfarm import PROGRAM, until
+from integration.testnet.client import Network, RouterPlace
+from integration.testnet.router import PROXY_PORT
+
+KILLS: Final = int(os.environ.get("GF_I2P_KILLS", "2"))
+"""How many publishers are killed, one after the other."""
+SERVERS: Final = 3
+HEAL_SECONDS: Final = 300.0
+ASK_SECONDS: Final = 1.0
+REQUEST_SECONDS: Final = 30.0
+NAME_HEADER: Final = "X-I2P-DestB32"
+
+pytestmark = pytest.mark.timeout(300 + 300 * KILLS)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One request, and what came of it. Times are monotonic seconds."""
+
+    began: float
+    ended: float
+    server: int | None
+    """Beside which node the page was made; None: there was none."""
+    client: str | None = None
+    """Who asked, by what the service was told."""
+
+
+class Visitor:
+    """Asks for the master's page every second, each time anew, whatever has become of the last request."""
+
+    def __init__(self, router: RouterPlace, b32: str) -> None:
+        self.pages: list[Page] = []
+        self._proxy = f"http://{router.address}:{PROXY_PORT}"
+        self._url = f"http://{b32}/"
+
+    async def run(self, session: aiohttp.ClientSession) -> None:
+        asking: set[asyncio.Task[None]] = set()
+        try:
+            while True:
+                task = asyncio.create_task(self._ask(session))
+                asking.add(task)
+                task.add_done_callback(asking.discard)
+                await asyncio.sleep(ASK_SECONDS)
+        finally:
+            for task in asking:
+                task.cancel()
+            await asyncio.gather(*asking, return_exceptions=True)
+
+    async def _ask(self, session: aiohttp.ClientSession) -> None:
+        began = time.monotonic()
+        found: dict[str, Any] = {}
+        try:
+            async with session.get(self._url, proxy=self._proxy) as answer:
+                if answer.status == 200:
+                    found = await answer.json()
+        except (aiohttp.ClientError, TimeoutError, ValueError):
+            pass
+        self.pages.append(Page(began, time.monotonic(), found.get("server"), found.get("client")))
+
+    def first_since(self, began: float) -> Page | None:
+        """The page that came first of those that were asked for after this time."""
+        found = [page for page in self.pages if page.began >= began and page.server is not None]
+        return min(found, key=lambda page: page.ended, default=None)
+
+
+@asynccontextmanager
+async def local_service(server: int) -> AsyncIterator[int]:
+    """The operator's own web server beside one node; gives its port."""
+
+    async def page(request: web.Request) -> web.Response:
+        return web.json_response({"server": server, "client": request.headers.get(NAME_HEADER)})
+
+    app = web.Application()
+    app.router.add_get("/", page)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        yield runner.addresses[0][1]
+    finally:
+        await runner.cleanup()
+
+
+class Site:
+    """The farm, its services, and the visitor."""
+
+    def __init__(self, farm: I2pFarm, visitor: Visitor) -> None:
+        self.farm = farm
+        self.visitor = visitor
+
+    async def publisher(self) -> int:
+        """Wait until one server serves, and all that run agree on it; return its id."""
+        found: list[int] = []
+
+        async def agreed() -> bool:
+            self.farm.check()
+            answers = {server: await self.farm.status(server) for server in self.farm.running}
+            chosen = {None if answer is None else answer["farm"]["publisher"] for answer in answers.values()}
+            found[:] = [each for each in chosen if each is not None]
+            if len(chosen) != 1 or not found:
+                return False
+            answer = answers.get(found[0])
+            serving = None if answer is None else answer["farm"]["publishing"]
+            return serving is not None and serving["state"] == "serving"
+
+        await until("one publisher that all know, and that serves", HEAL_SECONDS, agreed)
+        return found[0]
+
+    async def page_since(self, began: float, *, not_from: int | None = None) -> Page:
+        """Wait for a page that was asked for after this time."""
+
+        async def seen() -> bool:
+            page = self.visitor.first_since(began)
+            return page is not None and page.server != not_from
+
+        await until("a page", HEAL_SECONDS, seen)
+        page = self.visitor.first_since(began)
+        assert page is not None
+        return page
+
+
+@pytest_asyncio.fixture
+async def site(network: Network, tmp_path: Path) -> AsyncIterator[Site]:
+    """Three nodes beside routers of their own; the client is behind a floodfill, which knows nothing of the farm."""
+    routers = [router for router in network.routers if not router.floodfill][-SERVERS:]
+    timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS)
+    async with AsyncExitStack() as stack:
+        ports = {server: await stack.enter_async_context(local_service(server)) for server in range(1, SERVERS + 1)}
+        farm = stack.enter_context(I2pFarm(tmp_path, routers, password=network.password))
+        farm.place(targets=ports)
+        farm.start_all()
+        await farm.leader(HEAL_SECONDS)
+        visitor = Visitor(network.floodfills[0], farm.master.destination.b32)
+        # A connection to the proxy for each request: nothing is kept that a browser's next visitor would not have.
+        connector = aiohttp.TCPConnector(force_close=True, limit=0)
+        session = await stack.enter_async_context(aiohttp.ClientSession(timeout=timeout, connector=connector))
+        visiting = asyncio.create_task(visitor.run(session))
+        try:
+            yield Site(farm, visitor)
+        finally:
+            visiting.cancel()
+            await asyncio.wait([visiting])
+
+
+async def test_pages_come_again_after_each_kill_of_the_publisher(site: Site) -> None:
+    farm = site.farm
+    began = time.monotonic()
+    publisher = await site.publisher()
+    await site.page_since(began)
+    print(f"the first page came {time.monotonic() - began:.1f} s after the farm had a leader")
+    outages = []
+    for number in range(1, KILLS + 1):
+        publisher = await site.publisher()
+        await site.page_since(time.monotonic())
+        leads = await farm.leader(HEAL_SECONDS) == publisher
+        began = time.monotonic()
+        farm.kill(publisher)
+        next_one = await site.publisher()
+        serving = time.monotonic() - began
+        page = await site.page_since(began, not_from=publisher)
+        outage = page.ended - began
+        outages.append(outage)
+        print(
+            f"kill {number} of server {publisher}{', which led' if leads else ''}: a page after {outage:.1f} s, from "
+            f"server {page.server}; that one's lease set was with its router after {serving:.1f} s, the rest, "
+            f"{max(outage - serving, 0.0):.1f} s, is the life of the old one in the client's router"
+        )
+        assert next_one == page.server != publisher
+        farm.start(publisher)
+        await farm.leader(HEAL_SECONDS)
+        await farm.converged(HEAL_SECONDS)
+    print(f"outages: {', '.join(f'{outage:.1f}' for outage in outages)} s")
+    pages = site.visitor.pages
+    served = [page for page in pages if page.server is not None]
+    print(
+        f"{len(pages)} requests, {len(pages) - len(served)} without a page; by {Counter(page.server for page in served)}"
+    )
+    (client,) = {page.client for page in served}
+    assert client is not None
+    assert client.endswith(".b32.i2p"), "the service is told who asks"
+    # Never two at a time: once a page of the next one was seen, none of the one before is made any more.
+    changes = [page.server for page in sorted(served, key=lambda page: page.began)]
+    assert sum(before != after for before, after in itertools.pairwise(changes)) == KILLS, changes
+
+
+async def test_a_planned_move_loses_no_request(site: Site) -> None:
+    farm = site.farm
+    publisher = await site.publisher()
+    began = time.monotonic()
+    await site.page_since(began)
+    to = next(server for server in farm.ids if server != publisher)
+    moved = time.monotonic()
+    command = await asyncio.create_subprocess_exec(
+        sys.executable, *PROGRAM, "publisher", "move", str(farm.node(to)), str(to), "--reason", "repairs"
+    )
+    assert await command.wait() == 0
+
+    async def has_moved() -> bool:
+        return any(page.began > moved and page.server == to for page in site.visitor.pages)
+
+    await until("a page of the next one", HEAL_SECONDS, has_moved)
+    first = min(page.ended for page in site.visitor.pages if page.began > moved and page.server == to)
+    print(f"server {to} serves {first - moved:.1f} s after publishing was moved to it")
+
+    async def is_drained() -> bool:
+        answer = await farm.status(publisher)
+        return answer is not None and answer["farm"]["publishing"] is None
+
+    await until("the old one has ended its session", HEAL_SECONDS, is_drained)
+    await site.page_since(time.monotonic())
+    lost = [page for page in site.visitor.pages if page.began > moved - ASK_SECONDS and page.server is None]
+    asked = sum(page.began > moved - ASK_SECONDS for page in site.visitor.pages)
+    print(f"{len(lost)} of {asked} requests were lost")
+    assert lost == []
