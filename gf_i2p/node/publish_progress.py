@@ -6,8 +6,21 @@ it. *Confirmed*: somebody has found it in the netDb, as far as a router lets us 
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Protocol
 
-from gf_i2p.netdb.meta_lease_set import MetaLeaseSet
+
+class SignedSet(Protocol):
+    """A lease set of whatever type."""
+
+    @property
+    def published(self) -> int:
+        """Its version, in seconds since the epoch."""
+        ...
+
+    @property
+    def data(self) -> bytes:
+        """All of it, as the router gets it."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +57,7 @@ class PublishProgress:
         """None before the first set."""
         self._on_change = on_change
 
-    def announced(self, lease_set: MetaLeaseSet) -> None:
+    def announced(self, lease_set: SignedSet) -> None:
         """A set is about to be written into the log."""
         self.current = Progress(lease_set.published * 1000, lease_set.data)
 

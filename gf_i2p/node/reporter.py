@@ -19,11 +19,10 @@ from gf_i2p.farm.record import Config, Leaf, Meta, StatusRecord, router_numbers
 from gf_i2p.farm.remote import MetaSensing, RemoteDestination, RemoteRouter
 from gf_i2p.netdb.destination import Destination
 from gf_i2p.netdb.encoding import to_base64
-from gf_i2p.netdb.meta_lease_set import MetaLeaseSet
 from gf_i2p.node.asking import Question
 from gf_i2p.node.clock import awake_or_not
 from gf_i2p.node.driver import Driver, PostError, PostOutcomeUnknownError
-from gf_i2p.node.publish_progress import PublishProgress
+from gf_i2p.node.publish_progress import PublishProgress, SignedSet
 
 logger = structlog.get_logger()
 
@@ -141,7 +140,7 @@ class Reporter:
         """
         return max((at for index, at in self._posts if index <= applied), default=float("-inf"))
 
-    async def announce(self, lease_set: MetaLeaseSet) -> int:
+    async def announce(self, lease_set: SignedSet) -> int:
         """Write into the log that we are about to publish this set; return the entry's index when it is committed.
 
         Raises `PostError` or `PostOutcomeUnknownError`.
