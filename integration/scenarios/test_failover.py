@@ -196,9 +196,8 @@ async def test_pages_come_again_after_each_kill_of_the_publisher(site: Site) -> 
     print(f"outages: {', '.join(f'{outage:.1f}' for outage in outages)} s")
     pages = site.visitor.pages
     served = [page for page in pages if page.server is not None]
-    print(
-        f"{len(pages)} requests, {len(pages) - len(served)} without a page; by {Counter(page.server for page in served)}"
-    )
+    by = Counter(page.server for page in served)
+    print(f"{len(pages)} requests, {len(pages) - len(served)} without a page; pages by server: {dict(by)}")
     (client,) = {page.client for page in served}
     assert client is not None
     assert client.endswith(".b32.i2p"), "the service is told who asks"
