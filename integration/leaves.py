@@ -28,7 +28,7 @@ from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.node import templates
 from gf_i2p.node.layout import SECRETS_FILE
 from gf_i2p.node.leaf_invitation import invite, user_of
-from gf_i2p.node.leaf_member import INTERVAL_SECONDS, LeafMember
+from gf_i2p.node.leaf_member import INTERVAL_SECONDS, LeafMember, patient
 from gf_i2p.node.leaffile import LeafFile
 from gf_i2p.node.setup import new_password
 from gf_i2p.transport.client import FarmClient
@@ -46,6 +46,10 @@ _RECORD_SECONDS: Final = 10.0
 _LATE_SECONDS: Final = 3 * INTERVAL_SECONDS
 _FULL_SECONDS: Final = 150.0
 """Twice the least between two sets, and a little."""
+_TIMER_SECONDS: Final = 0.01
+"""Some event loops' timers know no less."""
+_KNOWN_SECONDS: Final = 180.0
+"""For all members to come back when their leader was killed: all of them are from one address, see `_A_SECOND`."""
 _FILES: Final = 3
 """Open files for a member here: links to two servers, as a rule, and a question for the Configuration."""
 
@@ -175,7 +179,7 @@ class Run:
     async def member(self, number: int, file: LeafFile) -> None:
         """Be a member, from its turn on."""
         await asyncio.sleep(number / _A_SECOND)
-        async with file.open() as farm:
+        async with file.open(backoff=patient) as farm:
             bridge = MadeUpRouter((number + 1).to_bytes(32))
             posting = Timed(farm, self.posts)
             await LeafMember(file.id, file.cluster, posting, bridge, look_seconds=10.0, tell=lambda _: None).run()
@@ -282,7 +286,7 @@ async def run(
 
 async def _progress(work: Run, seconds: float, tell: Say) -> None:
     end = time.monotonic() + seconds
-    while (left := end - time.monotonic()) > 0:
+    while (left := end - time.monotonic()) > _TIMER_SECONDS:
         await asyncio.sleep(min(left, 10.0))
         tell(f"{work.posts.committed:>6} records, {work.posts.failed} without answer, {work.entries} in the set")
 
@@ -301,7 +305,7 @@ async def _known_everywhere(work: Run, farm: LocalFarm, leaves: int) -> Figures:
 
     wrong: list[str] = []
     try:
-        await until("all members on all servers", 60, all_known, poll=1.0)
+        await until("all members on all servers", _KNOWN_SECONDS, all_known, poll=1.0)
     except NotSeenError as error:
         wrong.append(str(error))
     return {"members_known": [{"server": server, "members": count} for server, count in counts.items()], "wrong": wrong}

@@ -62,7 +62,12 @@ def add(action: Action, command: argparse.ArgumentParser) -> None:
     command.set_defaults(action=action)
     command.add_argument("directory", type=Path, metavar="DIR|FILE" if action.changes else "DIR", help=where)
     if action.takes in {"leaf", "cost"}:
-        command.add_argument("leaf", type=leaf, metavar="LEAF", help="its b32 address, or its hash in base64")
+        command.add_argument(
+            "leaf",
+            type=leaf,
+            metavar="LEAF",
+            help="its b32 address, or its hash in base64 (one that begins with - behind --)",
+        )
     if action.takes == "cost":
         command.add_argument(
             "cost", type=_cost, metavar="COST", help="0 to 255, clients prefer less; or auto: as the farm reckons it"

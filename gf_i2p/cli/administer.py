@@ -9,7 +9,7 @@ import argparse
 import asyncio
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -24,12 +24,14 @@ from gf_i2p.farm.strict import RecordError
 from gf_i2p.netdb.encoding import to_b32_address
 from gf_i2p.node.clientfile import ClientFile
 from gf_i2p.node.roles import Role, User
+from gf_i2p.transport.client import FarmClient
 from gf_i2p.transport.errors import NotCommittedError, OutcomeUnknownError
 
 POST_SECONDS: Final = 30.0
 _I2P_SECONDS: Final = 120.0
 APPLY_SECONDS: Final = 15.0
 """Until the node of the directory has taken in what is committed: a heartbeat or two."""
+_ASK_SECONDS: Final = 5.0
 _POLL_SECONDS: Final = 0.1
 _SILENT_SECONDS: Final = 2.0
 
@@ -113,9 +115,9 @@ def _from_afar(options: argparse.Namespace, print_json: Print) -> Exit:
             code=Exit.USAGE,
         )
     entry = _entry(options, file.cluster, file.user)
-    index = asyncio.run(_post(options, file, entry))
+    index, warnings = asyncio.run(_post(options, file, entry))
     if options.json:
-        print_json({"ok": True, "index": index, "what": entry.what, "warnings": []})
+        print_json({"ok": True, "index": index, "what": entry.what, "warnings": warnings})
     else:
         print(
             f"committed at index {index}: {entry.what}\nWhat it leads to is known on the servers' machines: "
@@ -124,21 +126,42 @@ def _from_afar(options: argparse.Namespace, print_json: Print) -> Exit:
     return Exit.OK
 
 
-async def _post(options: argparse.Namespace, file: ClientFile, entry: AdminEntry) -> int:
+async def _post(options: argparse.Namespace, file: ClientFile, entry: AdminEntry) -> tuple[int, list[str]]:
+    """Return the index, and what the operator should know. Raises `CommandError`."""
     seconds = POST_SECONDS if file.way is None else _I2P_SECONDS
     async with file.open() as client:
+        warnings = await _strange_server(client, entry)
+        for warning in warnings:
+            _say(options, f"note: {warning}")
         posting = asyncio.ensure_future(client.post([entry.encode()], timeout=seconds))
         await asyncio.wait([posting], timeout=_SILENT_SECONDS)
         if not posting.done():
             _say(options, f"looking for the leader of {file.cluster}, {seconds:g} s at most")
         try:
-            return await posting
+            return await posting, warnings
         except NotCommittedError as error:
             raise CommandError(str(error), code=Exit.DEGRADED) from error
         except OutcomeUnknownError as error:
             raise CommandError(
                 f"{error} A leader also hangs up on what it refuses: its log says why", outcome="unknown"
             ) from error
+
+
+async def _strange_server(client: FarmClient, entry: AdminEntry) -> list[str]:
+    """Warn of a server that is none by what all servers tell that can be asked from here."""
+    if entry.server is None:
+        return []
+    told = (await client.survey(timeout=_ASK_SECONDS)).told.values()
+    if not told:
+        return []
+    newest = max(told, key=lambda each: each.log_index)
+    return _strange(entry.server, [server.id for server in newest.servers])
+
+
+def _strange(server: int, servers: Sequence[int]) -> list[str]:
+    if server in servers:
+        return []
+    return [f"the farm has no server {server}: its servers are {sorted(servers)}"]
 
 
 def _entry(options: argparse.Namespace, cluster: str, by: str) -> AdminEntry:
@@ -168,9 +191,8 @@ def _warnings(entry: AdminEntry, before: Mapping[str, Any]) -> list[str]:
         each["address"] == to_b32_address(entry.hash) and each["owners"] for each in before["leaves"]
     ):
         found.append("nobody names this leaf now; it counts when somebody does")
-    if entry.server is not None and entry.server not in {each["id"] for each in before["servers"]}:
-        ids = [each["id"] for each in before["servers"]]
-        found.append(f"the farm has no server {entry.server}: its servers are {ids}")
+    if entry.server is not None:
+        found += _strange(entry.server, [each["id"] for each in before["servers"]])
     return found
 
 

@@ -21,7 +21,7 @@ from gf_i2p.cli.loops import loop_factory, stop_signal
 from gf_i2p.cli.router import i2cp_settings, i2pcontrol
 from gf_i2p.cli.show import printable
 from gf_i2p.node.errors import ConfigError
-from gf_i2p.node.leaf_member import INTERVAL_SECONDS, LeafMember, MemberReport
+from gf_i2p.node.leaf_member import INTERVAL_SECONDS, LeafMember, MemberReport, patient
 from gf_i2p.node.leaffile import REPORT_FILE, LeafFile
 from gf_i2p.node.router_tables import place
 from gf_i2p.node.setup import write_private
@@ -60,7 +60,7 @@ def run(path: Path) -> Exit:
 async def _serve(file: LeafFile, report: Path) -> Exit:
     stopped, _ = stop_signal()
     bridge = router_of(file)
-    async with file.open() as client:
+    async with file.open(backoff=patient) as client:
         member = LeafMember(
             file.id,
             file.cluster,

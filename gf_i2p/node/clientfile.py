@@ -1,6 +1,6 @@
 """The file of a farm's client, `client-NAME.toml`: credentials, and how to reach the servers and to know them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, ClassVar, Self
 
@@ -10,6 +10,7 @@ from gf_i2p.node.config import ServerTable, check_name_of_cluster, check_name_of
 from gf_i2p.node.roles import User
 from gf_i2p.node.router_tables import ProxyTable
 from gf_i2p.node.table import Table, load_table
+from gf_i2p.transport.backoff import Backoff
 from gf_i2p.transport.base import Transport
 from gf_i2p.transport.client import FarmClient
 from gf_i2p.transport.directory import Place
@@ -63,8 +64,11 @@ class ClientFile(Table):
         file = load_table(cls, path)
         return file if file.ca is None else file.model_copy(update={"ca": str(path.parent / file.ca)})
 
-    def open(self) -> FarmClient:
-        """Make a client; it dials when it is first used. Raises `TransportError` when the CA file cannot be used."""
+    def open(self, *, backoff: Callable[[], Backoff] = Backoff) -> FarmClient:
+        """Make a client; it dials when it is first used. Raises `TransportError` when the CA file cannot be used.
+
+        `backoff`: makes the delays between attempts to connect, one for each server.
+        """
         ways = _Ways(self)
         endpoints = {server.id: Endpoint.parse(server.endpoint) for server in self.servers}
         return FarmClient(
@@ -75,6 +79,7 @@ class ClientFile(Table):
             self.password.get_secret_value(),
             prepare=ways.prepare,
             objection=self._objection,
+            backoff=backoff,
         )
 
     def _objection(self, request: Request) -> str | None:

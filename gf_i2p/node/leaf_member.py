@@ -28,9 +28,20 @@ LEAF_SECONDS: Final = 90.0
 WAIT_SECONDS: Final = 5.0
 """A look waits so long for answers; what comes later counts at the next one."""
 _PAUSE_FLOOR: Final = 5.0
-_PAUSE_CEILING: Final = 60.0
+_PAUSE_CEILING: Final = 30.0
+_REDIAL_FLOOR: Final = 1.0
+_REDIAL_CEILING: Final = 30.0
 _ANY_MASTER: Final = bytes(32)
 """Whose leaf is asked for: a member's file names its leaf itself."""
+
+
+def patient() -> Backoff:
+    """Make a member's delays between attempts to connect.
+
+    When a leader dies, all members turn to the next one, which can let in some hundreds a second at best: who comes
+    again too soon only pushes out others that come. A record has a minute and a half to get there.
+    """
+    return Backoff(floor=_REDIAL_FLOOR, ceiling=_REDIAL_CEILING)
 
 
 class Poster(Protocol):

@@ -248,6 +248,9 @@ async def test_an_administrator_changes_it_from_any_machine(tmp_path: Path) -> N
         await farm.leader()
         code, answer = await gf_json("farm", "set", file, "margin=80", "--reason", "calm")
         assert (code, answer["what"]) == (0, "set margin = 80")
+        code, moved = await gf_json("publisher", "move", file, "9")
+        assert (code, moved["warnings"]) == (0, ["the farm has no server 9: its servers are [1]"])
+        assert (await gf_json("publisher", "release", file))[1]["warnings"] == []
         code, _, error = await gf("farm", "show", file)
         assert (code, "only its servers know" in error) == (2, True)
         code, shown = await gf_json("farm", "show", farm.node(1))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from gf_i2p.farm.record import FIRST_MEMBER_ID, Leaf, StatusRecord
-from gf_i2p.node.leaf_member import LeafMember, MemberReport
+from gf_i2p.node.leaf_member import INTERVAL_SECONDS, LeafMember, MemberReport, patient
 from gf_i2p.transport.backoff import Backoff
 from gf_i2p.transport.errors import NotCommittedError, OutcomeUnknownError
 from integration.localfarm import becomes
@@ -127,3 +127,12 @@ async def test_a_post_that_fails_is_tried_again_and_told(error: Exception) -> No
         await becomes("there", lambda: bool(made.log.records))
         await becomes("no error", lambda: made.member.report.error is None)
         assert made.member.report.committed is not None
+
+
+def test_members_that_lose_their_leader_do_not_all_come_again_at_once() -> None:
+    """And none comes so late that its record is too old by then: 105 s at most, unless a farm says otherwise."""
+    backoff = patient()
+    delays = [backoff.next() for _ in range(10)]
+    assert min(delays) >= 1
+    assert max(delays) <= INTERVAL_SECONDS
+    assert len(set(delays)) > 1
