@@ -170,7 +170,7 @@ def test_status_names_leaves_that_are_left_out_and_how_many_more() -> None:
 def test_status_says_until_when_a_publisher_has_keys(ends: int | None) -> None:
     keys = {"master": "m.b32.i2p", "delegated": ends is not None, "ends": ends, "stage": "good"}
     farm: dict[str, Any] = {"publisher": None, "why_not": {}, "leaves": [], "publishing": None, "trouble": []}
-    farm |= {"left_out": {}, "excluded": 0, "farm_mode": "off"}
+    farm |= {"left_out": {}, "excluded": 0, "mode": "off", "farm_mode": "off"}
     line = "keys     delegated for m.b32.i2p until 2027-01-15 08:00 UTC"
     assert (line in show_status(status(farm={**farm, "keys": keys})).splitlines()) is (ends is not None)
 
