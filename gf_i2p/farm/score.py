@@ -52,7 +52,8 @@ class Score:
     @property
     def total(self) -> int:
         """The sum, 0 to 1000."""
-        return sum(asdict(self).values())
+        own = self.uptime + self.reachability + self.tunnels + self.job_lag + self.bandwidth
+        return own + self.leaves + self.meta
 
     def parts(self) -> dict[str, int]:
         """Give the points by name."""
