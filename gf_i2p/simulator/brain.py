@@ -24,6 +24,8 @@ TICK: Final = 5.0
 """A server looks after its office so often, in seconds."""
 MOST_EVENTS: Final = 300_000
 _PAGE: Final = 16
+_LOOKS: Final = 4
+"""Every so many entries all of a server's choice is compared; in between, the publisher."""
 _PATIENCE: Final = 30.0
 """How long who posts waits for an answer."""
 _CHANGE: Final = 2.0
@@ -120,7 +122,8 @@ class Node:
         for value in brain.log[self.applied : self.applied + _PAGE]:
             self.applied += 1
             take_in(self.state, self.applied, value)
-        brain.watch.chose(self.id, self.applied, self.state.choice)
+        if self.applied % _LOOKS == self.id % _LOOKS or self.state.publisher != brain.watch.publisher_at(self.applied):
+            brain.watch.chose(self.id, self.applied, self.state.choice)
         kept = 0 if self._snapshot is None else self._snapshot[0]
         if self.applied - kept >= brain.plan.snapshot_entries:
             self._snapshot = (self.applied, self.state.encode())
@@ -132,7 +135,7 @@ class Node:
     def tick(self) -> None:
         """Look after the office, now and then."""
         self._brain.events.after(TICK, self.tick)
-        if self.up and not self.paused and self.poster.is_server:
+        if self.up and not self.paused:
             self.office.look()
 
     # Records --------------------------------------------------------------------------------------------------------
@@ -198,7 +201,8 @@ class Brain:
         self.commit(tuple(server.id for server in self.servers))
         for node in self.nodes.values():
             self.events.after(self.rng.random() * INTERVAL / 3, node.report_at_intervals)
-            self.events.after(self.rng.random() * TICK, node.tick)
+            if node.poster.is_server:
+                self.events.after(self.rng.random() * TICK, node.tick)
         self.events.after(TICK, self._tick)
         self.faults = BrainFaults(self)
 

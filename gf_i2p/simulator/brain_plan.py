@@ -24,7 +24,7 @@ BRAIN_FAULTS: Final = (
 )
 """By name; `brain_faults.BrainFaults` has how."""
 USUAL_SERVERS: Final = (3, 3, 3, 3, 4, 5)
-MOST_APPLIED: Final = 1_600
+MOST_APPLIED: Final = 800
 """Entries times servers, so that no run takes much longer than another."""
 CALM: Final = 400.0
 """Seconds at the end in which nothing happens any more."""

@@ -148,16 +148,10 @@ class AnnouncedFirst(FarmRule):
 class ChosenGives(FarmRule):
     """Nobody gives a set whom the log as he has applied it does not name, or who is no server (DESIGN 4)."""
 
-    def __init__(self, watch: "Watch") -> None:
-        super().__init__(watch)
-        self._publishers: list[int | None] = []
-
-    def committed(self) -> None:
-        self._publishers.append(self.watch.choice.publisher)
-
     def gives(self, server: int, applied: int, announced: Announced) -> None:
-        if self._publishers[applied - 1] != server:
-            raise self.violated(f"server {server} gives a set at {applied}, where {self._publishers[applied - 1]} is chosen")
+        chosen = self.watch.publisher_at(applied)
+        if chosen != server:
+            raise self.violated(f"server {server} gives a set at {applied}, where {chosen} is chosen")
 
 
 class WithinLease(FarmRule):

@@ -28,6 +28,7 @@ class Watch:
         self.choice: Choice = self.state.choice
         self.before: Choice = self.choice
         """The choice one entry earlier."""
+        self._publishers: list[int | None] = []
         self.changed_at = 0.0
         """When the publisher changed last."""
         self.held = 0.0
@@ -58,11 +59,16 @@ class Watch:
             self.ledger.configure(value)
             self.state.configure(value)
         self.before, self.choice = self.choice, self.state.choice
+        self._publishers.append(self.choice.publisher)
         if self.choice.publisher != self.before.publisher:
             self.held, self.changed_at = self.now - self.changed_at, self.now
             self.brain.note(0, f"publisher {self.before.publisher} -> {self.choice.publisher}, at {self.ledger.index}")
         for rule in self._rules:
             rule.committed()
+
+    def publisher_at(self, index: int) -> int | None:
+        """Who was chosen by the log up to there."""
+        return self._publishers[index - 1]
 
     def chose(self, server: int, index: int, choice: Choice) -> None:
         """A server has applied the log up to there, and chosen."""

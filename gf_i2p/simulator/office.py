@@ -89,8 +89,7 @@ class Office:
         if now - self._looked_at > PAUSE * self._second:
             self._awake_since = now
         self._looked_at = now
-        choice = host.state.choice
-        if not self._due(choice):
+        if host.state.publisher != host.id or not self._due(choice := host.state.choice):
             self.serving = self._pending = None
         elif self._pending is not None:
             self._go_on(self._pending)
