@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final, Self, TypeVar
 
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.posters import Poster
@@ -26,45 +26,48 @@ class Accusation:
 
 
 @dataclass(frozen=True, slots=True)
-class Agreed:
-    """What most of those servers say that may publish at all, with the lowest id where as many say otherwise."""
+class Setting:
+    """What a server is configured to do, or most servers."""
 
     mode: str = OFF
+    """When it is chosen: "off", "dry-run", "meta" or "failover"."""
     master: bytes | None = None
-    """The hash of what they publish."""
+    """The hash of what it publishes, 32 bytes; None: it does not say."""
 
     @classmethod
-    def among(cls, records: Mapping[int, StatusRecord]) -> "Agreed":
-        """Ask them all, also those that are silent: who dies must not change what the others do."""
-        willing = [record for _, record in sorted(records.items()) if may_publish(record)]
-        masters = [record.meta.hash for _, record in sorted(records.items()) if record.meta is not None]
+    def of(cls, record: StatusRecord) -> Self:
+        """Read a server's."""
+        if record.meta is None:
+            return cls()
+        mode = OLD_MODE if record.config is None or record.config.mode is None else record.config.mode
+        return cls(mode if record.meta.publish_config in PUBLISHES else OFF, record.meta.hash)
+
+    @classmethod
+    def of_most(cls, settings: Mapping[int, "Setting"]) -> Self:
+        """Return the mode of most that publish at all, and the master of most; that of the lowest id among equals.
+
+        Those that are silent count, too: who dies must not change what the others do.
+        """
+        in_order = [each for _, each in sorted(settings.items())]
         return cls(
-            _most(mode_of(record) for record in willing) or OFF,
-            _most(master for master in masters if master is not None),
+            _most(each.mode for each in in_order if each.mode != OFF) or OFF,
+            _most(each.master for each in in_order if each.master is not None),
         )
-
-
-def mode_of(record: StatusRecord) -> str:
-    """Return what a server does when it is chosen."""
-    if record.meta is None or record.meta.publish_config not in PUBLISHES:
-        return OFF
-    return OLD_MODE if record.config is None or record.config.mode is None else record.config.mode
-
-
-def may_publish(record: StatusRecord) -> bool:
-    """Whether a server is configured to publish."""
-    return mode_of(record) != OFF
 
 
 def objection(
     poster: Poster | None,
+    setting: Setting,
+    most: Setting,
     accusation: Accusation | None,
-    agreed: Agreed,
     now_ms: int | None,
     passed_ms: int,
     parameters: Parameters,
 ) -> str | None:
-    """Say why a server cannot publish, or None. `now_ms`: farm time; `passed_ms`: the farm's stopwatch."""
+    """Say why a server cannot publish, or None.
+
+    `setting`: its own; `most`: that of most servers. `now_ms`: farm time; `passed_ms`: the farm's stopwatch.
+    """
     if poster is None or now_ms is None:
         return "it has posted nothing yet"
     record = poster.record
@@ -78,14 +81,13 @@ def objection(
         return f"server {accusation.by} hears nothing of it"
     if not record.router_up:
         return "its router is down"
-    mode = mode_of(record)
-    if record.meta is None or mode == OFF:
+    if setting.mode == OFF:
         return "publishing is off there"
-    if mode != agreed.mode:
-        return f"its mode is {mode[:20]}, and that of most is {agreed.mode[:20]}"
-    if record.meta.hash is None:
+    if setting.mode != most.mode:
+        return f"its mode is {setting.mode[:20]}, and that of most is {most.mode[:20]}"
+    if setting.master is None:
         return "its master is no destination"
-    if agreed.master is not None and record.meta.hash != agreed.master:
+    if setting.master != most.master:
         return "it would publish for another master than most"
     return None
 

@@ -9,7 +9,6 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, Final, Self
 
 from gf_i2p.farm.destinations import Leaf, parse_all
@@ -141,7 +140,10 @@ class Meta:
     @property
     def hash(self) -> bytes | None:
         """The master's hash; None when its destination is no base64."""
-        return _hash(self.destination)
+        try:
+            return hashlib.sha256(from_base64(self.destination, _MAX_DESTINATION_BYTES)).digest()
+        except NetDbError:
+            return None
 
     def encode(self) -> dict[str, Any]:
         """Give the JSON object."""
@@ -234,15 +236,6 @@ class StatusRecord:
             meta_sensing=None if sensing is None else MetaSensing.parse(an_object(sensing, "metaSensing")),
             extra=others(record, _RECORD),
         )
-
-
-@lru_cache(maxsize=64)
-def _hash(destination: str) -> bytes | None:
-    """Every choice asks for each server's, and they hardly ever differ."""
-    try:
-        return hashlib.sha256(from_base64(destination, _MAX_DESTINATION_BYTES)).digest()
-    except NetDbError:
-        return None
 
 
 def router_numbers(status: RouterStatus) -> dict[str, Any]:

@@ -52,8 +52,7 @@ class Score:
     @property
     def total(self) -> int:
         """The sum, 0 to 1000."""
-        own = self.uptime + self.reachability + self.tunnels + self.job_lag + self.bandwidth
-        return own + self.leaves + self.meta
+        return self.uptime + self.reachability + self.tunnels + self.job_lag + self.bandwidth + self.leaves + self.meta
 
     def parts(self) -> dict[str, int]:
         """Give the points by name."""

@@ -10,7 +10,7 @@ from typing import Any, Final, Self
 
 from gf_i2p.farm import candidates, members, tree
 from gf_i2p.farm.admin import AdminEntry, Administration
-from gf_i2p.farm.candidates import Accusation, Agreed
+from gf_i2p.farm.candidates import Accusation, Setting
 from gf_i2p.farm.clock import Clock
 from gf_i2p.farm.leaves import Field, Listing, why_not_listed
 from gf_i2p.farm.parameters import Parameters
@@ -28,6 +28,8 @@ _FORMAT: Final = 2
 _OLD_FORMAT: Final = 1
 _SENSED_MS: Final = 900_000
 """How old a set that others find may be: twice what is between two sets, at most."""
+
+_NOTHING: Final = Setting()
 
 
 class SnapshotError(ValueError):
@@ -55,7 +57,9 @@ class FarmState:
         self.posters = Posters()
         self.election = Election()
         self.listing = Listing()
-        self._agreed = Agreed()
+        self.most = Setting()
+        """What most servers are configured to publish."""
+        self._settings: dict[int, Setting] = {}
         self._own_scores: dict[int, Score] = {}
         self._choice: Choice | None = None
 
@@ -72,11 +76,6 @@ class FarmState:
         return self.administration.parameters
 
     @property
-    def agreed(self) -> Agreed:
-        """What most servers that may publish are configured to."""
-        return self._agreed
-
-    @property
     def publisher(self) -> int | None:
         """Who is to publish."""
         return self.election.publisher
@@ -90,14 +89,15 @@ class FarmState:
 
     def field(self) -> Field:
         """Give all that leaves are judged by, now."""
-        return Field(self.posters, self.administration, self._agreed.master, self.clock.passed_ms)
+        return Field(self.posters, self.administration, self.most.master, self.clock.passed_ms)
 
     def objection(self, server: int) -> str | None:
         """Say why a server cannot publish, or None."""
         return candidates.objection(
             self.posters.by_id.get(server),
+            self._settings.get(server, _NOTHING),
+            self.most,
             self.accused.get(server),
-            self._agreed,
             self.clock.now_ms,
             self.clock.passed_ms,
             self.parameters,
@@ -141,7 +141,7 @@ class FarmState:
         named = set(self.servers)
         for server in self.records.keys() - named:
             self.posters.remove(server)
-            del self.records[server], self._own_scores[server]
+            del self.records[server], self._own_scores[server], self._settings[server]
         for server in self.members.keys() & named:  # from now on it is a server's id
             self.posters.remove(server)
             del self.members[server]
@@ -181,7 +181,7 @@ class FarmState:
         self.records[record.id] = record
         self._look_at_clock()
         self.posters.take(value, record, index, self.clock.passed_ms, self.parameters, judges=True)
-        self._own_scores[record.id] = own_score(record.router)
+        self._read(record)
         self.accused.pop(record.id, None)
         self._accuse(record, index)
         assert self.clock.now_ms is not None
@@ -227,12 +227,15 @@ class FarmState:
     def _servers_changed(self) -> None:
         self._choice = None
         self._look_at_clock()
-        agreed = Agreed.among(self.records)
-        is_another = agreed.master != self._agreed.master
-        self._agreed = agreed
+        before, self.most = self.most.master, Setting.of_most(self._settings)
         self.election.hold(self.standings(), self.clock.passed_ms, self.parameters)
-        if is_another:
+        if self.most.master != before:
             self.listing.look(self.field())
+
+    def _read(self, record: StatusRecord) -> None:
+        """Keep what of a server's newest record is asked for again and again."""
+        self._own_scores[record.id] = own_score(record.router)
+        self._settings[record.id] = Setting.of(record)
 
     def _look_at_clock(self) -> None:
         dates = [record.date_ms for record in self.records.values()]
@@ -269,7 +272,7 @@ class FarmState:
         return Choice(
             publisher,
             reasons,
-            mode=candidates.OFF if publisher is None else self._agreed.mode,
+            mode=candidates.OFF if publisher is None else self.most.mode,
             entries=entries,
             branches=branches,
             left_out=self._left_out(),
@@ -346,13 +349,14 @@ class FarmState:
         for poster_id, poster in self.posters.by_id.items():
             self._check(poster.record, poster_id)
             (self.records if poster_id in self.servers else self.members)[poster_id] = poster.record
-        self._own_scores = {server: own_score(record.router) for server, record in self.records.items()}
+        for record in self.records.values():
+            self._read(record)
         self.clock = Clock.parse(found["clock"], [record.date_ms for record in self.records.values()])
         self.accused = {int(server): Accusation(int(by), int(index)) for server, by, index in found["accused"]}
         self.election = Election.parse(found["election"])
         self.listing = Listing.parse(found["listing"])
         self.administration = Administration.parse(found["administration"])
-        self._agreed = Agreed.among(self.records)
+        self.most = Setting.of_most(self._settings)
 
     def _restore_old(self, found: Mapping[str, Any]) -> None:
         """Read format 1, which had the servers' records only: all were heard just now, and no leaf waits."""
@@ -363,7 +367,7 @@ class FarmState:
             if record.id not in self.servers:
                 raise SnapshotError(f"it has a record of {record.id}, which is no server")
             self.records[record.id] = record
-            self._own_scores[record.id] = own_score(record.router)
+            self._read(record)
             self.posters.take(value.encode(), record, 0, 0, self.parameters, judges=True)
         self._servers_changed()
         self.listing.look(self.field())

@@ -13,7 +13,7 @@ BRANCHES: Final = 16
 
 def room(tree: str, max_entries: int) -> int:
     """Return how many leaves are listed at most."""
-    return max_entries * BRANCHES if tree == "tree" else max_entries
+    return max_entries * min(max_entries, BRANCHES) if tree == "tree" else max_entries
 
 
 def places(taken: Mapping[bytes, int], chosen: Iterable[bytes], most: int) -> dict[bytes, int]:
