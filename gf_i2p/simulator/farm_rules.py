@@ -189,8 +189,8 @@ class PublisherIsCandidate(FarmRule):
     """No publisher is stale by farm time, or ahead of it, down, turned off, silent, or out of the farm (DESIGN 4)."""
 
     def committed(self) -> None:
-        publisher = self.watch.choice.publisher
-        why = None if publisher is None else self.watch.ledger.objection(publisher)
+        publisher, before = self.watch.choice.publisher, self.watch.before.publisher
+        why = None if publisher is None else self.watch.ledger.objection(publisher, in_office=publisher == before)
         if why is not None:
             raise self.violated(f"server {publisher} is chosen, and {why}")
 
@@ -237,7 +237,7 @@ class GoodStays(FarmRule):
         if ledger.mode is None or said.mode != ledger.mode:
             return
         right = [server for server in ledger.said if server not in watch.wrong]
-        if 2 * len(right) <= len(ledger.servers):  # the others have posted nothing yet
+        if 2 * len(right) <= len(ledger.servers):  # too few have posted yet
             return
         if old in watch.wrong or watch.now - said.at > 2 * INTERVAL + SLACK:
             return

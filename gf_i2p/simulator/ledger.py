@@ -130,9 +130,9 @@ class Ledger:
 
     @property
     def now_ms(self) -> int | None:
-        """Farm time: the upper median of the servers' newest dates."""
-        dates = sorted(said.date_ms for said in self.said.values())
-        return dates[len(dates) // 2] if dates else None
+        """Farm time: the upper median of the servers' newest dates; who has not posted counts as the oldest."""
+        dates = sorted(self.said[server].date_ms if server in self.said else 0 for server in self.servers)
+        return (dates[len(dates) // 2] or None) if dates else None
 
     def parameter(self, name: str, default: Any) -> Any:
         """Return what is set, or the default."""
@@ -145,14 +145,19 @@ class Ledger:
         modes = Counter(said.mode for said in self.said.values() if said.publishes)
         return next((mode for mode, servers in modes.items() if 2 * servers > len(self.servers)), None)
 
-    def objection(self, server: int) -> str | None:
-        """Say why the log speaks against this publisher, whoever else there may be; None: nothing does."""
+    def objection(self, server: int, *, in_office: bool = False) -> str | None:
+        """Say why the log speaks against this publisher, whoever else there may be; None: nothing does.
+
+        `in_office`: it was the publisher one entry before. Then it is not ahead until most have posted after it.
+        """
         said, now = self.said.get(server), self.now_ms
         if server not in self.servers or said is None or now is None:
             return "it is no server that has posted"
         if now - said.date_ms > self.parameter("freshMs", FRESH_MS):
             return f"its newest record is {(now - said.date_ms) / 1000:.0f} s old"
-        if said.date_ms - now > self.parameter("aheadMs", AHEAD_MS):
+        newer = sum(other.index >= said.index for other in self.said.values())
+        excused = in_office and 2 * newer <= len(self.servers)
+        if said.date_ms - now > self.parameter("aheadMs", AHEAD_MS) and not excused:
             return f"its clock is {(said.date_ms - now) / 1000:.0f} s ahead"
         if not said.router_up:
             return "its router is down"

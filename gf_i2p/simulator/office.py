@@ -19,6 +19,8 @@ PAUSE: Final = 12.0
 """Who has not looked for so long, in seconds, was stopped: the lease from before does not count."""
 GIVES: Final = frozenset({"meta", "failover"})
 """Modes in which a router is given something."""
+TAKEN_AHEAD_MS: Final = 60_000
+"""A router takes no set that is from later than so much after now."""
 _KEPT: Final = 32
 
 
@@ -115,7 +117,10 @@ class Office:
 
     def _announce(self, choice: Choice) -> None:
         host = self._host
-        self.version_ms = version = 1000 * next_version(host.state, host.wall_ms)
+        version = 1000 * next_version(host.state, host.wall_ms)
+        if version > host.wall_ms + TAKEN_AHEAD_MS:
+            return
+        self.version_ms = version
         self._pending = pending = Announced(host.id, version, choice.listed, host.monotonic)
 
         def done(index: int | None) -> None:

@@ -14,6 +14,7 @@ PARAMETERS = Parameters()
 def test_the_first_that_can_gets_the_office_and_keeps_it_from_those_that_are_as_good() -> None:
     farm = Farm()
     farm.says(2)
+    farm.says(3)
     assert farm.publisher == 2
     farm.lasts(3_600_000)
     assert farm.publisher == 2
