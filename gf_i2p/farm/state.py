@@ -16,7 +16,7 @@ from gf_i2p.farm.leaves import Field, Listing, why_not_listed
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.posters import Posters
 from gf_i2p.farm.publisher import Branch, Choice, Election, Entry, Standing, why_not
-from gf_i2p.farm.record import StatusRecord
+from gf_i2p.farm.record import FIRST_MEMBER_ID, StatusRecord
 from gf_i2p.farm.remote import MAX_SERVER_ID
 from gf_i2p.farm.score import Score, own_score, share
 from gf_i2p.farm.strict import MAX_DATE_MS, RecordError, whole
@@ -349,7 +349,7 @@ class FarmState:
                 state._restore_old(found)
         except SnapshotError:
             raise
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
             raise SnapshotError(f"it is no state of a farm ({type(error).__name__}: {error})") from error
         return state
 
@@ -357,6 +357,8 @@ class FarmState:
         self.posters = Posters.parse(found["posters"], self.servers)
         for poster_id, poster in self.posters.by_id.items():
             self._check(poster.record, poster_id)
+            if poster_id not in self.servers and poster_id < FIRST_MEMBER_ID:
+                raise SnapshotError(f"it has a record of {poster_id}, which is no server")
             (self.records if poster_id in self.servers else self.members)[poster_id] = poster.record
         for record in self.records.values():
             self._read(record)
@@ -372,7 +374,7 @@ class FarmState:
     def _restore_old(self, found: Mapping[str, Any]) -> None:
         """Read format 1, which had the servers' records only: all were heard just now, and no leaf waits."""
         texts: dict[str, str] = found["records"]
-        for server, value in sorted(texts.items()):
+        for server, value in sorted(texts.items(), key=lambda item: int(item[0])):
             record = StatusRecord.parse(value.encode())
             self._check(record, int(server))
             if record.id not in self.servers:
@@ -380,6 +382,8 @@ class FarmState:
             self.records[record.id] = record
             self._read(record)
             self.posters.take(value.encode(), record, 0, 0, self.parameters, judges=True)
+            if record.meta is not None and record.meta.publishing and self.election.publisher is None:
+                self.election.publisher = record.id  # it keeps the office, if it can publish
         self._servers_changed()
         self.listing.look(self.field())
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from gf_i2p.farm.admin import AdminEntry
-from gf_i2p.farm.record import Leaf, StatusRecord
+from gf_i2p.farm.record import FIRST_MEMBER_ID, Leaf, StatusRecord
 from gf_i2p.farm.state import FarmState
 from tests.farm.strategies import NOW, leaf, record
 
@@ -25,6 +25,8 @@ class Farm:
         self.skew: dict[int, int] = {}
         self.told: dict[int, dict[str, Any]] = {server: {} for server in self.servers}
         """What each says in its records, besides what all say; `leaves` among it."""
+        self.members: list[Leaf] = []
+        """One leaf each, of members that only serve."""
 
     def apply(self, value: bytes) -> None:
         self.index += 1
@@ -43,7 +45,9 @@ class Farm:
         self.post(record(server, *leaves, date=self.now + self.skew.get(server, 0), **told))
 
     def turn(self, each: Callable[[], None] = lambda: None) -> None:
-        """Every living server posts once, in one interval; `each` is called after each record."""
+        """Every living server and every member posts once, in one interval; `each` is called after servers' records."""
+        for number, served in enumerate(self.members):
+            self.post(record(FIRST_MEMBER_ID + number, served, date=self.now, publish=None))
         for server in self.servers:
             if server not in self.dead:
                 self.says(server)

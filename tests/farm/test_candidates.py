@@ -1,0 +1,100 @@
+"""Who can publish: accusations, and what most are configured to."""
+
+import pytest
+
+from gf_i2p.farm.candidates import Accusation, Setting
+from gf_i2p.farm.parameters import Parameters
+from gf_i2p.farm.record import FIRST_MEMBER_ID
+from gf_i2p.farm.remote import RemoteRouter
+from tests.farm.farms import Farm
+from tests.farm.strategies import MASTER, leaf, record
+
+A, B = b"a" * 32, b"b" * 32
+
+
+def accuses(farm: Farm, server: int, other: int, *, reachable: bool = False) -> None:
+    farm.post(record(server, leaf(server), date=farm.now, remote_routers=(RemoteRouter(other, reachable),)))
+
+
+def started() -> Farm:
+    farm = Farm()
+    farm.lasts(300_000)
+    assert farm.publisher == 1
+    return farm
+
+
+def test_who_is_not_heard_loses_the_office_at_once_until_it_posts_itself() -> None:
+    farm = started()
+    accuses(farm, 3, 1)
+    assert farm.publisher == 2
+    assert farm.state.accused == {1: Accusation(3, farm.index)}
+    assert farm.state.choice.why_not[1] == "server 3 hears nothing of it"
+    farm.says(2)
+    assert farm.state.objection(1) is not None, "others' records do not clear it"
+    farm.says(1)
+    assert farm.state.objection(1) is None
+    assert farm.state.accused == {}
+
+
+def test_who_has_accused_takes_it_back() -> None:
+    farm = started()
+    accuses(farm, 3, 1)
+    accuses(farm, 2, 1, reachable=True)
+    assert farm.state.objection(1) is not None
+    accuses(farm, 3, 1, reachable=True)
+    assert farm.state.objection(1) is None
+
+
+@pytest.mark.parametrize("accuser", [1, FIRST_MEMBER_ID, 77])
+def test_only_another_server_accuses(accuser: int) -> None:
+    farm = started()
+    accuses(farm, accuser, 1)
+    assert farm.publisher == 1
+    assert farm.state.accused == {}
+
+
+def test_the_word_of_a_server_that_was_removed_counts_no_more() -> None:
+    farm = started()
+    accuses(farm, 3, 1)
+    farm.state.configure([1, 2])
+    assert farm.state.accused == {}
+    assert farm.state.objection(1) is None
+    assert farm.state.posters.by_id[1].accused_ms is None
+
+
+def test_accused_is_who_has_posted() -> None:
+    farm = Farm()
+    accuses(farm, 1, 2)
+    assert farm.state.accused == {}
+
+
+def test_what_most_are_configured_to() -> None:
+    assert Setting.of_most({}) == Setting("off", None)
+    assert Setting.of_most({1: Setting("meta", A), 2: Setting("failover", B), 3: Setting("failover", B)}) == Setting(
+        "failover", B
+    )
+    assert Setting.of_most({2: Setting("meta", A), 1: Setting("failover", B)}) == Setting("failover", B)
+    off = {number: Setting("off", A) for number in range(5)}
+    assert Setting.of_most({**off, 7: Setting("dry-run", B)}) == Setting("dry-run", A)
+
+
+def test_what_a_record_says() -> None:
+    assert Setting.of(record(1)) == Setting("meta", MASTER.hash)
+    assert Setting.of(record(1, mode="failover")) == Setting("failover", MASTER.hash)
+    assert Setting.of(record(1, mode="failover", publish="off")) == Setting("off", MASTER.hash)
+    assert Setting.of(record(1, publish=None)) == Setting()
+
+
+def test_fresh_to_the_millisecond() -> None:
+    parameters = Parameters()
+    for age, can in (
+        (parameters.fresh_ms, True),
+        (parameters.fresh_ms + 1, False),
+        (-parameters.ahead_ms, True),
+        (-parameters.ahead_ms - 1, False),
+    ):
+        farm = Farm()
+        for server in (2, 3):
+            farm.says(server)
+        farm.post(record(1, date=farm.now - age))
+        assert (farm.state.objection(1) is None) is can

@@ -1,0 +1,88 @@
+"""Why it is as it is, in words and as JSON."""
+
+import json
+
+import pytest
+
+from gf_i2p.farm.explain import explain, lines, why
+from gf_i2p.farm.record import Leaf
+from gf_i2p.netdb.encoding import to_b32_address
+from tests.farm.farms import Farm
+from tests.farm.logs import log, take
+from tests.farm.strategies import leaf
+from tests.farm.test_publisher import GOOD
+
+
+def address(number: int) -> str:
+    return to_b32_address(leaf(number).hash)
+
+
+def test_in_words() -> None:
+    farm = Farm()
+    busy = Leaf(leaf(2).hash, up=True, current_connections=20, configured_connections=60)
+    farm.told[2] = {"leaves": [busy]}
+    farm.told[3] = {"publish": "off", "leaves": [leaf(3, up=False)]}
+    farm.lasts(300_000)
+    half = (
+        "    the router's uptime 75/150, its reachability 100/200, exploratory tunnels 75/150, job lag 75/150, "
+        "free bandwidth 75/150, its leaves, as others reach them 50/100, its set, as others find it 50/100"
+    )
+    assert lines(farm.state) == [
+        "server 1 publishes (meta): server 2 is as good, and its id is higher",
+        "  server 1: score 500; publishes",
+        half,
+        "  server 2: score 500; server 1 is as good, and its id is lower",
+        half,
+        "  server 3: score 500; publishing is off there",
+        half,
+        "2 leaves are listed",
+        f"  {address(1)} of 1: cost 1 (nobody tells how busy it is)",
+        f"  {address(2)} of 2: cost 32 (32 of 96: 33% of its connections are in use)",
+        f"  {address(3)} is left out: 3 says that it is down",
+    ]
+
+
+def test_nobody() -> None:
+    assert lines(Farm().state)[0] == "nobody publishes: no server can publish"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_every_farm_can_be_explained(seed: int) -> None:
+    farm = Farm()
+    for index, entry in enumerate(log(seed, 150), 1):
+        take(farm.state, index, entry)
+        if index % 10:
+            continue
+        found = explain(farm.state)
+        assert json.loads(json.dumps(found)) == found
+        assert found["publisher"] == farm.publisher
+        named = {each for poster in farm.state.posters.by_id.values() for each in poster.leaves}
+        assert {each["leaf"] for each in found["leaves"]} >= {to_b32_address(each) for each in named}
+        assert all(each["why"] for each in found["leaves"])
+        assert all(server["why_not"] or server["publishes"] for server in found["servers"])
+        assert len(lines(farm.state)) > len(found["servers"])
+
+
+def test_why_it_has_the_office() -> None:
+    farm = Farm()
+    farm.says(1)
+    assert why(farm.state) == "it is the only one that can"
+    farm.told[1] = {"router": {"jobLag": 500}}
+    farm.lasts(60_000)
+    farm.told[2] = {"router": {"jobLag": 5}}
+    farm.turn()
+    assert why(farm.state) == "it is in office, and server 2 is better by 50 points: more than 50 count"
+    farm.told[2] = {"router": GOOD}
+    farm.turn()
+    assert why(farm.state) == (
+        "it is in office; server 2, better by 300 points, takes over when that has lasted for 105 s, and the office "
+        "for 600 s"
+    )
+    farm.lasts(900_000)
+    assert why(farm.state) == "its score of 825 is the best; server 1 has 525"
+    farm.admin("move", server=3)
+    assert why(farm.state) == "an administrator has moved publishing to it"
+    farm.admin("release")
+    farm.told[3] = {"publish": "on"}
+    farm.turn()
+    assert why(farm.state) == "no other one that can is to (on)"
