@@ -76,8 +76,9 @@ def objection(
     record = poster.record
     if now_ms - record.date_ms > parameters.fresh_ms:
         return f"its newest record is {(now_ms - record.date_ms) / 1000:.0f} s old"
-    if record.date_ms - now_ms > parameters.ahead_ms and not excused:
-        return f"its clock is {(record.date_ms - now_ms) / 1000:.0f} s ahead of the farm's"
+    ahead_ms = record.date_ms + passed_ms - poster.heard_ms - now_ms  # it has gone on since
+    if ahead_ms > parameters.ahead_ms and not excused:
+        return f"its clock is {ahead_ms / 1000:.0f} s ahead of the farm's"
     if poster.is_silent(passed_ms, parameters):
         return f"nothing was heard of it for {(passed_ms - poster.heard_ms) / 1000:.0f} s"
     if accusation is not None:

@@ -19,6 +19,8 @@ MOST_ENTRIES: Final = 16
 SLACK: Final = 20.0
 """Seconds for what takes no time in theory: ticks, ways, posts that wait."""
 HOUR: Final = 3600.0
+SETTLED: Final = 4 * INTERVAL
+"""A farm that begins, or goes on after a time without a leader, has found its time by then."""
 MOST_ENTERINGS: Final = 8
 """A leaf comes into the set so often in an hour, at most: one that flaps waits twice as long each time."""
 
@@ -334,7 +336,7 @@ class SteadyIsListed(FarmRule):
 
     def passes(self) -> None:
         watch = self.watch
-        if watch.choice.publisher is None or watch.now - watch.flows_since < 2 * INTERVAL + SLACK:
+        if watch.choice.publisher is None or watch.now - watch.flows_since < SETTLED:
             return
         leaves = watch.ledger.leaves()
         if len(leaves) > watch.ledger.parameter("maxEntries", MOST_ENTRIES):

@@ -113,11 +113,11 @@ def test_a_publisher_whose_clock_jumps_ahead_loses_the_office_when_most_have_pos
 
 
 def test_an_announcement_counts_when_its_time_has_come() -> None:
-    """After a pause, the first record of a publisher is ahead of all that the farm knows."""
+    """After a pause, the first record is ahead of all that the farm knows."""
     later = NOW + MAX_AHEAD_MS + 1
-    found = state(*(record(server).encode() for server in (1, 2, 3)), record(1, date=later, published=later).encode())
+    found = state(*(record(server).encode() for server in (1, 2, 3)), record(2, date=later, published=later).encode())
     assert found.last_published_ms == 0
-    found.apply(record(2, date=NOW + 1).encode(), 5)
+    found.apply(record(3, date=NOW + 1).encode(), 5)
     assert found.last_published_ms == later
 
 
@@ -200,3 +200,13 @@ def test_a_snapshot_with_the_record_of_another_is_refused(value: bytes) -> None:
 def test_what_is_no_snapshot_is_refused(data: bytes) -> None:
     with pytest.raises(SnapshotError):
         FarmState.decode("farm", data)
+
+
+def test_a_clock_that_is_ahead_does_not_become_right_by_waiting() -> None:
+    """Its newest record grows old, and comes nearer to farm time: its clock does not."""
+    ahead = NOW + 71_000
+    found = state(*(record(server, up=False).encode() for server in (1, 3)), record(2, date=ahead).encode())
+    for index, server in enumerate((1, 3), 4):
+        found.apply(record(server, up=False, date=NOW + 25_000).encode(), index)
+    assert found.publisher is None
+    assert found.choice.why_not[2] == "its clock is 71 s ahead of the farm's"
