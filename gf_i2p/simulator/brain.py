@@ -11,13 +11,13 @@ from typing import Final
 
 from gf_i2p.farm.state import FarmState
 from gf_i2p.simulator.brain_faults import BrainFaults
-from gf_i2p.simulator.brain_plan import CALM, BrainPlan, draw
+from gf_i2p.simulator.brain_plan import CALM, BrainPlan
 from gf_i2p.simulator.events import Events
 from gf_i2p.simulator.facts import Members, Violation
 from gf_i2p.simulator.farm_watch import Watch
 from gf_i2p.simulator.office import PAUSE, Announced, Office
 from gf_i2p.simulator.registers import CLUSTER
-from gf_i2p.simulator.reporters import INTERVAL, LeafTruth, Poster
+from gf_i2p.simulator.reporters import INTERVAL, MASTER_HASH, LeafTruth, Poster
 
 BEGAN_MS: Final = 1_700_000_000_000
 TICK: Final = 5.0
@@ -196,6 +196,7 @@ class Brain:
             each: Node(self, Poster(each, [LeafTruth(_leaf_hash(each, i)) for i in range(plan.leaves)]))
             for each in (*range(1, plan.servers + 1), *plan.members)
         }
+        self.nodes[self.rng.randint(1, plan.servers)].poster.leaves += _odd_leaves(plan.odd)
         self.servers = [node for node in self.nodes.values() if node.poster.is_server]
         self.watch = Watch(self)
         self.commit(tuple(server.id for server in self.servers))
@@ -319,8 +320,13 @@ def _leaf_hash(poster: int, number: int) -> bytes:
     return poster.to_bytes(4, "big") + bytes([number]) * 28
 
 
-def simulate_brain(seed: int, *, write: Callable[[str], None] | None = None) -> Brain:
-    """Run one seed. Raises `Violation`."""
-    brain = Brain(draw(seed), write=write)
-    brain.run()
-    return brain
+def _odd_leaves(odd: str) -> list[LeafTruth]:
+    """Return what stands for the plan's word."""
+    match odd:
+        case "master":
+            return [LeafTruth(MASTER_HASH)]
+        case "loop":
+            return [LeafTruth(bytes([7]) * 32, type=7, below=(bytes([8]) * 32, MASTER_HASH))]
+        case "farm":
+            return [LeafTruth(bytes([9]) * 32, type=7, below=(bytes([8]) * 32,))]
+    return []

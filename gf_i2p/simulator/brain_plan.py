@@ -42,6 +42,8 @@ class BrainPlan:
     """Ids of those that post and have no vote."""
     leaves: int
     """Of each poster."""
+    odd: str
+    """What else a server has for a leaf: "", "master", which is the farm's own, "loop" that leads to it, or "farm"."""
     wrong: tuple[int, ...]
     """Servers, a minority, whose clocks are wrong."""
     chaos: float
@@ -74,6 +76,7 @@ def draw(seed: int) -> BrainPlan:
         servers=servers,
         members=tuple(range(FIRST_MEMBER_ID, FIRST_MEMBER_ID + count)),
         leaves=rng.choice((1, 1, 1, 2, 4)),
+        odd=rng.choice(("", "", "master", "loop", "farm")),
         wrong=tuple(sorted(wrong)),
         chaos=max(rounds * INTERVAL - CALM, 600.0),
         gap=rng.choice((20.0, 60.0, 120.0)),

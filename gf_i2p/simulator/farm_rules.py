@@ -128,11 +128,12 @@ class PublishedRises(FarmRule):
         self._given: list[tuple[int, int]] = []  # index of the announcement, version
 
     def gives(self, server: int, applied: int, announced: Announced) -> None:
-        assert announced.index is not None
-        this = (announced.index, announced.version_ms)
+        this = (self.watch.ledger.announced.get((server, announced.version_ms), 0), announced.version_ms)
         for index, version in self._given[-20:]:
             if (index < this[0]) != (version < this[1]):
-                raise self.violated(f"server {server} gives {this[1]}, announced at {this[0]}; {version} was at {index}")
+                raise self.violated(
+                    f"server {server} gives {this[1]}, announced at {this[0]}; {version} was at {index}"
+                )
         self._given.append(this)
 
 
@@ -171,7 +172,9 @@ class WakesUp(FarmRule):
     def gives(self, server: int, applied: int, announced: Announced) -> None:
         resumed = self.watch.resumed.get(server)
         if resumed is not None and announced.posted <= resumed:
-            raise self.violated(f"server {server} gives what it had posted {resumed - announced.posted:.0f} s before it woke up")
+            raise self.violated(
+                f"server {server} gives what it had posted {resumed - announced.posted:.0f} s before it woke up"
+            )
 
 
 class Overlap(FarmRule):
@@ -184,7 +187,9 @@ class Overlap(FarmRule):
             if serving and watch.choice.publisher != node.id:
                 since = max(watch.changed_at, watch.resumed.get(node.id, 0.0))
                 if watch.now - since > LEASE + SLACK:
-                    raise self.violated(f"server {node.id} publishes {watch.now - since:.0f} s after it lost the office")
+                    raise self.violated(
+                        f"server {node.id} publishes {watch.now - since:.0f} s after it lost the office"
+                    )
 
 
 class PublisherIsCandidate(FarmRule):
@@ -243,7 +248,9 @@ class GoodStays(FarmRule):
             return
         if old in watch.wrong or watch.now - said.at > 2 * INTERVAL + SLACK:
             return
-        raise self.violated(f"server {old} loses the office to {new} though it is good; wrong clocks: {sorted(watch.wrong)}")
+        raise self.violated(
+            f"server {old} loses the office to {new} though it is good; wrong clocks: {sorted(watch.wrong)}"
+        )
 
     def _is_wanted(self, old: int, new: int | None) -> bool:
         watch, ledger = self.watch, self.watch.ledger
@@ -346,7 +353,8 @@ class SteadyIsListed(FarmRule):
             if node.id in watch.ever_bad or node.id not in watch.ledger.said:
                 continue
             for leaf in node.poster.leaves:
-                if not leaf.ever_down and leaf.hash not in watch.ledger.excluded | listed:
+                odd = leaf.hash == MASTER_HASH or MASTER_HASH in leaf.below
+                if not leaf.ever_down and not odd and leaf.hash not in watch.ledger.excluded | listed:
                     why = watch.choice.left_out.get(leaf.hash)
                     raise self.violated(f"leaf {leaf.hash.hex()} was always up, and is not listed: {why}")
 
@@ -378,8 +386,8 @@ FARM_RULES: Final[tuple[type[FarmRule], ...]] = (
     SameFarmBytes,
     SetSize,
     Excluded,
-    PublishedRises,
     AnnouncedFirst,
+    PublishedRises,
     ChosenGives,
     WithinLease,
     WakesUp,

@@ -47,7 +47,7 @@ class Ledger:
     """Of servers."""
     members: dict[int, Said] = field(default_factory=dict)
     accused: dict[int, int] = field(default_factory=dict)
-    """By whom a server was last accused: index of that entry; only while nothing newer takes it back."""
+    """Who says that he hears nothing of a server, which has posted nothing since; of several, the first."""
     excluded: set[bytes] = field(default_factory=set)
     drained: set[int] = field(default_factory=set)
     moved_to: int | None = None
@@ -60,7 +60,7 @@ class Ledger:
         self.index += 1
         self.servers = servers
         self.said = {server: said for server, said in self.said.items() if server in servers}
-        self.accused = {server: index for server, index in self.accused.items() if server in servers}
+        self.accused = {server: by for server, by in self.accused.items() if server in servers and by in servers}
         self.drained &= set(servers)
         if self.moved_to not in servers:
             self.moved_to = None
@@ -77,7 +77,7 @@ class Ledger:
             self._report(found, now, self.said)
             self.accused.pop(found["id"], None)
             for each in found.get("remoteRouters", ()):
-                if each["id"] in self.servers and each["id"] != found["id"]:
+                if each["id"] in self.said and each["id"] != found["id"]:
                     self._accuse(found["id"], each["id"], reachable=each["reachable"])
         elif found["id"] >= FIRST_MEMBER_ID:
             self._report(found, now, self.members)
@@ -106,7 +106,7 @@ class Ledger:
 
     def _accuse(self, accuser: int, accused: int, *, reachable: bool) -> None:
         if not reachable:
-            self.accused[accused] = accuser
+            self.accused.setdefault(accused, accuser)
         elif self.accused.get(accused) == accuser:
             del self.accused[accused]
 
@@ -170,9 +170,7 @@ class Ledger:
     def candidates(self) -> list[int]:
         """Those of the servers that nothing speaks against, and in the mode of most; none, when most have none."""
         mode = self.mode
-        return [
-            server for server in self.servers if self.objection(server) is None and self.said[server].mode == mode
-        ]
+        return [server for server in self.servers if self.objection(server) is None and self.said[server].mode == mode]
 
     def leaves(self) -> dict[bytes, tuple[bool, int, tuple[bytes, ...]]]:
         """All that somebody's newest record has."""
