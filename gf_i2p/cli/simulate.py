@@ -19,8 +19,8 @@ from typing import Any, Final
 
 from gf_i2p.cli.errors import CommandError, Exit
 from gf_i2p.simulator.canaries import CANARIES
-from gf_i2p.simulator.invariants import ALL
 from gf_i2p.simulator.farm_rules import FARM_RULES
+from gf_i2p.simulator.invariants import ALL
 from gf_i2p.simulator.run import Result, live, simulate
 from gf_i2p.simulator.totals import COUNTED, COUNTED_IN_LIVES, Totals
 

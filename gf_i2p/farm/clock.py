@@ -16,8 +16,8 @@ _STEPS: Final = 2
 def farm_time_ms(dates: Iterable[int], servers: int | None = None) -> int | None:
     """Return the upper median of the newest dates of a farm's servers, in ms; None while less than half have posted.
 
-    One wrong clock cannot make the others look dead, as long as most are right. `servers`: how many there are; None: as many
-    as dates. Who has not posted counts as the oldest: in a new farm a clock that is ahead is not believed at once.
+    One wrong clock cannot make the others look dead, as long as most are right. `servers`: how many there are; None: as
+    many as dates. Who has not posted counts as the oldest: in a new farm a clock that is ahead is not believed at once.
     """
     in_order = sorted(dates)
     servers = len(in_order) if servers is None else servers

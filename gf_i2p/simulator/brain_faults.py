@@ -136,11 +136,11 @@ class BrainFaults:
     def _away_seconds(self) -> float:
         return self._brain.rng.choice((5.0, 40.0, 150.0, 400.0)) * self._brain.rng.uniform(0.5, 1.5)
 
-    def _without_leader(self, node: "Node") -> None:
+    def _without_leader(self, _: "Node") -> None:
         self._number += 1
         self._brain.without_leader(self._brain.rng.uniform(5.0, 40.0))
 
-    def _jump(self, node: "Node") -> None:
+    def _jump(self, _: "Node") -> None:
         if self._brain.plan.wrong:
             self._number += 1
             self._set_wrong(self._brain.nodes[self._brain.rng.choice(self._brain.plan.wrong)])
@@ -165,7 +165,7 @@ class BrainFaults:
 
             self._lasts(mend, self._brain.rng.expovariate(1 / 120))
 
-    def _leaf_down(self, node: "Node") -> None:
+    def _leaf_down(self, _: "Node") -> None:
         brain = self._brain
         poster = brain.rng.choice(list(brain.nodes.values()))
         leaf = brain.rng.choice(poster.poster.leaves)

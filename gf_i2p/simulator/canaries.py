@@ -31,7 +31,6 @@ from gf_i2p.wire.entries import Entry
 from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
 from gf_i2p.wire.values import Configuration, SnapshotSyncRequest
 
-
 # The methods as they are, for those that add a mistake before or after.
 _request_vote = Core._request_vote
 _incoming = Core._incoming

@@ -15,6 +15,7 @@ from gf_i2p.farm.destinations import Leaf
 from gf_i2p.farm.leaves import Field
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.publisher import Choice, Election, Standing
+from gf_i2p.farm.record import StatusRecord
 from gf_i2p.farm.state import FarmState
 from gf_i2p.simulator import office
 from gf_i2p.simulator.canary import Canary
@@ -50,6 +51,10 @@ def _forgives(reason: str) -> Any:
         return None if found is not None and reason in found else found
 
     return objection
+
+
+def _hears_nothing(state: FarmState, record: StatusRecord, index: int) -> None:
+    """Take no accusation in."""
 
 
 def _believes_the_newest_clock(dates: Iterable[int], servers: int | None = None) -> int | None:
@@ -171,7 +176,7 @@ def farm_canaries() -> Iterator[Canary]:
     yield life("any-clock", "chooses servers that are ahead", (candidates, "objection", _forgives("ahead of")))
     yield life("any-mode", "chooses servers of another mode", (candidates, "objection", _forgives("its mode is")))
     yield life("any-off", "chooses servers that are not to publish", (candidates, "objection", _forgives("is off")))
-    yield life("accusations", "does not hear accusations", (FarmState, "_accuse", lambda state, record, index: None))
+    yield life("accusations", "does not hear accusations", (FarmState, "_accuse", _hears_nothing))
     yield life("newest-clock", "believes the newest clock", (clock, "farm_time_ms", _believes_the_newest_clock))
     yield life("oldest-clock", "believes the oldest clock", (clock, "farm_time_ms", _believes_the_oldest_clock))
     yield life("no-hysteresis", "gives the office to the best each time", (Election, "hold", _takes_the_best))

@@ -216,7 +216,11 @@ class MovedAndDrained(FarmRule):
 
     def committed(self) -> None:
         watch, ledger = self.watch, self.watch.ledger
-        candidates = [each for each in ledger.candidates() if watch.now - ledger.said[each].at < FRESH_MS / 2000]
+        candidates = [
+            each
+            for each in ledger.candidates()
+            if each not in watch.wrong and watch.now - ledger.said[each].at < FRESH_MS / 2000
+        ]
         moved, publisher = ledger.moved_to, watch.choice.publisher
         if moved in candidates and moved not in ledger.drained and publisher != moved:
             raise self.violated(f"server {publisher} is chosen, and administrators want {moved}, which could")
@@ -263,7 +267,7 @@ class GoodStays(FarmRule):
         scores = watch.choice.scores
         better = scores[new].total - scores[old].total if new in scores and old in scores else 0
         hold = ledger.parameter("holdMs", 600_000) / 1000
-        return better >= ledger.parameter("margin", 50) and watch.held >= hold - SLACK
+        return better >= ledger.parameter("margin", 50) and watch.held >= hold - SETTLED
 
 
 class DeadReplaced(FarmRule):

@@ -1,7 +1,7 @@
-"""What a server does when the log has chosen it: `node.publishing`, without waiting, and with a router that takes all.
+"""What a server does when the log has chosen it: `node.publishing`, without waiting, with a router that takes all.
 
-A set is announced in the log first, and given to the router when that entry is applied here, if the log still names this
-server and its lease lives. The lease runs from when a record was posted, not from when it was seen to be committed.
+A set is announced in the log first, and given to the router when that entry is applied here, if the log still names
+this server and its lease lives. That runs from when a record was posted, not from when it was seen to be committed.
 """
 
 from collections import deque

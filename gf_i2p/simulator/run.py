@@ -18,7 +18,7 @@ RECOVERY_TIMEOUTS: Final = 20
 """So many maximum election time-outs after the faults the farm must have recovered."""
 MOST_EVENTS: Final = 100_000
 """Of one run: some twenty times as many as usual."""
-LIVES: Final = 0.04
+LIVES: Final = 0.02
 """So many seeds have hours of a farm's life, too (`brain`), each of which takes as long as several other runs."""
 
 
