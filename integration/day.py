@@ -33,6 +33,8 @@ MOST_UNNEEDED: Final = 1
 MOST_ENTRIES: Final = 16
 INTERVAL: Final = 30.0
 HOUR: Final = 3600.0
+CLOCK_MS: Final = 30_000
+"""A publisher whose clock is wrong by more may lose the office: its records look ahead, or old."""
 LONG_DOWN: Final = 300.0
 """A leaf that has been down, or silent, for so many seconds must not be listed."""
 _COPY_SECONDS: Final = 600.0
@@ -56,6 +58,9 @@ class Poster:
     leaf_up: bool = True
     alive: bool = True
     error_ms: int = 0
+    """By how much its clock is wrong."""
+    posted_error_ms: int = 0
+    """By how much it was when it posted last."""
     bad_since: float | None = None
     """Since when its leaf is down, or it is silent."""
     connections: int = 20
@@ -191,6 +196,7 @@ class Day:
         if poster.publishing and self.now * 1000 + _BEGAN_MS - poster.version_ms > 450_000:
             poster.version_ms = max(self._wall(poster), self.state.last_published_ms + 1000)
             poster.value = b""
+        poster.posted_error_ms = poster.error_ms
         self.apply(poster.record(self._wall(poster)))
 
     def _wall(self, poster: Poster) -> int:
@@ -314,8 +320,8 @@ class Day:
         poster = self.posters[old]
         if not poster.alive:
             why, needed = "it had crashed", True
-        elif abs(poster.error_ms) > self.state.parameters.ahead_ms:
-            why, needed = f"its clock was {poster.error_ms / 1000:.0f} s wrong", True
+        elif abs(poster.posted_error_ms) > CLOCK_MS:
+            why, needed = f"its clock was {poster.posted_error_ms / 1000:.0f} s wrong", True
         else:
             why, needed = f"not needed: {self.state.choice.why_not.get(old, '?')}", False
         self.changes.append(Change(self.now, old, new, why, needed))
