@@ -19,6 +19,8 @@ from gf_i2p.netdb.encoding import to_base64
 
 BURST: Final = 4
 """Changes in a row that need not be `republish_min_ms` apart: a farm that starts is listed as its servers come."""
+_LOOK_MS: Final = 1000
+"""The least between two looks because one of the listed is to go out: they cost more the more leaves there are."""
 CLEARLY: Final = 64
 """By how much less another leaf must cost to take the place of one that is listed, where there is no room for both."""
 
@@ -94,7 +96,7 @@ class Listing:
     branched: bool = False
     looked_ms: int = 0
     deadline_ms: int = 0
-    """When one of the listed is to go out, should nothing more be heard; never late."""
+    """When one of the listed is to go out, should nothing more be heard; not late by more than `_LOOK_MS`."""
     spent_ms: int = 0
     """Up to when changes have used up what `republish_min_ms` allows."""
     exchanged_ms: int = 0
@@ -135,7 +137,7 @@ class Listing:
             len(self.listed), parameters.max_entries, before=self.branched
         )
         self.looked_ms = now
-        self.deadline_ms = min((seen.out_ms(hash_) for hash_ in self.listed), default=0)
+        self.deadline_ms = max(min((seen.out_ms(hash_) for hash_ in self.listed), default=0), now + _LOOK_MS)
         if {hash_: (each.owner, each.type, each.cost) for hash_, each in self.listed.items()} != before:
             self.spent_ms = max(self.spent_ms, now) + parameters.republish_min_ms
 

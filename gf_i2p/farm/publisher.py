@@ -103,8 +103,14 @@ class Election:
     able: dict[int, int] = field(default_factory=dict)
     """The servers that can publish, and since when without a break."""
 
-    def hold(self, standings: Mapping[int, Standing], now_ms: int, parameters: Parameters) -> None:
-        """Choose anew. `standings`: of all servers that can publish."""
+    def hold(
+        self, standings: Mapping[int, Standing], now_ms: int, parameters: Parameters, *, told: bool = False
+    ) -> None:
+        """Choose anew. `standings`: of all servers that can publish. `told`: whether an administrator has just spoken.
+
+        Then a better rank counts at once. Otherwise it takes some time: who comes and goes would else take the office
+        each time.
+        """
         self.able = {server: self.able.get(server, now_ms) for server in sorted(standings)}
         best = min(standings, key=lambda server: _order(server, standings[server]), default=None)
         if best is None or self.publisher is None or self.publisher not in standings:
@@ -114,7 +120,7 @@ class Election:
         rivals = {
             server: each
             for server, each in standings.items()
-            if each.rank < present.rank and self._is_settled(server, each, present, now_ms, parameters)
+            if each.rank < present.rank and (told or now_ms - self.able[server] >= parameters.fresh_ms)
         }
         if rivals:
             self._give(min(rivals, key=lambda server: _order(server, rivals[server])), now_ms)
@@ -147,14 +153,6 @@ class Election:
             whole_or_none(found, "beaten"),
             {int(server): int(since) for server, since in found["able"]},
         )
-
-    def _is_settled(self, server: int, each: Standing, present: Standing, now_ms: int, parameters: Parameters) -> bool:
-        """Whether a server of a better rank takes over: at once by an administrator's word, else after some time.
-
-        One with "on" that comes and goes would else take the office each time.
-        """
-        by_word = each.rank[:2] < present.rank[:2]
-        return by_word or now_ms - self.able[server] >= parameters.fresh_ms
 
     def _give(self, server: int | None, now_ms: int) -> None:
         self.publisher, self.since_ms, self.beaten_ms = server, now_ms, None

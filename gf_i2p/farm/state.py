@@ -30,6 +30,8 @@ _SENSED_MS: Final = 900_000
 """How old a set that others find may be: twice what is between two sets, at most."""
 
 _NOTHING: Final = Setting()
+_OF_OFFICE: Final = frozenset({"move", "release", "drain", "undrain"})
+"""What administrators say of who publishes."""
 
 
 class SnapshotError(ValueError):
@@ -211,7 +213,7 @@ class FarmState:
             return
         if entry.cluster == self.cluster:
             self.administration.apply(entry, index)
-            self._servers_changed()
+            self._servers_changed(told=entry.action in _OF_OFFICE)
             self.listing.look(self.field())
 
     def _accuse(self, record: StatusRecord, index: int) -> None:
@@ -232,11 +234,11 @@ class FarmState:
                     self.listing.deadline_ms, self.clock.passed_ms + self.parameters.leaf_down_ms
                 )
 
-    def _servers_changed(self) -> None:
+    def _servers_changed(self, *, told: bool = False) -> None:
         self._choice = None
         self._look_at_clock()
         before, self.most = self.most.master, Setting.of_most(self._settings)
-        self.election.hold(self.standings(), self.clock.passed_ms, self.parameters)
+        self.election.hold(self.standings(), self.clock.passed_ms, self.parameters, told=told)
         if self.most.master != before:
             self.listing.look(self.field())
 

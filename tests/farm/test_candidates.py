@@ -2,12 +2,13 @@
 
 import pytest
 
-from gf_i2p.farm.candidates import Accusation, Setting
+from gf_i2p.farm.candidates import Accusation, Setting, objection
 from gf_i2p.farm.parameters import Parameters
+from gf_i2p.farm.posters import Poster
 from gf_i2p.farm.record import FIRST_MEMBER_ID
 from gf_i2p.farm.remote import RemoteRouter
 from tests.farm.farms import Farm
-from tests.farm.strategies import MASTER, leaf, record
+from tests.farm.strategies import MASTER, NOW, leaf, record
 
 A, B = b"a" * 32, b"b" * 32
 
@@ -98,3 +99,11 @@ def test_fresh_to_the_millisecond() -> None:
             farm.says(server)
         farm.post(record(1, date=farm.now - age))
         assert (farm.state.objection(1) is None) is can
+
+
+def test_a_date_that_is_ahead_keeps_nobody_fresh_for_longer_than_it_is_heard() -> None:
+    parameters = Parameters()
+    poster = Poster(b"", record(1, date=NOW + 50_000), index=1, heard_ms=0)
+    setting = Setting.of(poster.record)
+    for passed, why in ((parameters.fresh_ms, None), (parameters.fresh_ms + 1, "nothing was heard of it for 105 s")):
+        assert objection(poster, setting, setting, None, NOW + passed, passed, parameters) == why

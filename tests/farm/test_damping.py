@@ -139,7 +139,7 @@ def test_it_goes_out_however_it_has_gone(how: str) -> None:
 
 def test_that_of_a_server_that_another_one_does_not_hear_goes_sooner_unless_that_posts() -> None:
     farm = started()
-    farm.admin("set", parameters={"freshMs": 600_000})
+    farm.admin("set", parameters={"freshMs": 600_000, "republishMinMs": 450_000})
     farm.dead = {3}
     farm.post(accusing(farm, 1, 3, reachable=False))
     farm.told[1] = {"remote_routers": (RemoteRouter(3, reachable=False),)}
@@ -171,3 +171,29 @@ def test_better_one_that_comes_and_goes_than_none() -> None:
     farm.told[1] = {}
     farm.turn()
     assert farm.listed == {1}
+
+
+def test_silence_counts_as_having_been_down() -> None:
+    farm = started()
+    farm.dead = {3}
+    farm.lasts(300_000)
+    farm.dead = set()
+    farm.turn()
+    assert farm.listed == {1, 2}
+    assert farm.state.posters.by_id[3].past[leaf(3).hash].flaps == 1
+    farm.lasts(wait_ms(1, P) + 90_000)
+    assert farm.listed == {1, 2, 3}
+
+
+def test_a_leaf_whose_server_nobody_hears_is_not_listed_anew() -> None:
+    farm = Farm()
+    farm.says(3)
+    assert farm.listed == {3}
+    farm.post(accusing(farm, 1, 3, reachable=False))
+    farm.admin("exclude", hash=leaf(3).hash)
+    farm.admin("include", hash=leaf(3).hash)
+    assert farm.listed == {1}
+    assert farm.state.choice.left_out == {leaf(3).hash: "a server hears nothing of 3"}
+    farm.says(3)
+    farm.lasts(90_000)
+    assert farm.listed == {1, 2, 3}

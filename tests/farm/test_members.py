@@ -3,7 +3,9 @@
 import pytest
 
 from gf_i2p.farm import members
+from gf_i2p.farm.leaves import Field, Listing
 from gf_i2p.farm.members import MAX_MEMBER_BYTES
+from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.record import FIRST_MEMBER_ID
 from tests.farm.farms import INTERVAL, Farm
 from tests.farm.strategies import leaf, record
@@ -77,3 +79,24 @@ def test_an_id_that_the_configuration_names_is_a_servers() -> None:
     farm.state.configure([1])
     assert farm.state.records == {}
     assert farm.state.posters.by_id == {}
+
+
+def test_there_may_be_many_of_them_for_all_are_looked_at_now_and_then_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = []
+    look = Listing.look
+
+    def counted(listing: Listing, seen: Field) -> None:
+        looks.append(seen.now_ms)
+        look(listing, seen)
+
+    farm = Farm()
+    farm.members = [leaf(100 + number, up=number % 7 != 0) for number in range(200)]
+    farm.lasts(120_000)
+    began, entries = farm.now, farm.index
+    monkeypatch.setattr(Listing, "look", counted)
+    for turn in range(40):
+        farm.members = [leaf(100 + number, up=(number + turn) % 7 != 0) for number in range(200)]
+        farm.turn()
+    passed = farm.now - began
+    assert farm.index - entries > 8000
+    assert len(looks) <= passed / Parameters().republish_min_ms * 2

@@ -101,11 +101,26 @@ def test_an_administrator_moves_publishing_at_once_and_as_long_as_that_server_ca
     farm.says(3)
     assert farm.publisher == 1
     farm.told[3] = {}
-    farm.says(3)
+    farm.lasts(PARAMETERS.fresh_ms - 30_000)
+    assert farm.publisher == 1, "it may go again"
+    farm.lasts(60_000)
     assert farm.publisher == 3
     farm.admin("release")
     farm.lasts(60_000)
     assert farm.publisher == 3, "it is as good as the others, and in office"
+
+
+def test_who_comes_and_goes_does_not_take_the_office_each_time_although_it_was_moved_there() -> None:
+    farm = Farm()
+    farm.lasts(60_000)
+    farm.admin("move", server=3)
+    changes = [3]
+    for number in range(120):
+        farm.told[3] = {"up": number % 3 != 0}
+        farm.turn()
+        if farm.publisher != changes[-1]:
+            changes.append(farm.publisher or 0)
+    assert changes == [3, 1]
 
 
 def test_a_drained_server_publishes_only_when_nobody_else_can() -> None:
@@ -120,7 +135,7 @@ def test_a_drained_server_publishes_only_when_nobody_else_can() -> None:
     farm.lasts(180_000)
     assert farm.publisher == 1
     farm.dead = set()
-    farm.turn()
+    farm.lasts(180_000)
     assert farm.publisher == 2
     farm.admin("undrain", server=1)
     assert farm.publisher == 2
