@@ -267,7 +267,7 @@ class GoodStays(FarmRule):
         scores = watch.choice.scores
         better = scores[new].total - scores[old].total if new in scores and old in scores else 0
         hold = ledger.parameter("holdMs", 600_000) / 1000
-        return better >= ledger.parameter("margin", 50) and watch.held >= hold - SETTLED
+        return bool(better >= ledger.parameter("margin", 50) and watch.held >= hold - SETTLED)
 
 
 class DeadReplaced(FarmRule):

@@ -111,7 +111,7 @@ class Ledger:
             del self.accused[accused]
 
     def _administer(self, found: dict[str, Any]) -> None:
-        server = found.get("server")
+        server: Any = found.get("server")
         match found["action"]:
             case "exclude":
                 self.excluded.add(from_base64(found["hash"], 32))

@@ -45,7 +45,10 @@ class Host(Protocol):
     id: int
     state: FarmState
     applied: int
-    mode: str
+
+    @property
+    def mode(self) -> str:
+        """What it does as publisher."""
 
     @property
     def monotonic(self) -> float:
