@@ -246,6 +246,9 @@ def _parser() -> argparse.ArgumentParser:
         "--file", type=Path, metavar="FILE", help="run the seeds of a file instead: SEED or SEED NODES in each line"
     )
     simulate.add_argument("--jobs", type=_whole(256), metavar="J", help="processes (default: one for each core)")
+    simulate.add_argument(
+        "--lives", action="store_true", help="only hours of farms' lives on a given log: who publishes what, and when"
+    )
     simulate.add_argument("--trace", action="store_true", help="print each event of one seed as a line")
     simulate.add_argument("--canary", metavar="NAME", help="break all cores in one way that must be noticed")
     simulate.add_argument(

@@ -19,9 +19,10 @@ from typing import Any, Final
 
 from gf_i2p.cli.errors import CommandError, Exit
 from gf_i2p.simulator.canaries import CANARIES
+from gf_i2p.simulator.farm_rules import FARM_RULES
 from gf_i2p.simulator.invariants import ALL
-from gf_i2p.simulator.run import Result, simulate
-from gf_i2p.simulator.totals import COUNTED, Totals
+from gf_i2p.simulator.run import Result, live, simulate
+from gf_i2p.simulator.totals import COUNTED, COUNTED_IN_LIVES, Totals
 
 CANARY_SEEDS: Final = 500
 """Within so many seeds every canary must be caught."""
@@ -37,6 +38,15 @@ class Seed:
 
     number: int
     nodes: int | None
+    lives: bool = False
+    """Whether nothing but hours of a farm's life is run."""
+
+    def run(self, *, trace: bool = False) -> Result:
+        """Run it; `trace`: and print each event as a line."""
+        write = print if trace else None
+        if self.lives:
+            return live(self.number, write=write)
+        return simulate(self.number, self.nodes, trace=trace, write=write)
 
 
 def run(options: Namespace) -> Exit:
@@ -71,7 +81,8 @@ def _seeds(options: Namespace) -> list[Seed]:
     count = options.seeds or (1 if options.seed else 100)
     if not options.json:
         print(f"{count} seed{'s' * (count > 1)} from {first} on", flush=True)
-    return [Seed(first + i, options.nodes) for i in range(count)]
+    lives = options.lives or (options.canary in CANARIES and CANARIES[options.canary].lives)
+    return [Seed(first + i, options.nodes, lives) for i in range(count)]
 
 
 def read_seeds(path: Path) -> list[Seed]:
@@ -94,7 +105,7 @@ def read_seeds(path: Path) -> list[Seed]:
 
 def _run(seeds: Sequence[Seed], canary: str | None) -> list[Result]:
     with nullcontext() if canary is None else CANARIES[canary].perched():
-        return [simulate(seed.number, seed.nodes) for seed in seeds]
+        return [seed.run() for seed in seeds]
 
 
 def _pool(options: Namespace, tasks: int) -> ProcessPoolExecutor:
@@ -155,7 +166,7 @@ def _trace(options: Namespace, seeds: Sequence[Seed]) -> Exit:
     if options.json or len(seeds) != 1:
         raise CommandError("--trace is for one seed (--seed S), and without --json", code=Exit.USAGE)
     with nullcontext() if options.canary is None else CANARIES[options.canary].perched():
-        result = simulate(seeds[0].number, seeds[0].nodes, trace=True, write=print)
+        result = seeds[0].run(trace=True)
     print(f"trace {result.digest}")
     if result.violation is None:
         print(f"no violation: {result.nodes} servers, {result.profile}, {result.events} events")
@@ -171,7 +182,7 @@ def _hunt(canary: str, first: int, nodes: int | None) -> tuple[str, int | None, 
     """Return after how many seeds a canary is caught (None: it survives), and by which invariant."""
     with CANARIES[canary].perched():
         for i in range(CANARY_SEEDS):
-            violation = simulate(first + i, nodes).violation
+            violation = Seed(first + i, nodes, CANARIES[canary].lives).run().violation
             if violation is not None:
                 return canary, i + 1, violation.invariant
     return canary, None, "-"
@@ -220,11 +231,12 @@ def _canary_object(name: str, found: Sequence[tuple[int | None, str]]) -> dict[s
 def _replay(result: Result, options: Namespace) -> str:
     nodes = f" --nodes {result.nodes}" if options.nodes is not None else ""
     canary = f" --canary {options.canary}" if options.canary is not None else ""
-    return f"gf-i2p simulate --seed {result.seed}{nodes}{canary} --trace"
+    lives = " --lives" if options.lives else ""
+    return f"gf-i2p simulate --seed {result.seed}{nodes}{canary}{lives} --trace"
 
 
 def _statement(name: str) -> str:
-    found = next((each.__doc__ for each in ALL if each.__name__ == name), None)
+    found = next((each.__doc__ for each in (*ALL, *FARM_RULES) if each.__name__ == name), None)
     return " ".join((found or name).split())
 
 
@@ -262,6 +274,8 @@ def _summary(totals: Totals, seeds: Sequence[Seed], took: float) -> str:
         f"recovery after the last fault: median {median_:.1f}, longest {longest:.1f} election time-outs",
         "faults",
         *(f"  {name:<46}{totals.faults[name]:>10,}" for name in COUNTED),
+        f"{totals.hours:,.1f} hours of farms' lives: who publishes what",
+        *(f"  {name:<46}{totals.faults[name]:>10,}" for name in COUNTED_IN_LIVES),
     ]
     if totals.failed:
         numbers = ", ".join(str(result.seed) for result in totals.failed)

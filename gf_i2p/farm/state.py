@@ -103,7 +103,13 @@ class FarmState:
             self.clock.now_ms,
             self.clock.passed_ms,
             self.parameters,
+            excused=server == self.publisher and not self._is_late(server),
         )
+
+    def _is_late(self, server: int) -> bool:
+        """Whether most servers have posted since this one did, or with it."""
+        index = self.posters.by_id[server].index
+        return 2 * sum(self.posters.by_id[each].index >= index for each in self.records) > len(self.servers)
 
     def score(self, server: int) -> Score | None:
         """Judge a server; None when it has posted nothing."""
@@ -186,8 +192,10 @@ class FarmState:
         self._read(record)
         self.accused.pop(record.id, None)
         self._accuse(record, index)
-        assert self.clock.now_ms is not None
-        self.last_published_ms = newest_announced(self.last_published_ms, self.records.values(), self.clock.now_ms)
+        if self.clock.now_ms is not None:
+            self.last_published_ms = newest_announced(
+                self.last_published_ms, self.records.values(), self.clock.now_ms, self.publisher
+            )
         self._servers_changed()
 
     def _member_says(self, record: StatusRecord, value: bytes, index: int) -> None:
@@ -241,7 +249,8 @@ class FarmState:
 
     def _look_at_clock(self) -> None:
         dates = [record.date_ms for record in self.records.values()]
-        self.clock.look(dates, fresh_ms=self.parameters.fresh_ms, ahead_ms=self.parameters.ahead_ms)
+        servers, parameters = len(self.servers), self.parameters
+        self.clock.look(dates, servers, fresh_ms=parameters.fresh_ms, ahead_ms=parameters.ahead_ms)
 
     def _sensed(self) -> tuple[int, int]:
         """Return how many other servers find a set of the farm that is not too old, and how many do not."""
@@ -358,7 +367,9 @@ class FarmState:
             (self.records if poster_id in self.servers else self.members)[poster_id] = poster.record
         for record in self.records.values():
             self._read(record)
-        self.clock = Clock.parse(found["clock"], [record.date_ms for record in self.records.values()])
+        self.clock = Clock.parse(
+            found["clock"], [record.date_ms for record in self.records.values()], len(self.servers)
+        )
         self.accused = {int(server): Accusation(int(by), int(index)) for server, by, index in found["accused"]}
         self.election = Election.parse(found["election"])
         self.listing = Listing.parse(found["listing"])

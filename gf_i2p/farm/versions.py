@@ -15,13 +15,19 @@ _TAKEN_AHEAD_MS: Final = 60_000
 """How far ahead of its clock a Java router takes a set."""
 
 
-def newest_announced(last_ms: int, records: Iterable[StatusRecord], farm_ms: int) -> int:
+def newest_announced(last_ms: int, records: Iterable[StatusRecord], farm_ms: int, publisher: int | None = None) -> int:
     """Return the greatest version that counts, in ms. `last_ms`: what was so far; `farm_ms`: farm time.
 
-    What is ahead of its time counts when its time has come, if its server still says it then.
+    What is ahead of its time counts when its time has come, if its server still says it then. What the `publisher` says
+    counts as far as routers take it: its set is in the netDb, and whoever follows must have a greater one.
     """
-    announced = (record.meta.last_published_ms for record in records if record.meta is not None)
-    return max([last_ms, *(each for each in announced if each <= farm_ms + MAX_AHEAD_MS)])
+    found = last_ms
+    for record in records:
+        if record.meta is not None:
+            ahead_ms = _TAKEN_AHEAD_MS if record.id == publisher else MAX_AHEAD_MS
+            if record.meta.last_published_ms <= farm_ms + ahead_ms:
+                found = max(found, record.meta.last_published_ms)
+    return found
 
 
 def next_version(state: "FarmState", now_ms: int) -> int:

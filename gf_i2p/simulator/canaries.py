@@ -1,13 +1,11 @@
 """Cores that are broken on purpose, in one place each. The simulator must catch every one, or it is not to be trusted.
 
-A canary replaces methods of the real classes while it is on the perch. To add one: a function that is the method as it
-would be with the mistake, and a line in `_canaries`.
+To add one: a function that is the method as it would be with the mistake, and a line in `_canaries`.
 """
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Final, cast
 
@@ -24,36 +22,14 @@ from gf_i2p.raft.promises import Promises
 from gf_i2p.raft.quorum import agreed
 from gf_i2p.raft.receiving import Receiving
 from gf_i2p.raft.state import State
+from gf_i2p.simulator.canary import Canary, method
+from gf_i2p.simulator.farm_canaries import farm_canaries
 from gf_i2p.storage.chunks import Packed
 from gf_i2p.storage.group import Group
 from gf_i2p.storage.tables import Tables
 from gf_i2p.wire.entries import Entry
 from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
 from gf_i2p.wire.values import Configuration, SnapshotSyncRequest
-
-
-@dataclass(frozen=True, slots=True)
-class Canary:
-    """One broken core."""
-
-    name: str
-    mistake: str
-    """What it does wrong, in a few words."""
-    patches: tuple[tuple[type, str, Any], ...]
-    """(class, name, what takes its place)."""
-
-    @contextmanager
-    def perched(self) -> Iterator[None]:
-        """All cores of this process are broken so for a while."""
-        sound = [(owner, name, owner.__dict__[name]) for owner, name, _ in self.patches]
-        try:
-            for owner, name, broken in self.patches:
-                setattr(owner, name, broken)
-            yield
-        finally:
-            for owner, name, original in sound:
-                setattr(owner, name, original)
-
 
 # The methods as they are, for those that add a mistake before or after.
 _request_vote = Core._request_vote
@@ -360,10 +336,6 @@ def _writes_by_halves(tables: Tables, group: Group, packed: Packed, written: int
 _store_all = Tables._store_all
 
 
-def _method(owner: type, name: str, broken: Any) -> tuple[tuple[type, str, Any], ...]:
-    return ((owner, name, broken),)
-
-
 def _canaries() -> Iterator[Canary]:
     yield Canary(
         "votes-twice",
@@ -374,30 +346,30 @@ def _canaries() -> Iterator[Canary]:
             (Group, "_check", _stores_any_vote),
         ),
     )
-    yield Canary("forgets-vote", "never writes its vote to the disk", _method(State, "take_effects", _forgets_its_vote))
-    yield Canary("forgets-term", "never writes its term to the disk", _method(State, "take_effects", _forgets_its_term))
-    yield Canary("any-log", "votes for a log that lacks entries", _method(Log, "is_up_to_date", _votes_for_any_log))
+    yield Canary("forgets-vote", "never writes its vote to the disk", method(State, "take_effects", _forgets_its_vote))
+    yield Canary("forgets-term", "never writes its term to the disk", method(State, "take_effects", _forgets_its_term))
+    yield Canary("any-log", "votes for a log that lacks entries", method(Log, "is_up_to_date", _votes_for_any_log))
     yield Canary(
         "longer-log",
         "votes by the length of the log, not by its last term",
-        _method(Log, "is_up_to_date", _votes_for_the_longer_log),
+        method(Log, "is_up_to_date", _votes_for_the_longer_log),
     )
     yield Canary("half-wins", "leads with half of the votes", ((Candidate, "won", property(_wins_with_half)),))
-    yield Canary("old-leaders", "heeds AppendEntries of old terms", _method(Core, "_incoming", _heeds_old_leaders))
+    yield Canary("old-leaders", "heeds AppendEntries of old terms", method(Core, "_incoming", _heeds_old_leaders))
     yield Canary(
-        "old-terms", "commits an entry of an old term by count", _method(Leader, "_advance_commit", _commits_old_terms)
+        "old-terms", "commits an entry of an old term by count", method(Leader, "_advance_commit", _commits_old_terms)
     )
     yield Canary(
         "counts-early",
         "counts its own copy before it is durable",
-        _method(Leader, "_advance_commit", _counts_itself_early),
+        method(Leader, "_advance_commit", _counts_itself_early),
     )
-    yield Canary("half-commits", "commits with half of the copies", _method(Leader, "_agreed", _counts_half))
+    yield Canary("half-commits", "commits with half of the copies", method(Leader, "_agreed", _counts_half))
     yield Canary(
-        "counts-sent", "counts what it has sent as acknowledged", _method(Leader, "_send", _counts_what_it_sent)
+        "counts-sent", "counts what it has sent as acknowledged", method(Leader, "_send", _counts_what_it_sent)
     )
-    yield Canary("no-truncation", "keeps entries that conflict", _method(Following, "_take_entries", _keeps_conflicts))
-    yield Canary("no-check", "does not compare the term before new entries", _method(Log, "matches", _skips_the_check))
+    yield Canary("no-truncation", "keeps entries that conflict", method(Following, "_take_entries", _keeps_conflicts))
+    yield Canary("no-check", "does not compare the term before new entries", method(Log, "matches", _skips_the_check))
     yield Canary(
         "beyond-match",
         "commits beyond what the leader has proved",
@@ -410,74 +382,74 @@ def _canaries() -> Iterator[Canary]:
     yield Canary(
         "cuts-too-much",
         "cuts its log at an AppendEntries that came late",
-        _method(Following, "_take_entries", _cuts_too_much),
+        method(Following, "_take_entries", _cuts_too_much),
     )
     yield Canary(
         "no-back-off",
         "asks for the same entry after a mismatch",
-        _method(Progress, "back_to_probing", _never_backs_off),
+        method(Progress, "back_to_probing", _never_backs_off),
     )
     yield Canary(
-        "lost-is-stored", "counts a lost request as acknowledged", _method(Progress, "lost", _takes_lost_for_stored)
+        "lost-is-stored", "counts a lost request as acknowledged", method(Progress, "lost", _takes_lost_for_stored)
     )
-    yield Canary("no-fsync", "speaks before the disk has written", _method(Promises, "take", _speaks_before_the_disk))
+    yield Canary("no-fsync", "speaks before the disk has written", method(Promises, "take", _speaks_before_the_disk))
     yield Canary(
-        "one-write-less", "waits for all writes but the last", _method(Promises, "stored", _waits_for_one_write_less)
+        "one-write-less", "waits for all writes but the last", method(Promises, "stored", _waits_for_one_write_less)
     )
-    yield Canary("answers-early", "acknowledges before it commits", _method(Leader, "propose", _answers_at_once))
-    yield Canary("refuses-lost", "says no where nobody knows", _method(Leader, "resign", _refuses_what_it_lost))
-    yield Canary("lone-reads", "serves reads without asking anybody", _method(Leader, "read", _reads_without_asking))
+    yield Canary("answers-early", "acknowledges before it commits", method(Leader, "propose", _answers_at_once))
+    yield Canary("refuses-lost", "says no where nobody knows", method(Leader, "resign", _refuses_what_it_lost))
+    yield Canary("lone-reads", "serves reads without asking anybody", method(Leader, "read", _reads_without_asking))
     yield Canary(
         "first-reads",
         "serves reads before it has committed in its term",
-        _method(Leader, "_begin_round", _reads_as_soon_as_elected),
+        method(Leader, "_begin_round", _reads_as_soon_as_elected),
     )
 
     yield Canary(
         "old-rounds",
         "takes answers to old heartbeats for new ones",
-        _method(Leader, "answered", _believes_old_answers),
+        method(Leader, "answered", _believes_old_answers),
     )
     yield Canary(
         "overlapping-changes",
         "changes servers while the change before is not committed",
-        _method(Changes, "obstacle", property(_changes_before_the_last_is_committed)),
+        method(Changes, "obstacle", property(_changes_before_the_last_is_committed)),
     )
     yield Canary(
         "early-change",
         "changes servers before it has committed in its term",
-        _method(Changes, "obstacle", property(_changes_before_its_term)),
+        method(Changes, "obstacle", property(_changes_before_its_term)),
     )
-    yield Canary("removed-counts", "counts servers that were removed", _method(Leader, "_agreed", _counts_the_removed))
+    yield Canary("removed-counts", "counts servers that were removed", method(Leader, "_agreed", _counts_the_removed))
     yield Canary(
         "never-retires", "leads on without belonging to the farm", ((Leader, "retired", property(_never_retires)),)
     )
     yield Canary(
         "old-servers",
         "takes a snapshot without its Configuration",
-        _method(Configurations, "restart", _keeps_its_servers),
+        method(Configurations, "restart", _keeps_its_servers),
     )
     yield Canary(
         "snapshot-back",
         "takes a snapshot older than its log",
-        _method(Following, "install_snapshot", _goes_back),
+        method(Following, "install_snapshot", _goes_back),
     )
     yield Canary(
         "keeps-tail",
         "keeps entries behind a snapshot that they do not follow",
-        _method(State, "install_snapshot", _keeps_what_follows),
+        method(State, "install_snapshot", _keeps_what_follows),
     )
     yield Canary(
         "mixed-blocks",
         "goes on with another snapshot where the first has ended",
-        _method(Receiving, "take", _mixes_blocks),
+        method(Receiving, "take", _mixes_blocks),
     )
     yield Canary(
         "drops-only",
         "drops entries and does not store the snapshot",
-        _method(State, "take_snapshot", _drops_without_a_snapshot),
+        method(State, "take_snapshot", _drops_without_a_snapshot),
     )
-    yield Canary("by-halves", "stores a write without a transaction", _method(Tables, "_store_all", _writes_by_halves))
+    yield Canary("by-halves", "stores a write without a transaction", method(Tables, "_store_all", _writes_by_halves))
 
 
-CANARIES: Final = {canary.name: canary for canary in _canaries()}
+CANARIES: Final = {canary.name: canary for canary in (*_canaries(), *farm_canaries())}

@@ -1,10 +1,13 @@
-"""One seed: a time of faults, then the calm, in which the farm must recover."""
+"""One seed: a time of faults, then the calm, in which the farm must recover; in some seeds hours of a farm's life."""
 
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from random import Random
 from typing import Final
 
+from gf_i2p.simulator.brain import Brain
+from gf_i2p.simulator.brain_plan import draw as draw_brain
 from gf_i2p.simulator.facts import Violation
 from gf_i2p.simulator.farm import Farm
 from gf_i2p.simulator.plan import draw
@@ -15,6 +18,8 @@ RECOVERY_TIMEOUTS: Final = 20
 """So many maximum election time-outs after the faults the farm must have recovered."""
 MOST_EVENTS: Final = 100_000
 """Of one run: some twenty times as many as usual."""
+LIVES: Final = 0.02
+"""So many seeds have hours of a farm's life, too (`brain`), each of which takes as long as several other runs."""
 
 
 @dataclass(slots=True)
@@ -37,6 +42,8 @@ class Result:
     undecided: int = 0
     recovery: float = 0.0
     """How long the farm took when faults had stopped, in maximum election time-outs."""
+    hours: float = 0.0
+    """Of a farm's life, in which nothing but the log was given."""
     digest: str | None = None
     """Of the trace, when there was one."""
 
@@ -65,7 +72,27 @@ def simulate(
         result.operations, result.unknown = farm.history.operations, farm.history.unknown
         result.undecided = farm.history.undecided
         result.digest = farm.trace.digest if farm.trace else None
+    if result.violation is None and Random(f"life {seed}").random() < LIVES:  # noqa: S311 -- as the plan's
+        _live(result, write)
     return result
+
+
+def live(seed: int, *, write: Callable[[str], None] | None = None) -> Result:
+    """Run hours of a farm's life only. `write` takes the lines of a trace."""
+    plan = draw_brain(seed)
+    result = Result(seed, plan.servers, "given log")
+    _live(result, write)
+    return result
+
+
+def _live(result: Result, write: Callable[[str], None] | None) -> None:
+    brain = Brain(draw_brain(result.seed), write=write)
+    try:
+        brain.run()
+    except Violation as violation:
+        result.violation = violation
+    result.counts.update(brain.counts)
+    result.hours += brain.events.now / 3600
 
 
 def _happen(farm: Farm, until: float) -> None:

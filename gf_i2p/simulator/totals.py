@@ -4,12 +4,15 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from gf_i2p.simulator.brain_plan import BRAIN_FAULTS
 from gf_i2p.simulator.faults import MESSAGE_FAULTS, OTHER_COUNTS
 from gf_i2p.simulator.plan import FAULTS
 from gf_i2p.simulator.run import Result
 
 COUNTED: Final = (*FAULTS, *MESSAGE_FAULTS, *OTHER_COUNTS)
 """Every count that is shown, also when it is 0: a fault that never happens is to be noticed."""
+COUNTED_IN_LIVES: Final = (*BRAIN_FAULTS, "sets given")
+"""The same of hours of farms' lives."""
 
 
 @dataclass(slots=True)
@@ -23,6 +26,7 @@ class Totals:
     operations: int = 0
     unknown: int = 0
     undecided: int = 0
+    hours: float = 0.0
     faults: Counter[str] = field(default_factory=Counter)
     failed: list[Result] = field(default_factory=list)
     recoveries: list[float] = field(default_factory=list)
@@ -37,6 +41,7 @@ class Totals:
         self.operations += result.operations
         self.unknown += result.unknown
         self.undecided += result.undecided
+        self.hours += result.hours
         self.faults.update(result.counts)
         if result.violation is None:
             self.recoveries.append(result.recovery)
@@ -61,5 +66,6 @@ class Totals:
             "operationsUnknown": self.unknown,
             "registersUndecided": self.undecided,
             "recoveryTimeouts": {"median": round(median, 2), "longest": round(longest, 2)},
-            "faults": {name: self.faults[name] for name in COUNTED},
+            "hoursOfFarms": round(self.hours, 1),
+            "faults": {name: self.faults[name] for name in (*COUNTED, *COUNTED_IN_LIVES)},
         }

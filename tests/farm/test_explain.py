@@ -65,8 +65,10 @@ def test_every_farm_can_be_explained(seed: int) -> None:
 
 def test_why_it_has_the_office() -> None:
     farm = Farm()
-    farm.says(1)
+    farm.told |= {server: {"publish": "off"} for server in (2, 3)}
+    farm.turn()
     assert why(farm.state) == "it is the only one that can"
+    farm.told |= {server: {} for server in (2, 3)}
     farm.told[1] = {"router": {"jobLag": 500}}
     farm.lasts(60_000)
     farm.told[2] = {"router": {"jobLag": 5}}

@@ -41,9 +41,9 @@ def test_each_servers_newest_record_is_its_last_in_the_log() -> None:
     ],
 )
 def test_what_is_no_record_of_one_of_its_servers_changes_nothing(value: bytes) -> None:
-    good = record(1, published=NOW)
-    found = state(good.encode(), value)
-    assert (found.records, found.last_published_ms) == ({1: good}, NOW)
+    good, other = record(1, published=NOW), record(2)
+    found = state(other.encode(), good.encode(), value)
+    assert (found.records, found.last_published_ms) == ({1: good, 2: other}, NOW)
 
 
 def test_made_up_servers_take_nobodys_place() -> None:
@@ -61,7 +61,7 @@ def test_who_has_left_counts_no_more_and_begins_anew_when_it_comes_back() -> Non
 
 
 def test_the_greatest_announcement_is_kept_when_its_server_forgets_it() -> None:
-    found = state(record(1, published=NOW).encode(), record(1, published=0).encode(), record(2).encode())
+    found = state(record(2).encode(), record(1, published=NOW).encode(), record(1, published=0).encode())
     assert found.last_published_ms == NOW
 
 
@@ -74,12 +74,50 @@ def test_an_announcement_from_the_far_future_stops_nobody(liar: int) -> None:
         assert found.last_published_ms == NOW
 
 
+def test_a_publisher_whose_clock_is_ahead_is_followed_by_a_greater_version() -> None:
+    """Its set is in the netDb, which would not take the next publisher's."""
+    ahead = NOW + 55_000
+    found = state(record(2).encode(), record(3).encode(), record(1, date=ahead).encode())
+    assert found.publisher == 2
+    found = state(record(2, up=False).encode(), record(3).encode(), record(2, date=ahead).encode())
+    found.apply(record(3, up=False).encode(), 4)
+    assert found.publisher == 2
+    found.apply(record(2, date=ahead, published=ahead).encode(), 5)
+    assert found.last_published_ms == ahead
+
+
+def test_in_a_new_farm_one_clock_is_not_believed() -> None:
+    found = state(record(1, date=NOW + YEAR, published=NOW + YEAR).encode())
+    assert (found.now_ms, found.publisher, found.last_published_ms) == (None, None, 0)
+    found.apply(record(2).encode(), 2)
+    assert (found.now_ms, found.publisher) == (NOW, 2)
+
+
+def test_after_a_silence_of_all_the_publisher_may_be_the_first_to_post() -> None:
+    found = state(*(record(server).encode() for server in (2, 1, 3)))
+    publisher = found.publisher
+    assert publisher is not None
+    for index, server in enumerate((publisher, *(each for each in (1, 2, 3) if each != publisher)), 4):
+        found.apply(record(server, date=NOW + 90_000).encode(), index)
+        assert found.publisher == publisher
+
+
+def test_a_publisher_whose_clock_jumps_ahead_loses_the_office_when_most_have_posted_after_it() -> None:
+    found = state(*(record(server).encode() for server in (1, 2, 3)))
+    publisher = found.publisher
+    assert publisher is not None
+    found.apply(record(publisher, date=NOW + 600_000).encode(), 4)
+    assert found.publisher == publisher, "it may be the first after a silence"
+    found.apply(record(next(each for each in (1, 2, 3) if each != publisher), date=NOW + 10_000).encode(), 5)
+    assert found.publisher != publisher
+
+
 def test_an_announcement_counts_when_its_time_has_come() -> None:
-    """After a pause, the first record of a publisher is ahead of all that the farm knows."""
+    """After a pause, the first record is ahead of all that the farm knows."""
     later = NOW + MAX_AHEAD_MS + 1
-    found = state(*(record(server).encode() for server in (1, 2, 3)), record(1, date=later, published=later).encode())
+    found = state(*(record(server).encode() for server in (1, 2, 3)), record(2, date=later, published=later).encode())
     assert found.last_published_ms == 0
-    found.apply(record(2, date=NOW + 1).encode(), 5)
+    found.apply(record(3, date=NOW + 1).encode(), 5)
     assert found.last_published_ms == later
 
 
@@ -162,3 +200,13 @@ def test_a_snapshot_with_the_record_of_another_is_refused(value: bytes) -> None:
 def test_what_is_no_snapshot_is_refused(data: bytes) -> None:
     with pytest.raises(SnapshotError):
         FarmState.decode("farm", data)
+
+
+def test_a_clock_that_is_ahead_does_not_become_right_by_waiting() -> None:
+    """Its newest record grows old, and comes nearer to farm time: its clock does not."""
+    ahead = NOW + 71_000
+    found = state(*(record(server, up=False).encode() for server in (1, 3)), record(2, date=ahead).encode())
+    for index, server in enumerate((1, 3), 4):
+        found.apply(record(server, up=False, date=NOW + 25_000).encode(), index)
+    assert found.publisher is None
+    assert found.choice.why_not[2] == "its clock is 71 s ahead of the farm's"
