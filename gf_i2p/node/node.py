@@ -370,7 +370,7 @@ class Node:
         user = self._user(session.user)
         link = None if user is None or user.server_id is None else self.links.get(user.server_id)
         if link is not None:
-            link.nudge()
+            link.doubt()
 
     def _configuration(self, name: str) -> bytes | None:
         """Tell whoever has a role who belongs to the farm, as of the newest entry of our log, committed or not.

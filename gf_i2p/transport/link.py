@@ -24,6 +24,9 @@ from gf_i2p.wire.upgrade import ClientHandshake
 # A connection that lasted this long was a good one: after its end, dialling starts with the shortest delay.
 _STABLE_SECONDS: Final = 5.0
 
+DOUBT_SECONDS: Final = 10.0
+"""A connection that was silent for so long, while its peer dials us, may lead to a process that is no more."""
+
 # Reasons that are remembered, so that none is told again and again; some have figures in them.
 _MAX_REASONS: Final = 16
 
@@ -116,6 +119,18 @@ class Link:
     def nudge(self) -> None:
         """Dial now instead of after the present delay: the peer has shown that it is there."""
         self._nudged.set()
+
+    def doubt(self) -> None:
+        """Dial anew if nothing was heard for a while: the peer has just dialled us, as after a restart.
+
+        Nobody tells us when a stream through I2P, or a machine that vanished, has ended; who has nothing to say would
+        find that out when it matters, by a request that waits for its time-out.
+        """
+        connection = self._connection
+        idle = None if connection is None else connection.idle_seconds
+        if connection is not None and idle is not None and idle >= DOUBT_SECONDS:
+            connection.give_up("the peer has dialled us anew, and nothing was heard of it here since")
+        self.nudge()
 
     def reset(self, reason: str) -> None:
         """End the connection now, if there is one, and dial anew; what is in flight fails."""
@@ -284,7 +299,7 @@ class _Connection(asyncio.Protocol):
         self._decoder = ResponseDecoder()
         # The response's type, whom to tell, when it was sent, seconds for the answer.
         self._in_flight: deque[tuple[MessageType, Done, float, float]] = deque()
-        self._answered = 0.0  # when the last answer came
+        self._answered = 0.0  # when the last answer came, the handshake's first
         self._overdue: asyncio.TimerHandle | None = None
         self._overdue_at = 0.0  # when it rings
         self._asked = 0.0  # when the HTTP request was written
@@ -345,6 +360,7 @@ class _Connection(asyncio.Protocol):
             self.outcome.set_result(False)
             return
         self._up = True
+        self._answered = self._loop.time()
         self._link.round_trip = self._loop.time() - self._asked
         self.outcome.set_result(True)
         self._link.up(self)
@@ -352,6 +368,11 @@ class _Connection(asyncio.Protocol):
             self._take(outcome.rest)
 
     # --- Requests -----------------------------------------------------------------------------------------
+
+    @property
+    def idle_seconds(self) -> float | None:
+        """For how long nothing was heard; None before it is up, and while an answer is owed, which will tell."""
+        return self._loop.time() - self._answered if self._up and not self._in_flight else None
 
     def send(self, request: Request, done: Done, seconds: float) -> None:
         """See `Link.send`."""

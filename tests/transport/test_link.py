@@ -339,6 +339,34 @@ async def test_a_nudge_cuts_the_delay_short(node: Identity) -> None:
         await link.stop()
 
 
+async def test_who_is_dialled_by_a_peer_that_was_silent_for_long_dials_anew(
+    node: Identity, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ups = 0
+
+    def up() -> None:
+        nonlocal ups
+        ups += 1
+
+    async with serving(node, echo) as farm:
+        link = farm.link(backoff=Backoff(floor=1000.0, ceiling=1000.0), on_up=up)
+        link.doubt()  # of no consequence
+        link.start()
+        await until(lambda: link.connected)
+        link.doubt()
+        assert link.connected, "something was heard a moment ago"
+        monkeypatch.setattr(link_module, "DOUBT_SECONDS", 0.0)
+        answer = asyncio.ensure_future(ask(link, request(index=6)))
+        await asyncio.sleep(0)
+        link.doubt()
+        assert await soon(answer) == response(request(index=6)), "an answer was owed: that will show how the peer does"
+        link.doubt()
+        assert not link.connected
+        await until(lambda: ups == 2)
+        assert await soon(ask(link, request(index=7))) == response(request(index=7))
+        await link.stop()
+
+
 async def test_a_connection_that_lasted_resets_the_delays(node: Identity, monkeypatch: pytest.MonkeyPatch) -> None:
     delays = Delays()
     async with serving(node) as farm, connected(farm, backoff=delays) as link:
