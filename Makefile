@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_ARGS ?=
 
-.PHONY: farm test check fast simulate canaries scenarios bench soak growth absence torture clean
+.PHONY: farm test check fast simulate canaries scenarios bench soak growth absence torture day clean
 .DELETE_ON_ERROR:
 
 ## Set-up -------------------------------------------------------------------------------------------------------------
@@ -89,8 +89,8 @@ soak: $(VENV)/.test
 	@$(BIN)/python -m integration.crash --entries 10000 --kills 20
 
 # A farm that grows and shrinks under load; what it costs when a server that was away for long catches up; ten minutes
-# of kill -9, SIGSTOP and network cuts. The options of each: RUN_ARGS="--help".
-growth absence torture: $(VENV)/.test
+# of kill -9, SIGSTOP and network cuts; a day of a thousand leaves by the log alone. The options of each: RUN_ARGS="--help".
+growth absence torture day: $(VENV)/.test
 	@$(BIN)/python -m integration.$@ $(RUN_ARGS)
 
 ## Test ---------------------------------------------------------------------------------------------------------------
@@ -111,11 +111,13 @@ fast: $(VENV)/.test $(VENV)/.test-programs
 
 # Whole farms on made-up networks and disks: every seed that ever failed, then fresh ones, the first of them printed.
 SEEDS ?= 500
+LIVES ?= 60
 simulate: $(VENV)/.test
 	@$(BIN)/python -m gf_i2p.cli.main simulate --file tests/simulator/failed_seeds.txt
 	@$(BIN)/python -m gf_i2p.cli.main simulate --seeds $(SEEDS)
+	@$(BIN)/python -m gf_i2p.cli.main simulate --lives --seeds $(LIVES)
 
-# Cores that are broken on purpose, each of which must be noticed.
+# Cores and farms that are broken on purpose, each of which must be noticed.
 canaries: $(VENV)/.test
 	@$(BIN)/python -m gf_i2p.cli.main simulate --canaries
 

@@ -118,9 +118,9 @@ class Checker:
         """A server has applied an entry."""
         _ask(self._applies, self.facts.servers[server_id], index, entry)
 
-    def chose(self, server_id: int, index: int, publisher: int | None) -> None:
-        """A server has chosen a publisher by its log up to `index`."""
-        _ask(self._chooses, self.facts.servers[server_id], index, publisher)
+    def chose(self, server_id: int, index: int, publisher: int | None, leaves: tuple[bytes, ...] = ()) -> None:
+        """A server has chosen a publisher, and the leaves of its set, by its log up to `index`."""
+        _ask(self._chooses, self.facts.servers[server_id], index, publisher, leaves)
 
     def acknowledged(self, values: Sequence[bytes], last_index: int) -> None:
         """Entries of a client are said to be committed."""

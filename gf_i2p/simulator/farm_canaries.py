@@ -67,14 +67,18 @@ def _believes_the_oldest_clock(dates: Iterable[int], servers: int | None = None)
     return None if _farm_time(found, servers) is None else min(found)
 
 
-def _takes_the_best(election: Election, standings: Mapping[int, Standing], now: int, parameters: Parameters) -> None:
+def _takes_the_best(
+    election: Election, standings: Mapping[int, Standing], now: int, parameters: Parameters, *, told: bool = False
+) -> None:
     election.publisher = None
-    _hold(election, standings, now, parameters)
+    _hold(election, standings, now, parameters, told=told)
 
 
-def _stays_empty(election: Election, standings: Mapping[int, Standing], now: int, parameters: Parameters) -> None:
+def _stays_empty(
+    election: Election, standings: Mapping[int, Standing], now: int, parameters: Parameters, *, told: bool = False
+) -> None:
     if election.publisher is not None or now < 60_000:
-        was, _ = election.publisher, _hold(election, standings, now, parameters)
+        was, _ = election.publisher, _hold(election, standings, now, parameters, told=told)
         if was is not None and was not in standings:
             election.publisher = None
 

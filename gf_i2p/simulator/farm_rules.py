@@ -212,20 +212,34 @@ class OthersMode(FarmRule):
 
 
 class MovedAndDrained(FarmRule):
-    """The office goes where administrators have moved it, and to a drained server only for want of others (issue)."""
+    """The office goes where administrators move it, and to a drained server only for want of others (issue).
+
+    At once when they say so; to a server that can publish again, when that has lasted for as long as a record is fresh.
+    """
+
+    def __init__(self, watch: "Watch") -> None:
+        super().__init__(watch)
+        self._since: dict[int, float] = {}
+        """Of those that can publish, for how long they could."""
+        self._said: tuple[int | None, set[int]] = (None, set())
 
     def committed(self) -> None:
         watch, ledger = self.watch, self.watch.ledger
-        candidates = [
+        said = (ledger.moved_to, set(ledger.drained))
+        told, self._said = said != self._said, said
+        able = [each for each in ledger.candidates() if each not in watch.wrong]
+        self._since = {server: self._since.get(server, watch.now) for server in able}
+        wait = 0.0 if told else ledger.parameter("freshMs", FRESH_MS) / 1000 + SETTLED
+        settled = [
             each
-            for each in ledger.candidates()
-            if each not in watch.wrong and watch.now - ledger.said[each].at < FRESH_MS / 2000
+            for each in able
+            if watch.now - self._since[each] >= wait and watch.now - ledger.said[each].at < FRESH_MS / 2000
         ]
         moved, publisher = ledger.moved_to, watch.choice.publisher
-        if moved in candidates and moved not in ledger.drained and publisher != moved:
+        if moved in settled and moved not in ledger.drained and publisher != moved:
             raise self.violated(f"server {publisher} is chosen, and administrators want {moved}, which could")
         if publisher in ledger.drained:
-            others = [each for each in candidates if each not in ledger.drained]
+            others = [each for each in settled if each not in ledger.drained]
             if others:
                 raise self.violated(f"server {publisher} is chosen, which is drained, and {others} could")
 

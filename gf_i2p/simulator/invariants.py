@@ -59,8 +59,8 @@ class Invariant:
     def applies(self, server: ServerFacts, index: int, entry: Entry) -> None:
         """A server hands an entry to its state machine."""
 
-    def chooses(self, server: ServerFacts, index: int, publisher: int | None) -> None:
-        """By the log up to `index` a server holds this one for the publisher."""
+    def chooses(self, server: ServerFacts, index: int, publisher: int | None, leaves: tuple[bytes, ...] = ()) -> None:
+        """By the log up to `index` a server holds this one for the publisher, and these for the leaves of its set."""
 
     def acknowledges(self, values: Sequence[bytes], last_index: int) -> None:
         """A caller is told that its entries are committed, the last one at this index."""
@@ -397,19 +397,22 @@ class FreshReads(Invariant):
 
 
 class SameChoice(Invariant):
-    """All servers that have applied the same log hold the same server for the publisher.
+    """All servers that have applied the same log hold the same server for the publisher, and the same leaves.
 
     Proposal 150, and README: they must agree.
     """
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
-        self._chosen: dict[int, int | None] = {}
+        self._chosen: dict[int, tuple[int | None, tuple[bytes, ...]]] = {}
 
-    def chooses(self, server: ServerFacts, index: int, publisher: int | None) -> None:
-        other = self._chosen.setdefault(index, publisher)
-        if other != publisher:
-            raise self.violated(f"at {index} server {server.id} chooses {publisher}, and another one chose {other}")
+    def chooses(self, server: ServerFacts, index: int, publisher: int | None, leaves: tuple[bytes, ...] = ()) -> None:
+        this = (publisher, leaves)
+        other = self._chosen.setdefault(index, this)
+        if other[0] != publisher:
+            raise self.violated(f"at {index} server {server.id} chooses {publisher}, and another one chose {other[0]}")
+        if other != this:
+            raise self.violated(f"at {index} server {server.id} lists other leaves than another one")
 
 
 class NobodyAccused(Invariant):

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Final
 
-from gf_i2p.farm.record import Leaf, Meta, StatusRecord
+from gf_i2p.farm.record import Config, Leaf, Meta, StatusRecord
 from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.simulator.callers import Post
 from gf_i2p.simulator.registers import CLUSTER
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from gf_i2p.simulator.farm import Farm
     from gf_i2p.simulator.server import Server
 
+_CONFIG: Final = Config("meta", 10_000, "simulated")
 _MASTER: Final = to_base64(b"the master's destination")
 
 
@@ -52,6 +53,7 @@ class Router:
                     max(server.clock.wall_ms, server.state.last_published_ms + 1000) if publishing else 0,
                 ),
                 leaves=(Leaf(bytes([server.id]) * 32, self.up),),
+                config=_CONFIG,
             )
             Post(self._farm, leader, [record.encode()], self._posted)
 

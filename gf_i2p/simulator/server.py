@@ -332,7 +332,7 @@ class Server:
 
     def _choose(self) -> None:
         self.publisher = self.state.publisher
-        self._farm.checker.chose(self.id, self.applied, self.publisher)
+        self._farm.checker.chose(self.id, self.applied, self.publisher, tuple(self.state.listing.listed))
 
     def when_applied(self, index: int, action: Callable[..., None], *args: Any) -> None:
         """Call `action(*args)` when the entry at this index is applied here, perhaps never."""

@@ -300,6 +300,7 @@ def test_the_same_choice() -> None:
     check.chooses(found.servers[2], 5, 1)
     check.chooses(found.servers[2], 6, None)
     fires(check, lambda: check.chooses(found.servers[1], 6, 2), "server 1 chooses 2, and another one chose None")
+    fires(check, lambda: check.chooses(found.servers[1], 5, 1, (b"leaf",)), "server 1 lists other leaves")
 
 
 def test_nobody_is_accused() -> None:
