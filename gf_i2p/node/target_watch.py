@@ -12,7 +12,7 @@ logger = structlog.get_logger()
 LOOK_SECONDS: Final = 5.0
 CONNECT_SECONDS: Final = 3.0
 MISSED: Final = 2
-"""So many tries in a row must fail: a service that is restarted at once is not given up."""
+"""So many tries in a row must fail once it has answered: a service that is restarted at once is not given up."""
 
 
 class TargetWatch:
@@ -23,7 +23,7 @@ class TargetWatch:
         self.place = place
         self.up = True
         """Whether it answers; until it was tried, it does."""
-        self._missed = 0
+        self._missed = MISSED - 1  # the first try counts alone
         self._error: str | None = None
         self._on_change = on_change
 
