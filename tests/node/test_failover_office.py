@@ -287,8 +287,11 @@ async def test_new_keys_open_a_new_session(tmp_path: Path) -> None:
 # The local service --------------------------------------------------------------------------------------------------
 
 
-async def test_a_server_whose_local_service_is_gone_says_so_at_once(tmp_path: Path) -> None:
-    """With an interval in which nothing would be posted by itself."""
+async def test_a_server_whose_local_service_is_gone_says_so_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With an interval in which nothing would be posted, and nobody asked, by itself."""
+    monkeypatch.setattr(reporter, "ASK_SECONDS", 3600.0)
     async with desk(tmp_path, interval=3600.0) as made:
         service = await made.serves()
         await made.local.stop()
