@@ -62,6 +62,7 @@ class Member:
         reporter, office = self.reporter, self.publisher
         if reporter is None or office is None or not self._tasks or self.view.choice.publisher != reporter.server_id:
             return
+        logger.info("stopping: the farm is to choose another server first")
         try:
             async with asyncio.timeout(RESIGN_SECONDS):
                 await reporter.resign()
