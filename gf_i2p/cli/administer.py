@@ -265,12 +265,15 @@ def _leaves(answer: Mapping[str, Any]) -> list[str]:
             words.append(f"excluded {_when(leaf['excluded'])}")
         words.append("of " + ", ".join(map(str, leaf["owners"])) if leaf["owners"] else "nobody's now")
         lines.append(f"{leaf['address']}  {', '.join(words)}")
+    if answer["mode"] == "failover":
+        lines.append("none of them is published: in mode failover clients reach the service at the server that serves")
     return lines
 
 
 def _publisher(answer: Mapping[str, Any]) -> list[str]:
     publisher, moved = answer["publisher"], answer["moved_to"]
-    lines = ["nobody is to publish" if publisher is None else f"server {publisher} is to publish ({answer['mode']})"]
+    verb = "serve" if answer["mode"] == "failover" else "publish"
+    lines = ["nobody is to publish" if publisher is None else f"server {publisher} is to {verb} ({answer['mode']})"]
     if moved is not None:
         lines.append(f"publishing was moved to server {moved}: it publishes as long as it can")
     for server in answer["servers"]:
@@ -279,7 +282,7 @@ def _publisher(answer: Mapping[str, Any]) -> list[str]:
             words.append(f"drained {_when(server['drained'])}")
         if server["why_not"] is not None:
             words.append(server["why_not"])
-        lines.append(f"{server['id']:>5}  {', '.join(words) or 'publishes'}")
+        lines.append(f"{server['id']:>5}  {', '.join(words) or verb + 's'}")
     return lines
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gf_i2p.cli.errors import Exit
-from gf_i2p.cli.show import PUBLISHES, printable, publishing_lines
+from gf_i2p.cli.show import mode_words, printable, publishing_lines
 
 
 def explain(
@@ -25,9 +25,9 @@ def show_explanation(answer: dict[str, Any]) -> str:
     """Say it in lines: the farm's choice, what administrators have said, what this server does."""
     farm, ours = answer["farm"], answer["this"]
     lines = [*map(printable, answer["lines"]), *_administration(farm["administration"])]
-    lines += ["", f"this server, {answer['id']}: mode {ours['mode']}, publishes {PUBLISHES[ours['publish']]}"]
+    lines += ["", f"this server, {answer['id']}: mode {mode_words(ours)}"]
     if ours["publishing"] is None:
-        lines.append("  it publishes nothing now")
+        lines.append(f"  it {'serves' if ours['mode'] == 'failover' else 'publishes'} nothing now")
     else:
         lines += ["  " + line for line in publishing_lines(ours["publishing"])]
     return "\n".join([*lines, *(f"  trouble: {printable(trouble)}" for trouble in ours["trouble"])])

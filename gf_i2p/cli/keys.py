@@ -10,9 +10,11 @@ from typing import Any, Final
 
 from gf_i2p.cli.errors import CommandError, Exit
 from gf_i2p.cli.router import master_keys
+from gf_i2p.farm.tree import BRANCHES
 from gf_i2p.netdb.encoding import from_base64
 from gf_i2p.netdb.errors import NetDbError
 from gf_i2p.netdb.keys import DestinationKeys
+from gf_i2p.node.branch_keys import branch_file, derive
 from gf_i2p.node.config import Config
 from gf_i2p.node.layout import MASTER_FILE
 from gf_i2p.node.publishing_keys import MAX_FILE_BYTES, PublishingKeys, Stage, date, load
@@ -129,10 +131,16 @@ def delegate(options: argparse.Namespace, print_json: Print) -> Exit:
     now = int(time.time())
     ends = now + days * _DAY
     path = options.out if options.out is not None else Path(f"publish-server-{server}.keys")
-    made = PublishingKeys.delegate(master.keys, ends, now, server=server)
+    try:
+        made = PublishingKeys.delegate(master.keys, ends, now, server=server, service=dict(options.options))
+    except NetDbError as error:
+        raise CommandError(f"nothing was made with these options: {error}", code=Exit.USAGE) from error
+    branches = _branches(master.keys, path) if options.branches else []
     _write(path, made.encode())
     if options.json:
-        print_json({"ok": True, "file": str(path), **_described(made, now)})
+        print_json(
+            {"ok": True, "file": str(path), "branches": [str(each) for each in branches], **_described(made, now)}
+        )
         return Exit.OK
     print(
         f"wrote {path}\nServer {server} can publish for {made.destination.b32} by it, until {date(ends)} ({days} days)."
@@ -141,12 +149,29 @@ def delegate(options: argparse.Namespace, print_json: Print) -> Exit:
         "unless you have changed that), mode 0600. Put it there whole, by its name:\n"
         f"  scp -p {path} HOST:DIR/new.keys && ssh HOST mv DIR/new.keys DIR/{MASTER_FILE}\n"
         "A node that runs, and publishes for this master already, takes it over within seconds; another one wants "
-        'mode = "meta" in [publish], and a start. Then remove it here.\n\n'
+        'mode = "meta" or "failover" in [publish], and a start. Then remove it here.\n\n'
         "i2pd takes no session from a transient key: the node opens it by a session config in this file, which the "
         "master has signed now, once. Java takes a fresh one that the node signs itself. Both are in order.\n"
         f"A stolen file cannot be called back before {date(ends)}. `gf-i2p keys status DIR` says when a new one is due."
     )
+    if branches:
+        print(
+            f"\nwrote {branches[0]} to {branches[-1].name}, the keys of the sets below the first one. Bring them "
+            f"to each server that has a delegated key, beside its {MASTER_FILE}. They do not end: who has stolen them "
+            "can write such a set for ever."
+        )
     return Exit.OK
+
+
+def _branches(master: DestinationKeys, beside: Path) -> list[Path]:
+    """Write the keys of branches that are not there yet. Raises `CommandError`."""
+    paths = []
+    for number in range(BRANCHES):
+        path, data = branch_file(beside, number), derive(master, number).encode()
+        if not path.exists() or path.read_bytes() != data:
+            _write(path, data)
+        paths.append(path)
+    return paths
 
 
 def status(options: argparse.Namespace, print_json: Print) -> Exit:

@@ -6,11 +6,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from gf_i2p.node.layout import MASTER_FILE
+from gf_i2p.node.router_tables import check_options
 from gf_i2p.wire.limits import MAX_ID
 
 DEFAULT_DAYS: Final = 90
 MAX_DAYS: Final = 365
 """A stolen key is good to its end: nobody can call it back."""
+
+_FIXED: Final = ("i2cp.leaseSetType", "i2cp.leaseSetEncType")
+"""What lease sets we make is ours to know."""
 
 Add = Callable[[Any, str, str, Callable[[argparse.Namespace], object]], argparse.ArgumentParser]
 Whole = Callable[..., Callable[[str], int]]
@@ -56,6 +60,23 @@ def add_keys(commands: Any, add: Add, whole: Whole, run: Callable[[argparse.Name
         "--out", type=Path, metavar="FILE", help="written with mode 0600 (default: publish-server-ID.keys)"
     )
 
+    delegate.add_argument(
+        "--option",
+        dest="options",
+        type=_option,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="of the tunnels by which the server serves in mode failover beside an i2pd, as inbound.length=2: the "
+        "master signs them; again for each. A Java router goes by [publish.service.session] in the server's settings",
+    )
+    delegate.add_argument(
+        "--branches",
+        action="store_true",
+        help="also write branch-0.dat to branch-15.dat beside it, for more leaves than one set has room for (farm set "
+        "tree=tree); the same for all servers, and they do not end",
+    )
+
     status = add(actions, "status", "say by which keys a node publishes, and until when", run)
     status.add_argument("directory", type=Path, metavar="DIR", help="of a node")
     for name, command in (
@@ -66,3 +87,14 @@ def add_keys(commands: Any, add: Add, whole: Whole, run: Callable[[argparse.Name
         ("status", status),
     ):
         command.set_defaults(action=name)
+
+
+def _option(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    try:
+        check_options({name: value})
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    if not equals or name in _FIXED:
+        raise argparse.ArgumentTypeError(f"{name} cannot be chosen" if equals else f"{text[:80]!r} is no NAME=VALUE")
+    return name, value

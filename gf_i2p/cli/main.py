@@ -172,6 +172,14 @@ def _parser() -> argparse.ArgumentParser:
     command = _command(commands, "doctor", "look at a node, its router and its peers, and say what mends them", _doctor)
     command.add_argument("directory", type=Path, metavar="DIR")
 
+    add_keys(commands, _command, _whole, _key)
+    _members(commands)
+    _leaf(commands)
+    for name, text, actions in admin_arguments.COMMANDS:
+        parser_of = commands.add_parser(name, help=text).add_subparsers(required=True, metavar="COMMAND")
+        for action, words in actions:
+            admin_arguments.add(action, _command(parser_of, action.name, words, _administer))
+
     post = _command(commands, "post", "append an entry; returns when it is committed", _post)
     post.add_argument("directory", type=Path, metavar="DIR")
     post.add_argument(
@@ -208,13 +216,7 @@ def _parser() -> argparse.ArgumentParser:
         help="look for the leader so long (default: 30, or 120 for a farm inside I2P)",
     )
 
-    _members(commands)
-    add_keys(commands, _command, _whole, _key)
-    _leaf(commands)
-    for name, text, actions in admin_arguments.COMMANDS:
-        parser_of = commands.add_parser(name, help=text).add_subparsers(required=True, metavar="COMMAND")
-        for action, words in actions:
-            admin_arguments.add(action, _command(parser_of, action.name, words, _administer))
+    _snapshots(commands)
 
     recover = _command(commands, "recover", "make a farm of one when the majority is lost for good", _recover)
     recover.add_argument("directory", type=Path, metavar="DIR", help="of the server that is left; its node is stopped")
@@ -225,7 +227,23 @@ def _parser() -> argparse.ArgumentParser:
         help="also when other servers of the farm answer: there are two then",
     )
 
-    _snapshots(commands)
+    history = commands.add_parser("history", help="the exported entries of a node")
+    verify = _command(
+        history.add_subparsers(required=True, metavar="COMMAND"),
+        "verify",
+        "read a history to its end, check it, and say what is in it",
+        _history_verify,
+    )
+    verify.add_argument("directory", type=Path, metavar="DIR", help="a node's directory, or a copy of its history/")
+
+    bridge = commands.add_parser("bridge", help="the router beside a node, for other programs")
+    serve = _command(
+        bridge.add_subparsers(required=True, metavar="COMMAND"),
+        "serve",
+        "serve the router of a node's directory as an i2pcontrol endpoint, in the foreground",
+        _bridge_serve,
+    )
+    serve.add_argument("directory", type=Path, metavar="DIR")
 
     simulate = _command(
         commands, "simulate", "run whole farms with made-up faults, and check that nothing breaks", _simulate
@@ -254,24 +272,6 @@ def _parser() -> argparse.ArgumentParser:
     simulate.add_argument(
         "--canaries", action="store_true", help="see for all of them how many seeds it takes to notice; takes minutes"
     )
-
-    bridge = commands.add_parser("bridge", help="the router beside a node, for other programs")
-    serve = _command(
-        bridge.add_subparsers(required=True, metavar="COMMAND"),
-        "serve",
-        "serve the router of a node's directory as an i2pcontrol endpoint, in the foreground",
-        _bridge_serve,
-    )
-    serve.add_argument("directory", type=Path, metavar="DIR")
-
-    history = commands.add_parser("history", help="the exported entries of a node")
-    verify = _command(
-        history.add_subparsers(required=True, metavar="COMMAND"),
-        "verify",
-        "read a history to its end, check it, and say what is in it",
-        _history_verify,
-    )
-    verify.add_argument("directory", type=Path, metavar="DIR", help="a node's directory, or a copy of its history/")
     return parser
 
 

@@ -13,7 +13,7 @@ OUTSIDE: Final = {
 }
 """What a server is that is no member, by its status' "membership"."""
 _MODES: Final = {"dry-run": "in a dry run: nothing is published", "failover": "to run the service's address"}
-PUBLISHES: Final = {"on": "before others", "auto": "when it is chosen", "off": "never"}
+_PUBLISHES: Final = {"on": "before others", "auto": "when it is chosen", "off": "never"}
 """What a server's publishConfig means."""
 _LEFT_OUT: Final = 5
 """So many leaves that are left out are shown here."""
@@ -63,16 +63,12 @@ def _farm(answer: dict[str, Any]) -> list[str]:
     if i2p is not None and i2p["reached_at"] is None:
         lines.append("inside   nobody can reach this server yet: its router builds tunnels, or see `gf-i2p doctor`")
     if farm["mode"] != "off":
-        lines.append(f"mode     {farm['mode']}, publishes {PUBLISHES[farm['publish']]}")
+        lines.append(f"mode     {mode_words(farm)}")
     if farm["publisher"] is not None:
-        names = ", ".join(farm["leaves"]) or "none"
         what = "" if farm["farm_mode"] == "meta" else f", {_MODES.get(farm['farm_mode'], 'to publish nothing')}"
-        lines += [f"publish  server {farm['publisher']} is chosen{what}", f"leaves   {names}"]
-    lines += [f"left out {leaf}: {why}" for leaf, why in list(farm["left_out"].items())[:_LEFT_OUT]]
-    if len(farm["left_out"]) > _LEFT_OUT:
-        lines.append(f"         and {len(farm['left_out']) - _LEFT_OUT} more: see `gf-i2p explain`")
-    if farm["excluded"]:
-        lines.append(f"         administrators have excluded {farm['excluded']}: see `gf-i2p explain`")
+        lines.append(f"publish  server {farm['publisher']} is chosen{what}")
+    if farm["farm_mode"] != "failover":  # there clients are led to no leaf
+        lines += _leaves(farm)
     if farm["publishing"] is not None:
         lines += ["         " + line for line in publishing_lines(farm["publishing"])]
     keys = farm.get("keys")
@@ -81,6 +77,22 @@ def _farm(answer: dict[str, Any]) -> list[str]:
         lines.append(f"keys     delegated for {keys['master']} until {ends}")
     lines += [f"trouble  {trouble}" for trouble in farm["trouble"]]
     return lines
+
+
+def _leaves(farm: dict[str, Any]) -> list[str]:
+    lines = [] if farm["publisher"] is None else [f"leaves   {', '.join(farm['leaves']) or 'none'}"]
+    lines += [f"left out {leaf}: {why}" for leaf, why in list(farm["left_out"].items())[:_LEFT_OUT]]
+    if len(farm["left_out"]) > _LEFT_OUT:
+        lines.append(f"         and {len(farm['left_out']) - _LEFT_OUT} more: see `gf-i2p explain`")
+    if farm["excluded"]:
+        lines.append(f"         administrators have excluded {farm['excluded']}: see `gf-i2p explain`")
+    return lines
+
+
+def mode_words(farm: dict[str, Any]) -> str:
+    """Say what a server is configured to do when it is chosen."""
+    verb = {"failover": "serves", "dry-run": "would publish"}.get(farm["mode"], "publishes")
+    return f"{farm['mode']}, {verb} {_PUBLISHES[farm['publish']]}"
 
 
 def publishing_lines(sent: dict[str, Any]) -> list[str]:

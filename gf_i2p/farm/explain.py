@@ -25,6 +25,8 @@ _PARTS: Final = {
     "leaves": "its leaves, as others reach them",
     "meta": "its set, as others find it",
 }
+_DOES: Final = {"failover": "serves", "dry-run": "would publish"}
+"""What the one does that is chosen, by the farm's mode."""
 _LOADS: Final = {
     "connections": "of its connections are in use",
     "bandwidth": "of its bandwidth is in use",
@@ -150,14 +152,17 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
         yield f"nobody publishes: {found['why']}"
     else:
         mode = "" if found["mode"] == OFF else f" ({found['mode']})"
-        yield f"server {found['publisher']} publishes{mode}: {found['why']}"
+        yield f"server {found['publisher']} {_DOES.get(found['mode'], 'publishes')}{mode}: {found['why']}"
     for server in found["servers"]:
         score = "no score" if server["score"] is None else f"score {server['score']}"
-        yield f"  server {server['id']}: {score}; {server['why_not'] or 'publishes'}"
+        yield f"  server {server['id']}: {score}; {server['why_not'] or _DOES.get(found['mode'], 'publishes')}"
         if server["parts"] is not None:
             yield "    " + ", ".join(
                 f"{_PARTS[name]} {points}/{MOST[name]}" for name, points in server["parts"].items()
             )
+    if found["mode"] == "failover":
+        yield "leaves are of no use in mode failover: clients reach the service at the server that serves, no other way"
+        return
     listed = [leaf for leaf in found["leaves"] if leaf["listed"]]
     branches = f" in {found['branches']} sets below the first" if found["branches"] else ""
     yield f"{len(listed)} leaves are listed{branches}"

@@ -5,6 +5,7 @@ that are replaced end the session, for it shows the router the old ones: the nex
 """
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -27,6 +28,7 @@ from gf_i2p.node.view import FarmView
 logger = structlog.get_logger()
 
 _POLL_SECONDS = 1.0
+_FINISH_POLL_SECONDS = 0.1
 
 
 class FailoverOffice:
@@ -108,6 +110,13 @@ class FailoverOffice:
             await asyncio.wait([watching])
             self._look()
 
+    async def finish(self, seconds: float) -> None:
+        """See `Office.finish`: the streams that are open may end."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self._failover is not None and self._failover.streams:  # noqa: ASYNC110 - nobody tells it
+                    await asyncio.sleep(_FINISH_POLL_SECONDS)
+
     async def _serve(self, keys: PublishingKeys) -> None:
         """Serve by these keys, until there are others."""
         offer = ServiceOffer(
@@ -134,7 +143,7 @@ class FailoverOffice:
     def _due(self) -> bool:
         """Whether this server is to serve now."""
         ended = self._keys.ended is not None
-        self._reporter.has_keys, self._reporter.has_service = not ended, self._target.up
+        self._reporter.able(keys=not ended, service=self._target.up)
         if ended or not self._tenure.chosen:
             self._objection = None
             return False

@@ -19,6 +19,10 @@ logger = structlog.get_logger()
 
 CLOSE_SECONDS: Final = 15.0
 """For the router to end what it does for us; a node that stops cannot wait for ever."""
+RESIGN_SECONDS: Final = 3.0
+"""For the farm to take in that we publish no more; else it notices that we are gone."""
+FINISH_SECONDS: Final = 4.0
+"""For clients to end what they have begun; they know where the next server is after a minute at the earliest."""
 _AGAIN_SECONDS: Final = 5.0
 
 
@@ -52,6 +56,19 @@ class Member:
         all_parts = (self.view, self.exporter, self.keys, self.reporter, self._hearing, self.sensing, self.publisher)
         parts = [part.run for part in all_parts if part is not None]
         self._tasks = [asyncio.get_running_loop().create_task(_for_ever(part)) for part in parts]
+
+    async def resign(self) -> None:
+        """When the farm has chosen us, have it choose another server before we go. Takes some seconds at most."""
+        reporter, office = self.reporter, self.publisher
+        if reporter is None or office is None or not self._tasks or self.view.choice.publisher != reporter.server_id:
+            return
+        logger.info("stopping: the farm is to choose another server first")
+        try:
+            async with asyncio.timeout(RESIGN_SECONDS):
+                await reporter.resign()
+        except TimeoutError:
+            logger.warning("the farm could not be told that this server stops: it notices by itself")
+        await office.finish(FINISH_SECONDS)
 
     async def stop(self) -> None:
         """Stop publishing, and end. Whatever the router does: the log is to be closed after this."""

@@ -32,6 +32,7 @@ from gf_i2p.node.roles import User, concerned
 from gf_i2p.node.timing import Tempo
 from gf_i2p.node.trust import tls_settings
 from gf_i2p.node.view import FarmView
+from gf_i2p.raft.quorum import majority
 from gf_i2p.raft.settings import I2P, Timing
 from gf_i2p.storage.database import Storage
 from gf_i2p.storage.history import check_owner
@@ -289,12 +290,21 @@ class Node:
         """Answer what was accepted, write what was promised, close everything."""
         for task in self._tasks:
             task.cancel()
+        if self._hears_majority:
+            await self.member.resign()
         await self.member.stop()
         await self.door.leave(self.cluster, 0.0 if self.driver.halted else STOP_SECONDS)
         await self.driver.stop(STOP_SECONDS)
         await asyncio.gather(*(link.stop() for link in self.links.values()), *self._ending)
         self.storage.close()
         self._log.info("stopped")
+
+    @property
+    def _hears_majority(self) -> bool:
+        """Whether what we post now may be committed."""
+        servers = {server.id for server in self.driver.core.configuration.servers}
+        connected = sum(server in servers and link.connected for server, link in self.links.items())
+        return self.has_leader and connected + (self.driver.core.id in servers) >= majority(len(servers))
 
     def reload(self, config: Config, secrets: Secrets) -> list[str]:
         """Take over what can change while the node runs; return the keys that need a restart.

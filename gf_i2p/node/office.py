@@ -28,6 +28,10 @@ class Office(Protocol):
         """Describe for the status what this server publishes now; None when nothing."""
         ...
 
+    async def finish(self, seconds: float) -> None:
+        """Return when nobody needs this server any more that has resigned, or after so long; `run` goes on."""
+        ...
+
 
 class Tenure:
     """Whether this server is to publish: chosen, by a log that has lately shown it something of its own."""

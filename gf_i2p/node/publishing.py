@@ -134,6 +134,9 @@ class Publisher:
         """Why it has not been told so."""
         self._log = logger.bind(server=server_id, master=keys.keys.destination.b32)
 
+    async def finish(self, seconds: float) -> None:
+        """See `Office.finish`: what was published is good without us."""
+
     async def run(self) -> None:
         """Publish when chosen, stop when not, for ever."""
         while True:
@@ -203,7 +206,7 @@ class Publisher:
         """Return what to publish; None when this server is not to publish. Raises `NetDbError`."""
         choice = self._view.choice
         ended = self._keys.ended
-        self._reporter.has_keys = ended is None
+        self._reporter.able(keys=ended is None)
         if choice.publisher != self._id or ended is not None:
             self._note(ended)
             return None

@@ -103,13 +103,27 @@ class PublishingKeys:
                 raise StructureError(f"its session config '{purpose}' has the options of another one")
 
     @classmethod
-    def delegate(cls, master: DestinationKeys, expires: int, now: int, *, server: int | None = None) -> Self:
+    def delegate(
+        cls,
+        master: DestinationKeys,
+        expires: int,
+        now: int,
+        *,
+        server: int | None = None,
+        service: Mapping[str, str] | None = None,
+    ) -> Self:
         """Make what a node needs to publish until `expires`, where the master's own key is.
 
-        Both times in seconds since the epoch. Raises `SignatureError` when `master` is delegated itself.
+        Both times in seconds since the epoch. `service`: options of I2CP's for the session that serves, in place of
+        ours. Raises `SignatureError` when `master` is delegated itself, `StructureError` for options that make another
+        kind of session, `LimitError` for one that is too long.
         """
         keys = master.delegate(expires)
-        return cls(keys, {each: session_config(master, now * 1000, each.options) for each in Purpose}, server)
+        options = {
+            Purpose.META: Purpose.META.options,
+            Purpose.SERVICE: {**Purpose.SERVICE.options, **(service or {})},
+        }
+        return cls(keys, {each: session_config(master, now * 1000, options[each]) for each in Purpose}, server)
 
     @property
     def destination(self) -> Destination:
@@ -139,6 +153,11 @@ class PublishingKeys:
         None: there is none, or none is needed because the master's own key is here.
         """
         return self.signed.get(purpose)
+
+    def signed_options(self, purpose: Purpose) -> Mapping[str, str] | None:
+        """Give the options that the master has signed, I2CP's, for an i2pd; None where `signed_session` is None."""
+        data = self.signed_session(purpose)
+        return None if data is None else SessionConfig.parse(data).options
 
     def objection(self, router: str) -> str | None:
         """Say why a router ("i2pd", "java") opens no session by these; None: it does, or it is not known which."""

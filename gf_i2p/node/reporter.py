@@ -86,20 +86,23 @@ class Reporter:
         self.remote_destinations: tuple[RemoteDestination, ...] = ()
         self.meta_sensing: MetaSensing | None = None
         self.has_keys = True
-        """Whether the keys for publishing are good now; told by whoever publishes."""
+        """Whether the keys for publishing are good now: see `able`."""
         self.has_service = True
-        """Whether there is something to lead clients to; told by whoever serves."""
+        """Whether there is something to lead clients to: see `able`."""
         self.committed_at = float("-inf")
         """When the last record of ours was committed (by the clock)."""
         self.trouble: str | None = None
         """What keeps the router from telling us, None when it tells."""
-        self._id = server_id
+        self.server_id = server_id
+        """Who posts."""
         self._cluster = cluster
         self._driver = driver
         self._bridge = bridge
         self._master = master
         self._config = Config(mode, int(interval * 1000), __version__)
         self._interval = interval
+        self._resigned = False
+        self._resignation = asyncio.Event()
         self._leaf_farm = leaf_farm
         self._clock = clock
         self._posts: deque[tuple[int, float]] = deque(maxlen=_MAX_COMMITS)
@@ -141,6 +144,21 @@ class Reporter:
         """Look whether there is something to be posted at once."""
         self._news.set()
 
+    def able(self, *, keys: bool, service: bool = True) -> None:
+        """Say whether this server has what publishing takes; it is told at once."""
+        if (keys, service) != (self.has_keys, self.has_service):
+            self.has_keys, self.has_service = keys, service
+            self.changed()
+
+    async def resign(self) -> None:
+        """Tell the farm that this server publishes nothing from now on, whatever else it is told; until that is so.
+
+        May take as long as a post does, and for ever while `run` does not run.
+        """
+        self._resigned = True
+        self.changed()
+        await self._resignation.wait()
+
     def seen_at(self, applied: int) -> float:
         """When the last record of ours up to this index of the log was posted (by the clock).
 
@@ -158,19 +176,22 @@ class Reporter:
 
     async def _post(self, record: StatusRecord) -> int:
         mark, at, began = self._mark(), self._clock(), time.monotonic()
+        resigned = self._resigned
         self._posted_at = began
         index = await self._driver.post([record.encode()], seconds=POST_SECONDS)
         self.committed_at = self._clock()
         self._posts.append((index, at))
         if began >= self._posted_at:  # another one, begun later, knows more
             self._told = mark
+        if resigned:
+            self._resignation.set()
         return index
 
     async def _until_due(self) -> None:
         """Wait for the interval's end, or for something that matters."""
-        least = min(LEAST_SECONDS, self._interval)
         while True:
             self._news.clear()
+            least = 0.0 if self._resigned else min(LEAST_SECONDS, self._interval)
             wait = least if self._mark() != self._told else self._interval
             wait -= time.monotonic() - self._posted_at
             if wait <= 0:
@@ -227,7 +248,7 @@ class Reporter:
     @property
     def _publish_config(self) -> str:
         """What the farm is told: who lacks something publishes as little as who may not."""
-        return self.publish_config if self.has_keys and self.has_service else "off"
+        return self.publish_config if self.has_keys and self.has_service and not self._resigned else "off"
 
     @property
     def _leaves(self) -> tuple[Leaf, ...]:
@@ -242,6 +263,7 @@ class Reporter:
             tuple((leaf.hash, leaf.up, leaf.type, leaf.below) for leaf in self._leaves),
             self._publish_config,
             self.publishing,
+            self._resigned,
             self.remote_routers,
             None if progress is None else (progress.published_ms, progress.word),
         )
@@ -251,10 +273,10 @@ class Reporter:
         return StatusRecord(
             cluster=self._cluster,
             date_ms=int(time.time() * 1000),
-            id=self._id,
+            id=self.server_id,
             router_up=self._router.trouble is None,
             router=self._router.answer or {},
-            meta=self._meta(publishing=publishing or self.publishing),
+            meta=self._meta(publishing=(publishing or self.publishing) and not self._resigned),
             leaves=self._leaves,
             config=self._config,
             remote_routers=self.remote_routers,

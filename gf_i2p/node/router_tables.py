@@ -55,7 +55,8 @@ def _fingerprint(text: str) -> str:
         raise ValueError(str(error)) from error
 
 
-def _options(options: Mapping[str, str]) -> Mapping[str, str]:
+def check_options(options: Mapping[str, str]) -> Mapping[str, str]:
+    """Return options that are I2CP's, as far as their form says. Raises `ValueError`."""
     for name, value in options.items():
         if not _OPTION.fullmatch(name):
             raise ValueError(f'{name[:80]!r} is no option of I2CP: expected something like "inbound.length", quoted')
@@ -104,7 +105,7 @@ class RouterTable(ProxyTable):
     sam: Place = "127.0.0.1:7656"
     destination: str = DESTINATION_FILE
     """Our keys in the farm, a file; for `inbound = "sam"`."""
-    session: Annotated[Mapping[str, str], AfterValidator(_options)] = Field(default={})
+    session: Annotated[Mapping[str, str], AfterValidator(check_options)] = Field(default={})
     """Options of the session's tunnels, in I2CP's words."""
     i2cp: Place = "127.0.0.1:7654"
     kind: Literal["auto", "i2pd", "java"] = "auto"
@@ -144,7 +145,7 @@ class ServiceTable(Table):
     """Whether it speaks HTTP, and is told who asks, as the routers' own HTTP server tunnels do."""
     beyond_loopback: bool = False
     """Whether it may be on another machine: whoever sees that network then reads along."""
-    session: Annotated[Mapping[str, str], AfterValidator(_options)] = Field(default={})
+    session: Annotated[Mapping[str, str], AfterValidator(check_options)] = Field(default={})
     """Options of the session's tunnels, in I2CP's words."""
 
     @model_validator(mode="after")
@@ -174,7 +175,7 @@ class PublishTable(Table):
     process, relative to ours, or that master's b32 address."""
     status_seconds: Annotated[float, Field(ge=1, le=30)] = 30.0
     """Between two status records of ours, when nothing changes. 30 at most: the others may take one for dead that has
-    posted nothing for 35 s (`Parameters.fresh_ms`)."""
+    posted nothing for some time, 105 s unless an administrator has set it (`Parameters.fresh_ms`)."""
     sense_minutes: Annotated[int, Field(ge=0, le=1440)] = 0
     """In so many minutes each destination of the farm is tried once through the network; 0: never."""
     service: ServiceTable | None = None

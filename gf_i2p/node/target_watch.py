@@ -12,7 +12,7 @@ logger = structlog.get_logger()
 LOOK_SECONDS: Final = 5.0
 CONNECT_SECONDS: Final = 3.0
 MISSED: Final = 2
-"""So many tries in a row must fail: a service that is restarted at once is not given up."""
+"""So many tries in a row must fail once it has answered: a service that is restarted at once is not given up."""
 
 
 class TargetWatch:
@@ -23,8 +23,9 @@ class TargetWatch:
         self.place = place
         self.up = True
         """Whether it answers; until it was tried, it does."""
-        self._missed = 0
-        self._error: str | None = None
+        self._missed = MISSED - 1  # the first try counts alone
+        self.error: str | None = None
+        """What came of the last try, when it did not answer."""
         self._on_change = on_change
 
     @property
@@ -39,7 +40,7 @@ class TargetWatch:
         if self.up:
             return None
         return (
-            f"the service at {self.name} does not answer ({self._error}), so another server is to be chosen: start it, "
+            f"the service at {self.name} does not answer ({self.error}), so another server is to be chosen: start it, "
             "or correct target in [publish.service]"
         )
 
@@ -56,9 +57,9 @@ class TargetWatch:
                 _, writer = await asyncio.open_connection(*self.place)
         except (OSError, TimeoutError) as error:
             self._missed += 1
-            self._error = getattr(error, "strerror", None) or str(error) or "no answer in time"
+            self.error = getattr(error, "strerror", None) or str(error) or "no answer in time"
         else:
-            self._missed, self._error = 0, None
+            self._missed, self.error = 0, None
             writer.close()
             with contextlib.suppress(OSError):
                 await writer.wait_closed()

@@ -220,8 +220,10 @@ class Place:
 class RunningNode:
     """What a running node shows of itself: its socket, and its lock. Use it as an asynchronous context manager."""
 
-    def __init__(self, directory: Path, **status: Any) -> None:
+    def __init__(self, directory: Path, *, tree: str | None = None, **status: Any) -> None:
+        """`tree`: the farm's parameter of this name; None: it does not tell."""
         self._directory = directory
+        self._tree = tree
         self.status = {
             "id": 1, "leader": 2, "healthy": True, "membership": "member", "uptime": 3725.5,
             "quorum": {"reachable": 3, "needed": 2, "servers": 3},
@@ -233,6 +235,8 @@ class RunningNode:
         (self._directory / HISTORY_DIRECTORY).mkdir(mode=0o700, exist_ok=True)
         app = web.Application()
         app.add_routes([web.get("/v1/status", self._answer)])
+        if self._tree is not None:
+            app.add_routes([web.get("/v1/administration", self._administration)])
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
         await web.UnixSite(self._runner, str(self._directory / SOCKET_FILE)).start()
@@ -246,6 +250,9 @@ class RunningNode:
 
     async def _answer(self, _: web.Request) -> web.Response:
         return web.json_response(self.status)
+
+    async def _administration(self, _: web.Request) -> web.Response:
+        return web.json_response({"parameters": {"tree": {"value": self._tree}}})
 
 
 def having(state: State, verdicts: dict[str, Verdict]) -> dict[str, str]:

@@ -8,9 +8,13 @@ import pytest
 from bridges.simulated import body
 from gf_i2p.cli.doctor.framework import State
 from gf_i2p.cli.doctor.publishing import keys_verdict
+from gf_i2p.farm.tree import BRANCHES
 from gf_i2p.netdb.keys import DestinationKeys
-from gf_i2p.node.layout import CONFIG_FILE, MASTER_FILE
+from gf_i2p.node.branch_keys import branch_file, derive
+from gf_i2p.node.layout import CONFIG_FILE, DATABASE_FILE, MASTER_FILE
 from gf_i2p.node.publishing_keys import PublishingKeys
+from gf_i2p.node.setup import make_farm, write_private
+from gf_i2p.storage.files import Lock
 from tests.cli.routers import Place, RunningNode, ScriptedRouter, having, remedy
 from tests.transport.harness import Identity
 
@@ -112,6 +116,67 @@ async def test_leaves_that_cannot_be(tmp_path: Path, identity: Identity) -> None
     assert "leaf" not in found
     assert set(having(State.WARN, found)) == {"publishing"}
     assert "names no leaf" in found["publishing"].text
+
+
+@pytest.mark.parametrize("tree", ["best", "tree", None])
+async def test_delegated_keys_and_the_sets_below_the_first_one(
+    tmp_path: Path, identity: Identity, tree: str | None
+) -> None:
+    now = int(time.time())
+    async with ScriptedRouter(identity) as router:
+        place = Place(tmp_path, router)
+        async with RunningNode(place.directory, tree=tree):
+            found = await place.look()
+            assert found["branch keys"].text == "they follow from the master's own key"
+            made = PublishingKeys.delegate(place.master, now + 90 * DAY, now, server=1)
+            (place.directory / MASTER_FILE).write_bytes(made.encode())
+            found = await place.look()
+            if tree is None:
+                assert found["branch keys"].state is State.SKIP
+            elif tree == "best":
+                assert having(State.FAIL, found) == {}
+                assert "not needed" in found["branch keys"].text
+            else:
+                assert set(having(State.FAIL, found)) == {"branch keys"}
+                assert "branch-0.dat is missing" in found["branch keys"].text
+                for words in ("keys delegate … --branches", "farm set tree=best"):
+                    assert words in remedy(found["branch keys"])
+                for number in range(BRANCHES):
+                    write_private(
+                        branch_file(place.directory / MASTER_FILE, number), derive(place.master, number).encode()
+                    )
+                found = await place.look()
+                assert found["branch keys"].text == "branch-0.dat to branch-15.dat are there (tree = tree)"
+                branch_file(place.directory / MASTER_FILE, 9).chmod(0o644)
+                assert set(having(State.FAIL, await place.look())) == {"branch keys"}
+
+
+async def test_a_farm_below_runs_in_the_same_process(tmp_path: Path, identity: Identity) -> None:
+    async with ScriptedRouter(identity) as router:
+        place = Place(tmp_path, router)
+        leaf = f'leaf = "{place.leaf.destination.b32}"'
+        place.change(CONFIG_FILE, (leaf, 'leaf_farm = "../other/server-1"'))
+        below = tmp_path / "other" / "server-1"
+        found = await place.look()
+        assert set(having(State.FAIL, found)) == {"leaf farm"}
+        assert f"{below} is no node's directory" in found["leaf farm"].text
+        make_farm(tmp_path / "other", dict.fromkeys((1, 2, 3)), cluster="other", profile="i2p", clients=[])
+        found = await place.look()
+        assert found["leaf farm"].text.endswith(f"(gf-i2p run {place.directory} {below})")
+        async with RunningNode(place.directory):
+            found = await place.look()
+            assert set(having(State.FAIL, found)) == {"leaf farm"}
+            assert "does not run in this node's process" in found["leaf farm"].text
+            lock = Lock(below / DATABASE_FILE)
+            try:
+                found = await place.look()
+            finally:
+                lock.close()
+            assert having(State.FAIL, found) == {}
+            assert found["leaf farm"].text.endswith("which runs in the same process")
+            place.change(CONFIG_FILE, ("../other/server-1", place.leaf.destination.b32))
+            found = await place.look()
+            assert found["leaf farm"].state is State.OK
 
 
 async def test_a_leaf_by_the_name_of_its_tunnel(tmp_path: Path, identity: Identity) -> None:

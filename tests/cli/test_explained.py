@@ -45,6 +45,19 @@ def test_where_nobody_has_changed_anything_and_nothing_is_published() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("mode", "does", "nothing"),
+    [
+        ("failover", "serves when it is chosen", "it serves"),
+        ("dry-run", "would publish", "it publishes"),
+    ],
+)
+def test_words_of_other_modes(mode: str, does: str, nothing: str) -> None:
+    lines = show_explanation(answer(this={"mode": mode})).splitlines()
+    assert lines[-2].startswith(f"this server, 1: mode {mode}, {does}")
+    assert lines[-1] == f"  {nothing} nothing now"
+
+
 def test_who_has_changed_what_and_what_is_published() -> None:
     administration = {
         "moved_to": 2,

@@ -12,8 +12,10 @@ import pytest
 from gf_i2p.cli.keys_parser import DEFAULT_DAYS, MAX_DAYS
 from gf_i2p.cli.main import main
 from gf_i2p.cli.router import master_keys
+from gf_i2p.farm.tree import BRANCHES
 from gf_i2p.netdb.keys import DestinationKeys
-from gf_i2p.netdb.session_config import SessionConfig
+from gf_i2p.netdb.session_config import META_OPTIONS, SERVICE_OPTIONS, SessionConfig
+from gf_i2p.node.branch_keys import branch_keys
 from gf_i2p.node.config import Config
 from gf_i2p.node.layout import CONFIG_FILE
 from gf_i2p.node.publishing_keys import MAX_FILE_BYTES, PublishingKeys, Purpose
@@ -173,6 +175,61 @@ def test_delegating_again_makes_other_keys_and_overwrites_none(tmp_path: Path, m
     code, answer = run(capsys, "delegate", path, "--server", "1", "--out", tmp_path / "third")
     assert code == 1
     assert "a transient key authorises nobody" in answer["error"]
+
+
+def test_options_of_the_session_that_serves_are_signed(tmp_path: Path, master: Path, capsys: Capture) -> None:
+    path = tmp_path / "keys"
+    words = ("--option", "inbound.length=2", "--option", "outbound.length=2", "--option", "i2cp.x=a=b")
+    assert run(capsys, "delegate", master, "--server", "1", "--out", path, *words)[0] == 0
+    made = PublishingKeys.parse(path.read_bytes())
+    assert made.signed_options(Purpose.META) == META_OPTIONS
+    others = {"inbound.length": "2", "outbound.length": "2", "i2cp.x": "a=b"}
+    assert made.signed_options(Purpose.SERVICE) == {**SERVICE_OPTIONS, **others}
+
+
+@pytest.mark.parametrize(
+    ("option", "why"),
+    [
+        ("inbound.length", "has a character that cannot be sent to the router, or none at all"),
+        ("length=1", "is no option of I2CP"),
+        ("inbound.length=", "or none at all"),
+        ("i2cp.leaseSetType=7", "i2cp.leaseSetType cannot be chosen"),
+        ("i2cp.leaseSetEncType=0", "i2cp.leaseSetEncType cannot be chosen"),
+        ("inbound.nickname=" + "x" * 300, "nothing was made"),
+    ],
+)
+def test_options_that_are_none(tmp_path: Path, master: Path, capsys: Capture, option: str, why: str) -> None:
+    path = tmp_path / "keys"
+    try:
+        code = main(["keys", "delegate", str(master), "--server", "1", "--out", str(path), "--option", option])
+    except SystemExit as caught:
+        code = int(caught.code or 0)
+    assert code == 2
+    assert why in capsys.readouterr().err
+    assert not path.exists()
+
+
+def test_keys_of_branches_are_written_once_for_all_servers(tmp_path: Path, master: Path, capsys: Capture) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    assert run(capsys, "delegate", master, "--server", "1", "--out", out / "1")[1]["branches"] == []
+    text = told(capsys, "delegate", master, "--server", "2", "--out", out / "2", "--branches")
+    assert f"wrote {out / 'branch-0.dat'} to branch-15.dat" in text
+    assert "They do not end" in text
+    before = {path.name: path.read_bytes() for path in out.glob("branch-*.dat")}
+    assert len(before) == BRANCHES
+    assert {mode(path) for path in out.iterdir()} == {0o600}
+    code, answer = run(capsys, "delegate", master, "--server", "3", "--out", out / "3", "--branches")
+    assert (code, len(answer["branches"])) == (0, BRANCHES)
+    # A server that has only a delegated key goes by them, to the same destinations as one with the master's own.
+    delegated, own = PublishingKeys.parse((out / "3").read_bytes()).keys, branch_keys(KEYS, tmp_path / "master.dat")
+    found = branch_keys(delegated, out / "master.dat")
+    for number in range(BRANCHES):
+        assert found(number).encode() == own(number).encode() == before[f"branch-{number}.dat"]
+    (out / "branch-7.dat").write_bytes(b"another master's")
+    assert run(capsys, "delegate", master, "--server", "4", "--out", out / "4", "--branches")[0] == 1
+    assert (out / "branch-7.dat").read_bytes() == b"another master's"
+    assert not (out / "4").exists()
 
 
 @pytest.mark.parametrize("days", ["0", str(MAX_DAYS + 1), "-1", "1.5", "x"])

@@ -42,6 +42,23 @@ def test_in_words() -> None:
     ]
 
 
+@pytest.mark.parametrize(("mode", "verb"), [("dry-run", "would publish"), ("failover", "serves")])
+def test_words_of_other_modes(mode: str, verb: str) -> None:
+    farm = Farm()
+    farm.told = {server: {"mode": mode} for server in farm.servers}
+    farm.lasts(300_000)
+    found = lines(farm.state)
+    assert found[0] == f"server 1 {verb} ({mode}): server 2 is as good, and its id is higher"
+    assert found[1] == f"  server 1: score 500; {verb}"
+    of_leaves = [line for line in found if "leaves are" in line]
+    if mode == "failover":
+        assert of_leaves == [found[-1]]
+        assert found[-1].startswith("leaves are of no use in mode failover: clients reach the service at the server")
+    else:
+        assert of_leaves == ["3 leaves are listed"]
+    assert len(explain(farm.state)["leaves"]) == 3
+
+
 def test_nobody() -> None:
     assert lines(Farm().state)[0] == "nobody publishes: no server can publish"
 

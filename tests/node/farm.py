@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Self
 
 from bridges.protocol import RouterBridge
+from bridges.service import ServiceHosting
 from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.node.clientfile import ClientFile
 from gf_i2p.node.config import Config, Secrets
@@ -25,7 +26,7 @@ class NodeFarm:
     """Servers 1 to n; use it as an asynchronous context manager.
 
     With `keys`, each server in `bridges` publishes for that master when it is chosen, and posts a record every
-    `status_seconds`.
+    `status_seconds`; in mode `failover` if it is in `services`, with a hosting and the port of its local service.
     """
 
     def __init__(
@@ -34,12 +35,14 @@ class NodeFarm:
         servers: int = 3,
         *,
         bridges: Mapping[int, RouterBridge] | None = None,
+        services: Mapping[int, tuple[ServiceHosting, int]] | None = None,
         keys: DestinationKeys | None = None,
         profile: str = "lan",
         status_seconds: float = 1.0,
     ) -> None:
         self.directory = directory
         self.bridges = bridges or {}
+        self.services = services or {}
         self.keys = keys
         endpoints = {i: Endpoint("127.0.0.1", port) for i, port in enumerate(free_ports(servers), 1)}
         self.endpoints = endpoints
@@ -50,7 +53,10 @@ class NodeFarm:
             path.write_text(path.read_text().replace("[timing]", quick, 1))
         for server in self.bridges:
             with (self.path(server) / CONFIG_FILE).open("a") as file:
-                file.write(f'[router]\n[publish]\nmode = "meta"\nstatus_seconds = {status_seconds}\n')
+                mode = "failover" if server in self.services else "meta"
+                file.write(f'[router]\n[publish]\nmode = "{mode}"\nstatus_seconds = {status_seconds}\n')
+                if server in self.services:
+                    file.write(f'[publish.service]\ntarget = "127.0.0.1:{self.services[server][1]}"\n')
             if keys is not None:
                 write_private(self.path(server) / MASTER_FILE, keys.encode())
         self.nodes: dict[int, Node] = {}
@@ -68,14 +74,19 @@ class NodeFarm:
             secrets,
             bridge=bridge,
             keys=None if bridge is None or self.keys is None else PublishingKeys(self.keys),
+            hosting=self.services[server][0] if server in self.services else None,
             on_halt=self.halted.append,
         )
         await node.start()
         self.nodes[server] = node
         return node
 
-    async def stop(self, server: int) -> None:
-        await self.nodes.pop(server).stop()
+    async def stop(self, server: int, *, resigns: bool = False) -> None:
+        """Stop one; unless it `resigns` the others hear nothing of that, as when it dies."""
+        node = self.nodes.pop(server)
+        if not resigns:
+            setattr(node.member, "resign", _silently)  # noqa: B010
+        await node.stop()
 
     async def leader(self) -> Node:
         def leaders() -> list[int]:
@@ -126,3 +137,7 @@ class NodeFarm:
     async def __aexit__(self, *_: object) -> None:
         for server in list(self.nodes):
             await self.stop(server)
+
+
+async def _silently() -> None:
+    """Resign, and tell nobody."""

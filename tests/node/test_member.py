@@ -104,6 +104,36 @@ async def test_a_publisher_that_dies_is_replaced_long_before_its_record_is_old(
         assert made.leaves() == {1, 2, 3}, "its leaf may come back"
 
 
+async def test_a_publisher_that_is_stopped_says_so_and_is_replaced_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gf_i2p.farm.admin.Parameters", Parameters)
+    async with running(tmp_path, status_seconds=30.0) as made:
+        first = await made.publishes(1, 2, 3)
+        stop, others = made.nodes[first].member.stop, [made.nodes[other].member.view for other in without(first)]
+
+        async def told() -> None:
+            off = "publishing is off there"
+            await becomes("the others know", lambda: all(view.choice.why_not.get(first) == off for view in others))
+            await stop()
+
+        monkeypatch.setattr(made.nodes[first].member, "stop", told)
+        await made.farm.stop(first, resigns=True)
+        await becomes("another one has published", lambda: made.netdb[-1][0] != first)
+        assert made.leaves() == {1, 2, 3}
+
+
+async def test_nobody_waits_for_a_farm_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(member, "RESIGN_SECONDS", 3600.0)
+    async with running(tmp_path) as made:
+        first = await made.publishes(1, 2, 3)
+        for other in without(first):
+            await made.farm.stop(other)
+        await becomes("it is alone", lambda: not any(link.connected for link in made.nodes[first].links.values()))
+        async with asyncio.timeout(20):
+            await made.farm.stop(first, resigns=True)
+
+
 async def test_published_rises_whoever_dies(tmp_path: Path) -> None:
     seed = random.randrange(2**32)
     print(f"seed {seed}")

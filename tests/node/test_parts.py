@@ -1,16 +1,20 @@
 """A node's part in its farm follows from its configuration: who reports what, who publishes, how the status says it."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
+from bridges.simulated_service import SimulatedHosting
 from gf_i2p.farm.record import StatusRecord
 from gf_i2p.node.explained import explanation
+from gf_i2p.node.failover_office import FailoverOffice
 from gf_i2p.node.farm_status import farm_status
 from gf_i2p.node.layout import CONFIG_FILE
 from gf_i2p.node.node import Node
 from gf_i2p.node.publishing import Publisher
 from integration.localfarm import becomes
+from integration.processes import free_ports
 from tests.netdb.strategies import KEYS
 from tests.node.farm import NodeFarm
 from tests.node.routers import FakeBridge
@@ -73,6 +77,26 @@ async def test_a_failover_server_can_be_configured_and_is_not_chosen_before_it_c
         assert node.member.view.choice.publisher is None
 
 
+async def test_mode_failover_makes_who_serves(tmp_path: Path) -> None:
+    hosting, (port,) = SimulatedHosting(), free_ports(1)
+    bridge = FakeBridge(leaf=7)
+    made = NodeFarm(tmp_path, 1, bridges={1: bridge}, services={1: (hosting, port)}, keys=KEYS)
+    path = made.path(1) / CONFIG_FILE
+    path.write_text(path.read_text() + 'http = true\n[publish.service.session]\n"inbound.length" = "2"\n')
+    async with await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", port), made:
+        node = await made.leader()
+        assert isinstance(node.member.publisher, FailoverOffice)
+        await becomes("it serves", lambda: hosting.services != [])
+        offer = hosting.services[0].offer
+        assert (offer.target, offer.http, offer.options["inbound.length"]) == (("127.0.0.1", port), True, "2")
+        status = farm_status(node.member)
+        assert (status["mode"], status["farm_mode"], status["publisher"]) == ("failover", "failover", 1)
+        assert status["publishing"]["master"] == KEYS.destination.b32
+        found = explanation(node)
+        assert found["lines"][0].startswith("server 1 serves (failover): it is the only one that can")
+        assert bridge.sent == [], "a master is never used in both modes"
+
+
 async def test_who_senses_is_configured(tmp_path: Path) -> None:
     async with farm_of_one(tmp_path, 'mode = "meta"\nsense_minutes = 60\n') as farm:
         assert (await farm.leader()).member.sensing is not None
@@ -87,5 +111,5 @@ async def test_the_explanation_is_the_farms_and_ours(tmp_path: Path) -> None:
         await becomes("chosen", lambda: node.member.view.choice.publisher == 1)
         found = explanation(node)
         assert (found["id"], found["farm"]["publisher"], found["this"]["mode"]) == (1, 1, "dry-run")
-        assert found["lines"][0].startswith("server 1 publishes (dry-run): it is the only one that can")
+        assert found["lines"][0].startswith("server 1 would publish (dry-run): it is the only one that can")
         assert found["applied"] == node.member.view.applied

@@ -302,3 +302,23 @@ async def test_who_has_no_master_reports_its_leaf_all_the_same(tmp_path: Path, m
         made.reporter._master = None
         record = await made.reported("a leaf", lambda record: record.meta is None and record.leaves != ())
         assert record.leaves == (Leaf(LEAF, up=True),)
+
+
+async def test_who_resigns_publishes_no_more_whatever_else_it_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with office(tmp_path, monkeypatch, publishes=False, interval=3600.0) as made:
+        made.reporter.publishing = True
+        await made.reported("it may publish", lambda record: record.meta is not None)
+        began = asyncio.get_running_loop().time()
+        await made.reporter.resign()
+        assert asyncio.get_running_loop().time() - began < reporter_module.LEAST_SECONDS, "it is told at once"
+        await made.view.reaches(made.driver.core.commit)
+        assert made.record is not None
+        assert made.record.meta is not None
+        assert (made.record.meta.publish_config, made.record.meta.publishing) == ("off", False)
+        assert made.record.leaves == (Leaf(LEAF, up=True),)
+        made.reporter.able(keys=True)
+        await made.reporter.announce(lease_set(5))
+        await made.view.reaches(made.driver.core.commit)
+        assert made.record.meta.publish_config == "off"

@@ -1,6 +1,7 @@
 """Publishing: the keys for it, what is to be published, and whether it can be found."""
 
 import time
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -8,6 +9,8 @@ from bridges.errors import RouterError
 from bridges.router_info import Kind
 from bridges.sam import Sam
 from gf_i2p.cli.doctor import remedies
+from gf_i2p.cli.doctor.below import TreeCheck, look_at_leaf_farm
+from gf_i2p.cli.doctor.failover import FailoverChecks
 from gf_i2p.cli.doctor.files import NODE, SECRETS, NodeFiles, split
 from gf_i2p.cli.doctor.framework import Check, Remedy, Verdict, fail, ok, skip, warn
 from gf_i2p.cli.doctor.router import I2CP, I2PCONTROL, PROXY, ROUTER, SAM, RouterChecks
@@ -59,6 +62,14 @@ class PublishingChecks:
             checks.append(Check(_MASTER, self._master))
         needs_keys = (_MASTER,) if signs else ()
         checks.append(Check("publishing", self._publishing, needs=needs_keys, after=(PROXY, I2CP, I2PCONTROL)))
+        if signs and publish.mode == "failover":
+            failover = FailoverChecks(publish, lambda: self._keys, lambda: self._router_kind)
+            checks += failover.checks(_MASTER)
+        elif signs:
+            tree = TreeCheck(self._directory, publish.keys, lambda: self._keys)
+            checks.append(Check("branch keys", tree.look, needs=(_MASTER,), after=(NODE,)))
+        if publish.leaf_farm is not None:
+            checks.append(Check("leaf farm", partial(look_at_leaf_farm, self._directory, publish.leaf_farm)))
         if publish.leaf is not None:
             by_name = _hash(publish.leaf) is None
             needs = (ROUTER, SECRETS, I2PCONTROL, SAM) if by_name else (SAM,)
@@ -101,10 +112,11 @@ class PublishingChecks:
         assert keys is not None
         if keys.objection(self._router_kind) is not None:
             return fail("the keys are delegated, and i2pd opens no session for those", remedies.DELEGATED_ON_I2PD)
+        if publish.mode == "failover":
+            assert publish.service is not None, "by the configuration's own check"
+            return ok(f"serves {keys.destination.b32} when chosen, by {publish.service.target}")
         leaf = publish.leaf
-        if publish.leaf_farm is not None:
-            return ok("our leaf is the master of another farm; its own server's doctor looks at that")
-        if leaf is None:
+        if leaf is None and publish.leaf_farm is None:
             return warn(
                 "may publish, but names no leaf: no client comes to this router",
                 Remedy(
@@ -112,8 +124,8 @@ class PublishingChecks:
                     "[publish] leaf = the address of your hidden service (the Hidden Services Manager shows it)",
                 ),
             )
-        known = _hash(leaf)
-        if known is None and (self._router.i2pcontrol is None or self._seen.kind is Kind.JAVA):
+        known = None if leaf is None else _hash(leaf)
+        if leaf is not None and known is None and (self._router.i2pcontrol is None or self._seen.kind is Kind.JAVA):
             return fail(
                 f"the leaf {leaf!r} is no b32 address, and nobody tells the address of a tunnel of this name",
                 Remedy(
@@ -127,9 +139,7 @@ class PublishingChecks:
                     f"the leaf is {name} itself, and the netDb has one place for each address",
                     Remedy.either("[publish] leaf = the address of the service on this router, with keys of its own"),
                 )
-        what = {"dry-run": "dry run, nothing is published: Meta set", "failover": "service"}.get(
-            publish.mode, "Meta set"
-        )
+        what = "dry run, nothing is published: Meta set" if publish.mode == "dry-run" else "Meta set"
         return ok(f"{what} of {keys.destination.b32} when chosen")
 
     async def _leaf(self) -> Verdict:

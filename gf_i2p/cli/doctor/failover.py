@@ -1,0 +1,60 @@
+"""Mode `failover`: whether the local service answers, and which options the session has by which it is served."""
+
+from collections.abc import Callable
+from typing import Final
+
+from gf_i2p.cli.doctor.framework import Check, Remedy, Verdict, fail, ok, warn
+from gf_i2p.node.publishing_keys import PublishingKeys, Purpose
+from gf_i2p.node.router_tables import PublishTable, place
+from gf_i2p.node.target_watch import CONNECT_SECONDS, TargetWatch
+
+_SERVICE: Final = "service"
+
+
+class FailoverChecks:
+    """Of one server that may be chosen."""
+
+    def __init__(
+        self, publish: PublishTable, keys: Callable[[], PublishingKeys | None], router_kind: Callable[[], str]
+    ) -> None:
+        """`keys` and `router_kind` ("i2pd", "java" or "auto") are asked when the checks that tell them were made."""
+        assert publish.service is not None, "by the configuration's own check"
+        self._service = publish.service
+        self._keys = keys
+        self._router_kind = router_kind
+
+    def checks(self, master: str) -> list[Check]:
+        """List what can be looked at. `master`: the check that reads the keys."""
+        return [
+            Check(_SERVICE, self._answers, CONNECT_SECONDS + 1),
+            Check("session", self._session, needs=(master,), after=("publishing",)),
+        ]
+
+    async def _answers(self) -> Verdict:
+        target = TargetWatch(place(self._service.target))
+        await target.look()
+        if target.up:
+            return ok(f"{target.name} answers")
+        return fail(
+            f"the service at {target.name} does not answer ({target.error}): this server is not chosen",
+            Remedy.either("start it, or correct [publish.service] target"),
+        )
+
+    async def _session(self) -> Verdict:
+        keys, kind = self._keys(), self._router_kind()
+        assert keys is not None
+        wanted, signed = self._service.session, keys.signed_options(Purpose.SERVICE)
+        if signed is None or kind == "java":
+            return ok(f"{len(wanted)} options of our own" if wanted else "the options that we would choose")
+        differs = {name: value for name, value in wanted.items() if signed.get(name) != value}
+        if not differs:
+            return ok("the options that the master has signed")
+        names = ", ".join(f"{name} = {value}" for name, value in differs.items())
+        words = " ".join(f"--option {name}={value}" for name, value in differs.items())
+        return warn(
+            f"[publish.service.session] says {names}, and an i2pd goes by what the master has signed, which is else",
+            Remedy(
+                f"gf-i2p keys delegate … {words}, where the master's own key is; or take them out of the settings",
+                'nothing to do with a Java router: [router] kind = "java" says so',
+            ),
+        )
