@@ -10,9 +10,11 @@ from typing import Any, Final
 
 from gf_i2p.cli.errors import CommandError, Exit
 from gf_i2p.cli.router import master_keys
+from gf_i2p.farm.tree import BRANCHES
 from gf_i2p.netdb.encoding import from_base64
 from gf_i2p.netdb.errors import NetDbError
 from gf_i2p.netdb.keys import DestinationKeys
+from gf_i2p.node.branch_keys import branch_file, derive
 from gf_i2p.node.config import Config
 from gf_i2p.node.layout import MASTER_FILE
 from gf_i2p.node.publishing_keys import MAX_FILE_BYTES, PublishingKeys, Stage, date, load
@@ -145,6 +147,38 @@ def delegate(options: argparse.Namespace, print_json: Print) -> Exit:
         "i2pd takes no session from a transient key: the node opens it by a session config in this file, which the "
         "master has signed now, once. Java takes a fresh one that the node signs itself. Both are in order.\n"
         f"A stolen file cannot be called back before {date(ends)}. `gf-i2p keys status DIR` says when a new one is due."
+    )
+    return Exit.OK
+
+
+def branches(options: argparse.Namespace, print_json: Print) -> Exit:
+    """`keys branches`."""
+    master = load(options.master)
+    if master.delegated:
+        raise CommandError(
+            f"{options.master} holds delegated keys, and those of branches follow from the master's own: run this "
+            "where that is, with its file"
+        )
+    directory: Path = options.out
+    paths = [branch_file(directory / MASTER_FILE, number) for number in range(BRANCHES)]
+    for path in paths:
+        if path.exists():
+            raise CommandError(f"{path} exists already, and keys are not overwritten: choose another directory")
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for number, path in enumerate(paths):
+        _write(path, derive(master.keys, number).encode())
+    if options.json:
+        print_json({"ok": True, "master": master.destination.b32, "files": [str(path) for path in paths]})
+        return Exit.OK
+    print(
+        f"wrote {paths[0]} to {paths[-1].name}\nThey are the keys of the sets below the first one of "
+        f"{master.destination.b32}, which a farm has that has more leaves than one set has room for, and whose "
+        "administrator has set tree=tree.\n\n"
+        "Bring them to each server that has only delegated keys, by a safe way, beside the file that [publish] keys "
+        "names, mode 0600; they are the same for all. A server reads them when it needs them. Then remove them here: "
+        "they can be made again.\n"
+        "They do not end, and a stolen one cannot be called back: who has it can say which leaves that branch has, as "
+        "long as the first set leads there."
     )
     return Exit.OK
 

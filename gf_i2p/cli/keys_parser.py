@@ -56,6 +56,12 @@ def add_keys(commands: Any, add: Add, whole: Whole, run: Callable[[argparse.Name
         "--out", type=Path, metavar="FILE", help="written with mode 0600 (default: publish-server-ID.keys)"
     )
 
+    branches = add(actions, "branches", "make the keys of a tree's branches, for servers with delegated keys", run)
+    branches.add_argument("master", type=Path, metavar="MASTERFILE")
+    branches.add_argument(
+        "--out", type=Path, required=True, metavar="DIR", help="where branch-0.dat and so on are written, mode 0600"
+    )
+
     status = add(actions, "status", "say by which keys a node publishes, and until when", run)
     status.add_argument("directory", type=Path, metavar="DIR", help="of a node")
     for name, command in (
@@ -63,6 +69,7 @@ def add_keys(commands: Any, add: Add, whole: Whole, run: Callable[[argparse.Name
         ("import", import_),
         ("show", show),
         ("delegate", delegate),
+        ("branches", branches),
         ("status", status),
     ):
         command.set_defaults(action=name)

@@ -395,6 +395,7 @@ def _key(options: argparse.Namespace) -> Exit:
         "import": keys.import_,
         "show": keys.show,
         "delegate": keys.delegate,
+        "branches": keys.branches,
         "status": keys.status,
     }[options.action]
     return act(options, _print_json)

@@ -1,8 +1,8 @@
 """Keys of the sets below the first one: each branch of a tree is a destination of its own, the same on every server.
 
 Where the master's own key is, they follow from it (HKDF, RFC 5869). A server with delegated keys cannot make them:
-there each stands in a file, `branch-N.dat` beside the master's, in the routers' format, mode 0600; `derive` makes them
-where the master's own key is.
+there each stands in a file, `branch-N.dat` beside the master's, in the routers' format, mode 0600; `gf-i2p keys
+branches` makes them where the master's own key is.
 """
 
 from collections.abc import Callable
@@ -37,7 +37,7 @@ def derive(master: DestinationKeys, number: int) -> DestinationKeys:
     if master.offline is not None:
         raise NoBranchKeysError(
             "the keys of branches follow from the master's own key, and here is a delegated one: make them where that "
-            "is, and bring them here"
+            "is, with gf-i2p keys branches MASTERFILE --out DIR, and bring them here"
         )
     made = HKDF(SHA256(), PRIVATE_KEY_BYTES + FILLER_BYTES, salt=None, info=_PURPOSE + bytes([number])).derive(
         master.key.private
@@ -64,7 +64,8 @@ def branch_keys(master: DestinationKeys, path: Path) -> BranchKeys:
             if master.offline is not None and not file.exists():
                 raise NoBranchKeysError(
                     f"the farm has more leaves than one set has room for, and {file} is missing, the keys of a set "
-                    "below the first one: they are made where the master's own key is, the same for all servers"
+                    "below the first one: make it where the master's own key is, with gf-i2p keys branches MASTERFILE "
+                    "--out DIR, and bring it here"
                 )
             known[number] = _read(file) if file.exists() else derive(master, number)
         return known[number]

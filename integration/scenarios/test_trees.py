@@ -202,7 +202,8 @@ async def site(network: Network, tmp_path: Path) -> AsyncIterator[Site]:
         member = await invite(farm, tmp_path / "invited", apart, keys)
         leaf = await opening
         stack.callback(leaf.close)
-        watch.seen("the member's leaf has tunnels")
+        await until("its router finds the member's leaf", SECONDS, lambda: is_found(apart, keys), poll=0.5)
+        watch.seen("the member's leaf is up")
         replace(farm.directory / "admin-far.toml", {"127.0.0.1": apart.address})
         processes = stack.enter_context(Processes())
         processes.spawn("member", [sys.executable, *PROGRAM, "leaf", "run", str(member)], member / "member.log")
@@ -212,6 +213,11 @@ async def site(network: Network, tmp_path: Path) -> AsyncIterator[Site]:
         made.member_leaf = keys.destination.hash
         yield made
         processes.check()
+
+
+async def is_found(router: RouterPlace, leaf: DestinationKeys) -> bool:
+    """Whether a router finds a leaf: a member that says first that its leaf is down waits a minute to be listed."""
+    return await Sam(router.address, SAM_PORT).lookup(leaf.destination.b32) is not None
 
 
 async def invite(farm: I2pFarm, into: Path, router: RouterPlace, leaf: DestinationKeys) -> Path:
@@ -241,7 +247,11 @@ async def invite(farm: I2pFarm, into: Path, router: RouterPlace, leaf: Destinati
 
 
 async def test_a_tree_with_a_members_leaf_obeys_an_administrator_from_afar(site: Site) -> None:
-    farm, watch = site.farm, site.watch
+    farm, watch, leaf = site.farm, site.watch, to_b32_address(site.member_leaf)
+    said = await command("farm", "set", site.admin, "tree=tree", "maxEntries=2")
+    watch.seen(f"an administrator has asked for a tree from afar, at index {said['index']}")
+    said = await command("leaves", "cost", site.admin, leaf, str(COST))
+    watch.seen(f"and has set a cost, at index {said['index']}")
 
     async def all_listed() -> bool:
         farm.check()
@@ -250,13 +260,6 @@ async def test_a_tree_with_a_members_leaf_obeys_an_administrator_from_afar(site:
     await until("all leaves are listed, the member's too", SECONDS, all_listed, poll=0.5)
     watch.seen("the leaves of three servers and of the member are listed")
     assert (await command("leaf", "status", site.member))["healthy"]
-
-    leaf = to_b32_address(site.member_leaf)
-    said = await command("leaves", "cost", site.admin, leaf, str(COST))
-    watch.seen(f"an administrator has set a cost from afar, at index {said['index']}")
-    said = await command("farm", "set", site.admin, "tree=tree", "maxEntries=2")
-    watch.seen(f"and asked for a tree, at index {said['index']}")
-
     publisher, tree = await site.published(
         "a tree of all leaves", lambda _, tree: len(tree.branches) == 2 and tree.leaves == site.leaves
     )

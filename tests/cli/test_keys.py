@@ -14,8 +14,9 @@ from gf_i2p.cli.main import main
 from gf_i2p.cli.router import master_keys
 from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.netdb.session_config import SessionConfig
+from gf_i2p.node.branch_keys import branch_keys
 from gf_i2p.node.config import Config
-from gf_i2p.node.layout import CONFIG_FILE
+from gf_i2p.node.layout import CONFIG_FILE, MASTER_FILE
 from gf_i2p.node.publishing_keys import MAX_FILE_BYTES, PublishingKeys, Purpose
 from tests.cli.test_router import edit, write
 from tests.netdb.strategies import KEYS
@@ -195,6 +196,39 @@ def test_a_master_that_others_can_read_is_not_used(tmp_path: Path, master: Path,
 
 def put(node: Path, keys: PublishingKeys) -> None:
     write(node / "master.dat", keys.encode())
+
+
+def test_keys_of_branches_are_those_that_a_server_with_the_masters_own_key_has(
+    tmp_path: Path, master: Path, capsys: Capture
+) -> None:
+    code, answer = run(capsys, "branches", master, "--out", tmp_path / "new")
+    assert code == 0
+    assert answer["master"] == KEYS.destination.b32
+    files = [Path(file) for file in answer["files"]]
+    assert [file.name for file in files] == [f"branch-{number}.dat" for number in range(16)]
+    assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
+    delegated = KEYS.delegate(int(time.time()) + DAY)
+    there, here = branch_keys(delegated, tmp_path / "new" / MASTER_FILE), branch_keys(KEYS, master)
+    assert [there(number).encode() for number in range(16)] == [here(number).encode() for number in range(16)]
+    assert master.read_bytes() == KEYS.encode()
+
+
+def test_keys_of_branches_overwrite_none_and_need_the_masters_own(
+    tmp_path: Path, master: Path, capsys: Capture
+) -> None:
+    new = tmp_path / "new"
+    new.mkdir()
+    (new / "branch-3.dat").write_bytes(b"dear to somebody")
+    code, answer = run(capsys, "branches", master, "--out", new)
+    assert code == 1
+    assert "branch-3.dat exists already" in answer["error"]
+    assert [path.name for path in new.iterdir()] == ["branch-3.dat"]
+    code, _ = run(capsys, "delegate", master, "--server", "1", "--out", tmp_path / "delegated")
+    assert code == 0
+    code, answer = run(capsys, "branches", tmp_path / "delegated", "--out", tmp_path / "others")
+    assert code == 1
+    assert "follow from the master's own" in answer["error"]
+    assert not (tmp_path / "others").exists()
 
 
 def test_status_of_a_node(node: Path, capsys: Capture) -> None:
