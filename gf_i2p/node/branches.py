@@ -3,6 +3,7 @@
 The first set's version rises from publisher to publisher, so theirs do, too, and the log need not have them.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -15,6 +16,9 @@ from gf_i2p.node.branch_keys import BranchKeys
 
 ENTRY_SECONDS: Final = 1800
 """How long an entry of a published set is good for."""
+AT_ONCE: Final = 4
+"""Branches that are given to the router side by side. A new one's tunnels take it 10 s and more, so one after the other
+they would need minutes; all sixteen together would have it build a hundred tunnels."""
 
 
 def leases(entries: Sequence[Entry], published: int, ends: int | None = None) -> list[MetaLease]:
@@ -53,15 +57,26 @@ class Branches:
     async def publish(
         self, branches: Sequence[Branch], published: int, *, now_ms: int, wanted: Callable[[], bool]
     ) -> None:
-        """Give all of them to the router, and end those that are no more. Raises `RouterError` or `NetDbError`."""
+        """Give all of them to the router, and end those that are no more. Raises `RouterError` or `NetDbError`.
+
+        One that it does not take does not keep it from taking the others.
+        """
         sets = self.build(branches, published)
         masters = {lease_set.destination.hash for lease_set in sets}
         for gone in self._given - masters:
             await self._stop(gone)
-        for branch, lease_set in zip(branches, sets, strict=True):
-            self._given.add(lease_set.destination.hash)
-            config = session_config(self._keys(branch.number), now_ms)
-            await self._bridge.publish_meta_lease_set(Publication(lease_set, config, wanted=wanted))
+        turns = asyncio.Semaphore(AT_ONCE)
+
+        async def give(branch: Branch, lease_set: MetaLeaseSet) -> None:
+            async with turns:
+                self._given.add(lease_set.destination.hash)
+                config = session_config(self._keys(branch.number), now_ms)
+                await self._bridge.publish_meta_lease_set(Publication(lease_set, config, wanted=wanted))
+
+        said = await asyncio.gather(*map(give, branches, sets), return_exceptions=True)
+        error = next((each for each in said if each is not None), None)
+        if error is not None:
+            raise error
 
     @property
     def trouble(self) -> str | None:

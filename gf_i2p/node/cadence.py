@@ -33,7 +33,7 @@ class Given:
     changed_at: float
     """When the first set with these entries was given."""
     sent: int
-    """How many sets were given in this session."""
+    """How many sets were given in this session, and in those of branches, whichever is the newest."""
     missed: bool = False
     """Whether somebody who could have found the last set has looked, and has not."""
     retries: int = 0

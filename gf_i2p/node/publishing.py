@@ -58,6 +58,11 @@ class Wanted:
         return self.content != other.content
 
     @property
+    def numbers(self) -> set[int]:
+        """Of the branches."""
+        return {branch.number for branch in self.branches}
+
+    @property
     def content(self) -> object:
         """All that clients see."""
         return (
@@ -80,7 +85,7 @@ class Published:
 
     @property
     def sent(self) -> int:
-        """How many sets it has given since it was chosen, or since the router lost one."""
+        """How many sets it has given since it was chosen, the router lost one, or there was a new branch."""
         return self.given.sent
 
     @property
@@ -350,10 +355,12 @@ class Publisher:
         now, last = self._clock(), None if self._lost else self.published
         same = last is not None and not last.wanted.differs(wanted)
         missed = last is not None and last.given.missed
+        # A router may drop the first sets of a session; a new branch has a session of its own.
+        begun = last is None or bool(wanted.numbers - last.wanted.numbers)
         given = Given(
             now,
             last.given.changed_at if last is not None and same else now,
-            1 if last is None else last.given.sent + 1,
+            1 if last is None or begun else last.given.sent + 1,
             retries=last.given.retries + 1 if last is not None and missed else 0,
         )
         self._lost = False

@@ -17,7 +17,12 @@ from integration.processes import Processes, tail
 from integration.testnet.namespace import MissingError, check_programs
 
 FOLDER: Final = Path(__file__).parent
-GROUPS: Final = (("test_make_farm.py",), ("test_farm.py",), ("test_doctor.py", "test_sam.py", "test_keys.py"))
+GROUPS: Final = (
+    ("test_make_farm.py",),
+    ("test_farm.py",),
+    ("test_doctor.py", "test_sam.py", "test_keys.py"),
+    ("test_failover.py", "test_trees.py"),
+)
 """What has a network to itself: so many minutes each that none is waited for long. All others share one."""
 WITHOUT: Final = {"test_make_farm.py"}
 """These bring networks of their own."""

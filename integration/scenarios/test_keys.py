@@ -2,18 +2,14 @@
 
 import asyncio
 import base64
-import hashlib
 import json
-import struct
 import time
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import pytest
 import pytest_asyncio
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from bridges.i2cp.connection import I2cpConnection
 from bridges.i2cp.messages import SessionStatus, Status, create_session, destroy_session
@@ -23,6 +19,7 @@ from gf_i2p.cli.main import main
 from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.node.layout import MASTER_FILE
 from gf_i2p.node.publishing_keys import PublishingKeys, Purpose
+from integration.byhand import META, ByHand
 from integration.i2pfarm import I2pFarm
 from integration.localfarm import until
 from integration.testnet.client import Network
@@ -31,46 +28,10 @@ from integration.testnet.router import I2CP_PORT
 pytestmark = pytest.mark.timeout(600)
 
 DAY: Final = 86_400
-META: Final = 7
 FLOODFILLS: Final = 3
 """So many must hold a set: i2pd gives it to one, which passes it on to three at most."""
 SEEN_SECONDS: Final = 240.0
 """i2pd may lose the first ones; the node sends one every 25 s at first."""
-
-
-@dataclass(frozen=True)
-class ByHand:
-    """A Meta lease set's parts, taken by their places (common structures; proposal 123), and verified."""
-
-    b32: str
-    published: int
-    expires: int
-    transient: bytes
-    good_until: int
-    leaves: tuple[bytes, ...]
-
-    @classmethod
-    def read(cls, data: bytes) -> Self:
-        """Read one with an offline signature; the cryptography is OpenSSL's, nothing is our program's."""
-        length = 387 + int.from_bytes(data[385:387])
-        destination, rest = data[:length], data[length:]
-        assert destination[384] == 5, "a key certificate"
-        assert destination[387:389] == bytes([0, 7]), "Ed25519"
-        published, lifetime, flags = struct.unpack(">IHH", rest[:8])
-        assert flags == 1, "an offline signature, and nothing else"
-        authorised, by_master = rest[8:46], rest[46:110]
-        good_until, kind = struct.unpack(">IH", authorised[:6])
-        assert kind == 7
-        Ed25519PublicKey.from_public_bytes(destination[352:384]).verify(by_master, authorised)
-        transient = authorised[6:]
-        Ed25519PublicKey.from_public_bytes(transient).verify(data[-64:], bytes([META]) + data[:-64])
-        options = int.from_bytes(rest[110:112])
-        entries = rest[112 + options : -64]
-        assert len(entries) == 1 + 40 * entries[0] + 1
-        assert entries[-1] == 0, "no revocations"
-        leaves = tuple(entries[1 + 40 * number :][:32] for number in range(entries[0]))
-        name = base64.b32encode(hashlib.sha256(destination).digest()).decode().rstrip("=").lower()
-        return cls(f"{name}.b32.i2p", published, published + lifetime, transient, good_until, leaves)
 
 
 class Offline:
@@ -189,6 +150,7 @@ async def test_delegated_keys_publish_through_i2pd_and_new_ones_are_taken_over(
     first = await held(network, farm)
     print(f"on {FLOODFILLS} floodfills {time.monotonic() - began:.1f} s after the node's start")
     assert first.b32 == farm.master.destination.b32
+    assert first.good_until is not None
     assert abs(first.good_until - time.time() - 30 * DAY) < 600
     assert len(first.leaves) == 1
 
@@ -198,6 +160,7 @@ async def test_delegated_keys_publish_through_i2pd_and_new_ones_are_taken_over(
     print(f"by new keys on {FLOODFILLS} floodfills {time.monotonic() - began:.1f} s after they came")
     assert second.b32 == first.b32
     assert second.published > first.published
+    assert second.good_until is not None
     assert abs(second.good_until - time.time() - 60 * DAY) < 600
     status = await farm.status(1)
     assert status is not None

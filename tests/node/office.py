@@ -1,6 +1,7 @@
 """One server with a real log, elected at once, and a reporter and a publisher whose clock the test turns."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ import pytest
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.record import StatusRecord
 from gf_i2p.node import publishing, reporter
-from gf_i2p.node.driver import Driver
+from gf_i2p.node.driver import Driver, PostError
 from gf_i2p.node.keys_watch import KeysWatch
 from gf_i2p.node.office import LEASE_SECONDS
 from gf_i2p.node.publishing import Publisher
@@ -138,3 +139,26 @@ async def office(
                 task.cancel()
             if tasks:
                 await asyncio.wait(tasks)
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+async def sends(made: Office, count: int) -> None:
+    await becomes(f"{count} sets sent", lambda: len(made.bridge.sent) >= count)
+    await made.polls()
+    assert len(made.bridge.sent) == count
+
+
+async def deaf(made: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of ours is committed any more."""
+
+    tries = []
+
+    async def refused(values: list[bytes], *, seconds: float) -> int:
+        tries.append(values)
+        raise PostError("no server leads")
+
+    monkeypatch.setattr(made.driver, "post", refused)
+    await becomes("what was under way has ended", lambda: tries != [])

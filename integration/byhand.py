@@ -1,0 +1,87 @@
+"""Meta lease sets, read and verified by hand: by their places alone, with OpenSSL's cryptography."""
+
+import base64
+import hashlib
+import struct
+from dataclasses import dataclass
+from typing import Final, Self
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+META: Final = 7
+"""The store type of a Meta lease set."""
+_DESTINATION_BYTES: Final = 391
+_SIGNATURE_BYTES: Final = 64
+_ENTRY_BYTES: Final = 40
+
+
+@dataclass(frozen=True, slots=True)
+class HandEntry:
+    """One entry of a set."""
+
+    hash: bytes
+    """32 bytes."""
+    type: int
+    """3 or 7."""
+    cost: int
+    ends: int
+    """In seconds since the epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class ByHand:
+    """A Meta lease set's parts, taken by their places (common structures; proposal 123), and verified."""
+
+    hash: bytes
+    """Of its destination."""
+    published: int
+    expires: int
+    transient: bytes | None
+    """The key that the destination has authorised to sign in its place; None: it signs itself."""
+    good_until: int | None
+    """Until when that is so."""
+    entries: tuple[HandEntry, ...]
+
+    @classmethod
+    def read(cls, data: bytes) -> Self:
+        """Read all of `data`. Raises `AssertionError` or `InvalidSignature`."""
+        destination, rest = data[:_DESTINATION_BYTES], data[_DESTINATION_BYTES:]
+        assert destination[384:391] == bytes([5, 0, 4, 0, 7, 0, destination[390]]), "a key certificate for Ed25519"
+        published, lifetime, flags = struct.unpack(">IHH", rest[:8])
+        assert flags in {0, 1}, "an offline signature perhaps, and nothing else"
+        signer, transient, good_until, place = destination[352:384], None, None, 8
+        if flags:
+            authorised, by_master = rest[8:46], rest[46:110]
+            good_until, kind = struct.unpack(">IH", authorised[:6])
+            assert kind == 7
+            Ed25519PublicKey.from_public_bytes(signer).verify(by_master, authorised)
+            signer = transient = authorised[6:]
+            place = 110
+        Ed25519PublicKey.from_public_bytes(signer).verify(
+            data[-_SIGNATURE_BYTES:], bytes([META]) + data[:-_SIGNATURE_BYTES]
+        )
+        options = int.from_bytes(rest[place : place + 2])
+        listed = rest[place + 2 + options : -_SIGNATURE_BYTES]
+        count = listed[0]
+        assert len(listed) == 1 + _ENTRY_BYTES * count + 1
+        assert listed[-1] == 0, "no revocations"
+        entries = tuple(_entry(listed[1 + _ENTRY_BYTES * number :][:_ENTRY_BYTES]) for number in range(count))
+        return cls(
+            hashlib.sha256(destination).digest(), published, published + lifetime, transient, good_until, entries
+        )
+
+    @property
+    def b32(self) -> str:
+        """The address of its destination."""
+        return f"{base64.b32encode(self.hash).decode().rstrip('=').lower()}.b32.i2p"
+
+    @property
+    def leaves(self) -> tuple[bytes, ...]:
+        """The hashes of its entries."""
+        return tuple(entry.hash for entry in self.entries)
+
+
+def _entry(data: bytes) -> HandEntry:
+    hash_, flags, kind, cost, ends = struct.unpack(">32sHBBI", data)
+    assert flags == 0
+    return HandEntry(hash_, kind, cost, ends)

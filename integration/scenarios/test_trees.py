@@ -1,0 +1,335 @@
+"""What real i2pd routers are given, and give on, beyond one plain set.
+
+Sets below sets, entries of two types with their costs, a leaf of a member that is no server, an administrator's word
+from afar, and a farm below a farm. A tap before each router's I2CP shows what is in the sets; the floodfills' consoles
+show that they have them. How long all this takes is printed, not asserted.
+"""
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import pytest_asyncio
+
+from bridges.sam import Sam
+from gf_i2p.cli import client
+from gf_i2p.cli.errors import CommandError
+from gf_i2p.netdb.encoding import from_b32_address, to_b32_address
+from gf_i2p.netdb.keys import DestinationKeys
+from gf_i2p.node.branch_keys import derive
+from gf_i2p.node.layout import DESTINATION_FILE
+from gf_i2p.node.leaffile import LEAF_FILE
+from integration.byhand import META, ByHand
+from integration.i2cptap import I2cpTap
+from integration.i2pfarm import I2pFarm
+from integration.localfarm import PROGRAM, until
+from integration.processes import Processes, tail
+from integration.testnet.client import Network, RouterPlace
+from integration.testnet.router import PROXY_PORT, SAM_PORT
+
+pytestmark = pytest.mark.timeout(900)
+
+LEAF: Final = 3
+COST: Final = 7
+FLOODFILLS: Final = 3
+"""So many must hold a set: i2pd gives it to one, which passes it on to three at most."""
+SECONDS: Final = 240.0
+COMMAND_SECONDS: Final = 150.0
+TUNNELS: Final = {"inbound.length": "1", "outbound.length": "1", "inbound.quantity": "4", "outbound.quantity": "2"}
+
+
+async def command(*words: str | Path) -> dict[str, Any]:
+    """Run a command of ours that must succeed; return what it says."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *PROGRAM,
+        *map(str, words),
+        "--json",
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    try:
+        async with asyncio.timeout(COMMAND_SECONDS):
+            said, _ = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    assert process.returncode == 0, said.decode()
+    answer: dict[str, Any] = json.loads(said)
+    return answer
+
+
+def replace(path: Path, changes: dict[str, str]) -> None:
+    """Change a file that a command has written."""
+    text = path.read_text()
+    for old, new in changes.items():
+        assert old in text, f"{path.name} has no {old}"
+        text = text.replace(old, new)
+    path.write_text(text)
+
+
+class Watch:
+    """Prints how long each thing took to come about."""
+
+    def __init__(self) -> None:
+        self._began = self._last = time.monotonic()
+
+    def seen(self, what: str) -> None:
+        now = time.monotonic()
+        print(f"{now - self._began:6.1f} s  (+{now - self._last:5.1f})  {what}", flush=True)
+        self._last = now
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A first set, and what was given before it, as its version, that it leads to."""
+
+    top: ByHand
+    branches: tuple[ByHand, ...]
+
+    @classmethod
+    def last(cls, given: Sequence[ByHand], master: bytes) -> "Tree | None":
+        """Find the last one that a router was given."""
+        tops = [number for number, each in enumerate(given) if each.hash == master]
+        if not tops:
+            return None
+        top = given[tops[-1]]
+        before = {each.hash: each for each in given[: tops[-1]]}
+        leads_to = {entry.hash for entry in top.entries if entry.type == META}
+        return cls(top, tuple(before[hash_] for hash_ in sorted(leads_to & before.keys())))
+
+    @property
+    def sets(self) -> tuple[ByHand, ...]:
+        """All of them, the first one first."""
+        return (self.top, *self.branches)
+
+    @property
+    def leaves(self) -> list[bytes]:
+        """What clients end at."""
+        return sorted(entry.hash for each in self.sets for entry in each.entries if entry.type == LEAF)
+
+    def check(self) -> None:
+        """Say what holds for every tree."""
+        for branch in self.branches:
+            assert branch.published == self.top.published
+            (entry,) = (entry for entry in self.top.entries if entry.hash == branch.hash)
+            assert entry.cost == min(below.cost for below in branch.entries)
+        assert {entry.hash for entry in self.top.entries if entry.type == META} == {b.hash for b in self.branches}
+
+
+async def held(network: Network, sets: Sequence[ByHand]) -> bool:
+    """Whether enough floodfills hold all these sets, or ones that end at the same time."""
+    for each in sets:
+        ends = [int(found.expires.timestamp()) for found in (await network.holders(each.b32, META)).values()]
+        if ends.count(each.expires) < FLOODFILLS:
+            return False
+    return True
+
+
+class Site:
+    """Three servers, and a leaf-only member beside a router of its own."""
+
+    def __init__(self, network: Network, farm: I2pFarm, taps: dict[int, I2cpTap], member: Path, watch: Watch) -> None:
+        self.network = network
+        self.farm = farm
+        self.taps = taps
+        self.member = member
+        self.member_leaf = b""
+        self.watch = watch
+
+    @property
+    def admin(self) -> Path:
+        """An administrator's file: he is where the member is."""
+        return self.farm.directory / "admin-far.toml"
+
+    @property
+    def leaves(self) -> list[bytes]:
+        """Of all servers, and of the member."""
+        files = [self.farm.node(server) / DESTINATION_FILE for server in self.farm.ids]
+        return sorted(
+            [DestinationKeys.parse(file.read_bytes()).destination.hash for file in files] + [self.member_leaf]
+        )
+
+    def given(self) -> tuple[int, Tree] | None:
+        """Say who has given its router the newest first set, and which."""
+        master = self.farm.master.destination.hash
+        trees = [(server, Tree.last(tap.given, master)) for server, tap in self.taps.items()]
+        found = [(server, tree) for server, tree in trees if tree is not None]
+        return max(found, key=lambda each: each[1].top.published, default=None)
+
+    async def published(self, what: str, wanted: Callable[[int, Tree], bool]) -> tuple[int, Tree]:
+        """Wait until floodfills hold a tree like that; return who has given it to his router, and the tree."""
+        found: list[tuple[int, Tree]] = []
+
+        async def seen() -> bool:
+            self.farm.check()
+            given = self.given()
+            found[:] = [] if given is None or not wanted(*given) else [given]
+            return bool(found) and await held(self.network, found[0][1].sets)
+
+        try:
+            await until(what, SECONDS, seen, poll=0.5)
+        except AssertionError:
+            print(self.given(), self.farm.complaints(), tail(self.member / "member.log", 3000), sep="\n")
+            raise
+        server, tree = found[0]
+        self.watch.seen(f"{FLOODFILLS} floodfills hold {what}; server {server} has published it")
+        tree.check()
+        return server, tree
+
+
+@pytest_asyncio.fixture
+async def site(network: Network, tmp_path: Path) -> AsyncIterator[Site]:
+    """The servers run; the member's leaf is up, and the member runs."""
+    apart, *routers = [router for router in network.routers if not router.floodfill][-4:]
+    watch = Watch()
+    async with AsyncExitStack() as stack:
+        taps = {n: await stack.enter_async_context(I2cpTap(router)) for n, router in enumerate(routers, 1)}
+        farm = stack.enter_context(I2pFarm(tmp_path / "farm", routers, password=network.password, admins=["far"]))
+        farm.place(themselves=True, i2cp={server: tap.address for server, tap in taps.items()})
+        farm.start_all()
+        keys = DestinationKeys.generate()
+        opening = asyncio.create_task(Sam(apart.address, SAM_PORT).session(keys, TUNNELS))
+        stack.callback(opening.cancel)
+        member = await invite(farm, tmp_path / "invited", apart, keys)
+        leaf = await opening
+        stack.callback(leaf.close)
+        await until("its router finds the member's leaf", SECONDS, lambda: is_found(apart, keys), poll=0.5)
+        watch.seen("the member's leaf is up")
+        replace(farm.directory / "admin-far.toml", {"127.0.0.1": apart.address})
+        processes = stack.enter_context(Processes())
+        processes.spawn("member", [sys.executable, *PROGRAM, "leaf", "run", str(member)], member / "member.log")
+        await farm.leader(SECONDS)
+        watch.seen("the servers have a leader")
+        made = Site(network, farm, taps, member, watch)
+        made.member_leaf = keys.destination.hash
+        yield made
+        processes.check()
+
+
+async def is_found(router: RouterPlace, leaf: DestinationKeys) -> bool:
+    """Whether a router finds a leaf: a member that says first that its leaf is down waits a minute to be listed."""
+    return await Sam(router.address, SAM_PORT).lookup(leaf.destination.b32) is not None
+
+
+async def invite(farm: I2pFarm, into: Path, router: RouterPlace, leaf: DestinationKeys) -> Path:
+    """Have a farm that runs know a new member; return its directory."""
+    first, *others = farm.ids
+    for server in farm.ids:  # its configuration is reloaded, so it must be there
+
+        async def runs(server: int = server) -> bool:
+            farm.check()
+            return await farm.status(server) is not None
+
+        await until(f"server {server} answers", SECONDS, runs)
+    invited = await command("members", "invite-leaf", farm.node(first), "--into", into)
+    assert invited["reloaded"]
+    for server in others:
+        assert (await command("members", "accept", farm.node(server), invited["accept"]))["reloaded"]
+    directory = Path(invited["member"])
+    replace(
+        directory / LEAF_FILE,
+        {
+            f"127.0.0.1:{PROXY_PORT}": f"{router.address}:{PROXY_PORT}",
+            f"127.0.0.1:{SAM_PORT}": f"{router.address}:{SAM_PORT}",
+            '# leaf = "....b32.i2p"': f'leaf = "{leaf.destination.b32}"',
+        },
+    )
+    return directory
+
+
+async def test_a_tree_with_a_members_leaf_obeys_an_administrator_from_afar(site: Site) -> None:
+    farm, watch, leaf = site.farm, site.watch, to_b32_address(site.member_leaf)
+    said = await command("farm", "set", site.admin, "tree=tree", "maxEntries=2")
+    watch.seen(f"an administrator has asked for a tree from afar, at index {said['index']}")
+    said = await command("leaves", "cost", site.admin, leaf, str(COST))
+    watch.seen(f"and has set a cost, at index {said['index']}")
+
+    async def all_listed() -> bool:
+        farm.check()
+        return await listed(farm, 1) == site.leaves
+
+    await until("all leaves are listed, the member's too", SECONDS, all_listed, poll=0.5)
+    watch.seen("the leaves of three servers and of the member are listed")
+    assert (await command("leaf", "status", site.member))["healthy"]
+    publisher, tree = await site.published(
+        "a tree of all leaves", lambda _, tree: len(tree.branches) == 2 and tree.leaves == site.leaves
+    )
+    masters = {derive(farm.master, number).destination.hash for number in range(2)}
+    assert [(entry.hash, entry.type) for entry in tree.top.entries] == [(hash_, META) for hash_ in sorted(masters)]
+    assert [len(branch.entries) for branch in tree.branches] == [2, 2]
+    costs = {entry.hash: entry.cost for branch in tree.branches for entry in branch.entries}
+    assert costs[site.member_leaf] == COST
+    assert site.taps[publisher].kept == masters | {farm.master.destination.hash}
+
+    await command("leaves", "exclude", site.admin, leaf, "--reason", "repairs")
+    watch.seen("the administrator has excluded the member's leaf")
+    without = [leaf for leaf in site.leaves if leaf != site.member_leaf]
+    again, less = await site.published("a tree without it", lambda _, tree: tree.leaves == without)
+    assert again == publisher
+    assert less.top.published > tree.top.published
+
+    farm.kill(publisher)
+    watch.seen("the publisher is killed")
+    other, newer = await site.published("another server's tree", lambda server, _: server != publisher)
+    assert newer.top.published > max(each.published for each in site.taps[publisher].given)
+    assert {branch.hash for branch in newer.branches} <= masters
+    assert site.member_leaf not in newer.leaves
+
+    await command("farm", "unset", farm.node(other), "tree", "maxEntries")
+    _, plain = await site.published("one set, and none below it", lambda _, tree: not tree.branches)
+    assert site.member_leaf not in plain.leaves
+    assert site.taps[other].kept == {farm.master.destination.hash}
+
+
+async def listed(farm: I2pFarm, server: int) -> list[bytes]:
+    """The leaves that a server's farm lists; nothing while it does not answer."""
+    try:
+        answer = await client.request(farm.node(server), "GET", "/v1/administration", seconds=10)
+    except CommandError:
+        return []
+    return sorted(from_b32_address(leaf["address"]) for leaf in answer["leaves"] if leaf["listed"])
+
+
+async def test_a_farm_below_a_farm_in_one_process(network: Network, tmp_path: Path) -> None:
+    router, watch = network.routers[-1], Watch()
+    async with AsyncExitStack() as stack:
+        tap = await stack.enter_async_context(I2cpTap(router))
+        below = stack.enter_context(I2pFarm(tmp_path / "below", [router], password=network.password))
+        below.place(themselves=True, i2cp={1: tap.address})
+        above = stack.enter_context(
+            I2pFarm(tmp_path / "above", [router], password=network.password, cluster="above", beside=below)
+        )
+        above.place(i2cp={1: tap.address})
+        processes, log = stack.enter_context(Processes()), tmp_path / "node.log"
+        words = [sys.executable, *PROGRAM, "run", str(above.node(1)), str(below.node(1))]
+        processes.spawn("two farms", words, log)
+        masters = [farm.master.destination.hash for farm in (above, below)]
+
+        async def published() -> bool:
+            processes.check()
+            trees = [Tree.last(tap.given, master) for master in masters]
+            return None not in trees and await held(network, [tree.top for tree in trees if tree is not None])
+
+        try:
+            await until("both masters' sets", SECONDS, published, poll=0.5)
+        except AssertionError:
+            print(tail(log, 6000))
+            raise
+        watch.seen(f"{FLOODFILLS} floodfills hold the sets of both farms")
+        upper, lower = (Tree.last(tap.given, master) for master in masters)
+        assert upper is not None
+        assert lower is not None
+        leaf = DestinationKeys.parse((below.node(1) / DESTINATION_FILE).read_bytes()).destination.hash
+        assert [(entry.hash, entry.type) for entry in lower.top.entries] == [(leaf, LEAF)]
+        assert [(entry.hash, entry.type) for entry in upper.top.entries] == [(masters[1], META)]
+        # Nothing leads to a set that is not there: the one above came after the one below.
+        assert next(each.hash for each in tap.given) == masters[1]
