@@ -77,7 +77,10 @@ async def test_an_i2pd_goes_by_the_options_that_the_master_has_signed(
                 assert found["service session"].text == "2 options of our own"
                 return
             assert set(having(State.WARN, found)) == {"service session"}
-            assert "[publish.service.session] says inbound.length = 2, and an i2pd goes by" in found["service session"].text
+            assert (
+                "[publish.service.session] says inbound.length = 2, and an i2pd goes by"
+                in found["service session"].text
+            )
             assert "gf-i2p keys delegate … --option inbound.length=2, where" in remedy(found["service session"])
             place.delegates(**{"inbound.length": "2"})
             found = await place.look()
