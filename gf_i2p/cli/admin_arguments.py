@@ -24,7 +24,7 @@ class Action(NamedTuple):
 COMMANDS: Final = (
     (
         "leaves",
-        "which leaves the farm publishes",
+        "which leaves the farm publishes, and at what cost",
         (
             (Action("leaves", "list", changes=False), "show all leaves that somebody names, and why one is not listed"),
             (Action("leaves", "exclude", takes="leaf"), "have a leaf left out, whatever its router says"),
@@ -34,7 +34,7 @@ COMMANDS: Final = (
     ),
     (
         "publisher",
-        "who publishes",
+        "who publishes, or serves; drain a server before it is stopped for a while",
         (
             (Action("publisher", "show", changes=False), "show who publishes, and why the others do not"),
             (Action("publisher", "move", takes="server"), "have a server publish as long as it can"),
@@ -45,7 +45,7 @@ COMMANDS: Final = (
     ),
     (
         "farm",
-        "what is set for the whole farm",
+        "what is set for the whole farm, and who has changed it",
         (
             (Action("farm", "show", changes=False), "show the parameters, their ranges, and who changed them"),
             (Action("farm", "set", takes="changes"), "change parameters"),

@@ -221,7 +221,8 @@ def _leads_to(entry: AdminEntry, after: Mapping[str, Any]) -> str:
         values = ", ".join(f"{name} = {after['parameters'][name]['value']}" for name in entry.parameters)
         return f"on all servers, when they have it: {values}"
     publisher = after["publisher"]
-    now = "nobody publishes now" if publisher is None else f"server {publisher} publishes now"
+    verb = "serves" if after["mode"] == "failover" else "publishes"
+    now = f"nobody {verb} now" if publisher is None else f"server {publisher} {verb} now"
     if entry.server is None or entry.server == publisher:
         return now
     why = next((each["why_not"] for each in after["servers"] if each["id"] == entry.server), None)

@@ -130,6 +130,18 @@ def test_publishing_is_moved_and_given_back(node: Node, out: Out) -> None:
     assert node.state.administration.drained == {}
 
 
+def test_in_mode_failover_servers_serve_and_leaves_are_not_published(node: Node, out: Out) -> None:
+    for server in (1, 2):
+        node.take(record(server, leaf(server), mode="failover").encode())
+    assert out("publisher", "show", "node")[1].splitlines()[0] == "server 1 is to serve (failover)"
+    assert "none of them is published" in out("leaves", "list", "node")[1]
+    _, told = out("publisher", "drain", "node", "1")
+    assert "server 2 serves now; server 1 does not: " in told
+    shown = out("publisher", "show", "node")[1].splitlines()
+    assert shown[0] == "server 2 is to serve (failover)"
+    assert "drained by server-1" in shown[1]
+
+
 def test_who_is_not_known_is_told_of_and_it_counts_all_the_same(node: Node, out: Out) -> None:
     code, text = out("publisher", "drain", "node", "9")
     assert code == 0

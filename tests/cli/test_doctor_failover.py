@@ -70,16 +70,19 @@ async def test_an_i2pd_goes_by_the_options_that_the_master_has_signed(
             path = place.directory / CONFIG_FILE
             path.write_text(path.read_text().replace("\n[[servers]]", f"\n{session}\n[[servers]]", 1))
             found = await place.look()
-            assert found["session"].text == "2 options of our own", "the master's own key signs any"
+            assert found["service session"].text == "2 options of our own", "the master's own key signs any"
             place.delegates()
             found = await place.look()
             if java:
-                assert found["session"].text == "2 options of our own"
+                assert found["service session"].text == "2 options of our own"
                 return
-            assert set(having(State.WARN, found)) == {"session"}
-            assert "[publish.service.session] says inbound.length = 2, and an i2pd goes by" in found["session"].text
-            assert "gf-i2p keys delegate … --option inbound.length=2, where" in remedy(found["session"])
+            assert set(having(State.WARN, found)) == {"service session"}
+            assert (
+                "[publish.service.session] says inbound.length = 2, and an i2pd goes by"
+                in found["service session"].text
+            )
+            assert "gf-i2p keys delegate … --option inbound.length=2, where" in remedy(found["service session"])
             place.delegates(**{"inbound.length": "2"})
             found = await place.look()
     assert having(State.WARN, found) == {}
-    assert found["session"].text == "the options that the master has signed"
+    assert found["service session"].text == "the options that the master has signed"

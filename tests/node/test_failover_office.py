@@ -384,10 +384,10 @@ async def test_a_server_that_stops_hands_over_and_lets_its_clients_finish(tmp_pa
         stopping = asyncio.create_task(made.farm.stop(first, resigns=True))
         await becomes("another one serves", lambda: made.serving() - {first} != set())
         assert not stopping.done(), "a client is still there"
-        assert service.state is ServiceState.DRAINING
+        assert [each.state for each in made.hostings[first].services] == [ServiceState.DRAINING]
         service.streams = 0
         await stopping
-        assert service.state is ServiceState.CLOSED
+        assert [each.state for each in made.hostings[first].services] == [ServiceState.CLOSED]
         record = next(iter(made.farm.nodes.values())).member.view.state.records[first]
         assert publish_config(record) == "off"
         await made.farm.start(first)

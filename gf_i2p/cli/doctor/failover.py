@@ -27,7 +27,7 @@ class FailoverChecks:
         """List what can be looked at. `master`: the check that reads the keys."""
         return [
             Check(_SERVICE, self._answers, CONNECT_SECONDS + 1),
-            Check("session", self._session, needs=(master,), after=("publishing",)),
+            Check("service session", self._session, needs=(master,), after=("publishing",)),
         ]
 
     async def _answers(self) -> Verdict:
