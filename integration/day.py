@@ -208,14 +208,16 @@ class Day:
         self.faults[name] += 1
 
     def _bad_servers(self) -> int:
-        return sum(not each.alive or each.error_ms != 0 for each in self.servers)
+        return sum(not each.alive or each.error_ms != 0 or each.posted_error_ms != 0 for each in self.servers)
 
     def _crash(self) -> None:
         """One server, most often the publisher, crashes, and comes back."""
         self.after(self.rng.expovariate(1 / (0.7 * HOUR)), self._crash)
         poster = self.posters.get(self.state.publisher or 0) if self.rng.random() < 0.5 else None
         poster = poster or self.rng.choice(self.servers)
-        if not poster.alive or (poster.error_ms == 0 and self._bad_servers() >= (len(self.servers) - 1) // 2):
+        if not poster.alive or (
+            poster.posted_error_ms == poster.error_ms == 0 and self._bad_servers() >= (len(self.servers) - 1) // 2
+        ):
             return
         self._strikes("servers crashed")
         poster.alive = False
@@ -245,8 +247,11 @@ class Day:
         self.after(self.rng.uniform(0.5, 2) * HOUR, self._wrong_clocks)
         for each in self.servers:
             each.error_ms = 0
-        dead = sum(not each.alive for each in self.servers)
-        for each in self.rng.sample(self.servers, max((len(self.servers) - 1) // 2 - dead, 0)):
+        self.after(3 * INTERVAL, self._set_wrong)  # until then the log has old records of the minority before
+
+    def _set_wrong(self) -> None:
+        most = max((len(self.servers) - 1) // 2 - self._bad_servers(), 0)
+        for each in self.rng.sample([each for each in self.servers if each.alive], most):
             if self.rng.random() < 0.7:
                 self._strikes("clocks wrong")
                 each.error_ms = self.rng.choice((-1, 1)) * self.rng.randint(10_000, _WRONG_MS)

@@ -28,6 +28,8 @@ _LOOKS: Final = 4
 """Every so many entries all of a server's choice is compared; in between, the publisher."""
 _PATIENCE: Final = 30.0
 """How long who posts waits for an answer."""
+_MISSED: Final = 0.8
+"""Chance that a leader notices that a server is gone: a connection may be there that leads nowhere."""
 _CHANGE: Final = 2.0
 """Between two records of one poster, at least."""
 
@@ -46,6 +48,8 @@ class Node:
         """Whether no other server hears it, nor it them."""
         self.away_since: float | None = None
         """Since when it is down, paused or cut off."""
+        self.missed = True
+        """Whether its leader notices that."""
         self.life = 1
         self.applied = 0
         self.state = FarmState(CLUSTER)
@@ -156,10 +160,14 @@ class Node:
         """Post a record."""
         self._waiting = False
         if self.up and not self.paused:
-            self.announce(self.office.version_ms, lambda _: None, publishing=self.office.serving is not None)
+            self._post(self.office.version_ms, lambda _: None, publishing=self.office.serving is not None)
 
-    def announce(self, version_ms: int, done: Callable[[int | None], None], *, publishing: bool = True) -> None:
+    def announce(self, version_ms: int, done: Callable[[int | None], None]) -> None:
         """See `Host`."""
+        self._post(version_ms, done, publishing=True)
+        self._brain.faults.announced(self)
+
+    def _post(self, version_ms: int, done: Callable[[int | None], None], *, publishing: bool) -> None:
         posted = self._posted_at = self.monotonic
         self.poster.accused = self._brain.accusations(self)
         value = self.poster.record(self.wall_ms, version_ms=version_ms, publishing=publishing)
@@ -282,6 +290,7 @@ class Brain:
         """A server is down, paused or cut off from now on: its leader says so soon, or its followers elect another."""
         if node.away_since is None:
             node.away_since = self.events.now
+            node.missed = self.rng.random() < _MISSED
         if self._leader in {None, node.id}:
             self.without_leader(self.rng.uniform(1.0, 8.0))
             working = [server.id for server in self.servers if server.works and server.id in self.watch.ledger.servers]
@@ -302,7 +311,7 @@ class Brain:
         if node.id != self._leader:
             return {}
         now = self.events.now
-        away = {each.id: each.away_since for each in self.servers if each is not node}
+        away = {each.id: each.away_since for each in self.servers if each is not node and each.missed}
         found = {server: False for server, since in away.items() if since is not None and now - since > 2.0}
         known = {server: True for server in node.poster.accused if server not in found and away.get(server) is None}
         return known | found

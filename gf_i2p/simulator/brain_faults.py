@@ -29,6 +29,7 @@ class BrainFaults:
         self._undo: dict[int, Callable[[], None]] = {}
         self._number = 0
         self._stopped = False
+        self._trapped: set[int] = set()
         self._kinds: dict[str, Callable[[Node], None]] = {
             "servers stopped": self._stop_server,
             "servers paused": self._pause,
@@ -112,6 +113,20 @@ class BrainFaults:
             self._lasts(start, self._away_seconds())
 
     def _pause(self, node: "Node") -> None:
+        """Pause a server: at once, or when it has announced a set, and has not given it."""
+        if node.office.serving is not None and self._brain.rng.random() < 0.5:
+            self._trapped.add(node.id)
+            self._number += 1
+        else:
+            self._pause_now(node)
+
+    def announced(self, node: "Node") -> None:
+        """A server has announced a set."""
+        if node.id in self._trapped and not self._stopped:
+            self._trapped.discard(node.id)
+            self._brain.later(0.0, node, lambda: self._pause_now(node))
+
+    def _pause_now(self, node: "Node") -> None:
         if self._may_fail(node):
             node.paused = True
             self._brain.away(node)

@@ -133,8 +133,8 @@ def _says_who_was_quick(state: FarmState) -> bytes:
 # The office -----------------------------------------------------------------------------------------------------------
 
 
-def _by_its_own_clock(state: FarmState, now_ms: int) -> int:
-    return now_ms // 1000
+def _by_the_minute(state: FarmState, now_ms: int) -> int:
+    return now_ms // 60_000 * 60
 
 
 def _does_not_wait_for_the_log(office_: Office, pending: Announced) -> None:
@@ -198,7 +198,9 @@ def farm_canaries() -> Iterator[Canary]:
     yield life("half-a-clock", "restores half of a clock", (Clock, "parse", classmethod(_forgets_how_far_it_was)))
     yield life("no-office", "restores no publisher", (Election, "parse", classmethod(_forgets_the_office)))
     yield life("other-bytes", "has a snapshot of its own", (FarmState, "encode", _says_who_was_quick))
-    yield life("own-versions", "makes versions by its own clock", (office, "next_version", _by_its_own_clock))
+    yield life(
+        "own-versions", "makes versions by its own clock, by the minute", (office, "next_version", _by_the_minute)
+    )
     yield life("before-the-log", "gives sets before they are announced", (Office, "_go_on", _does_not_wait_for_the_log))
     yield life("old-announcement", "gives what was announced before its lease", (Office, "lives", _never_expires))
     yield life("wakes-and-gives", "goes on after a pause", (Office, "lives", _counts_what_was_before))

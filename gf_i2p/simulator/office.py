@@ -139,6 +139,8 @@ class Office:
         if not self.lives(pending.posted):
             self._pending = None
         elif pending.index is not None and host.applied >= pending.index:
+            if host.state.last_published_ms < pending.version_ms:
+                return  # it is too far ahead of farm time: who comes next would not make a greater one
             self._pending = None
             excluded = host.state.administration.excluded
             newer = host.state.last_published_ms > pending.version_ms
