@@ -670,17 +670,32 @@ async def test_one_branch_that_is_refused_keeps_back_the_set_above_and_no_other_
         assert len(made.bridge.sent) == 2 + 4
 
 
-async def test_who_has_no_keys_for_branches_says_so_and_publishes_nothing(
+async def test_who_has_no_keys_for_branches_says_so_to_the_farm_whoever_is_chosen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with office(tmp_path, monkeypatch, publishes=False) as made:
-        await made.reported("ready", lambda record: record.leaves != ())
+    async with office(tmp_path, monkeypatch) as made:
+        await sends(made, 1)
+        keys = made.publisher._branches._keys
 
         def none(number: int) -> DestinationKeys:
             raise NoBranchKeysError(f"no keys for {number}")
 
         made.publisher._branches._keys = none
         many(made, monkeypatch, 16, 1)
-        await made.publisher._step()
+        record = await made.reported(
+            "it cannot", lambda record: record.meta is not None and record.meta.publish_config == OFF
+        )
         assert made.publisher.trouble == "no keys for 0"
-        assert made.bridge.sent == []
+        await made.reported(
+            "it publishes no more", lambda record: record.meta is not None and not record.meta.publishing
+        )
+        assert len(made.bridge.sent) == 1
+        monkeypatch.setattr(type(made.view), "choice", replace(made.view.choice, publisher=2))
+        await made.polls()
+        assert record.meta is not None
+        assert made.record is not None
+        assert made.record.meta is not None
+        assert made.record.meta.publish_config == OFF, "or it would be chosen again"
+        made.publisher._branches._keys = keys
+        await made.reported("it can", lambda record: record.meta is not None and record.meta.publish_config == "auto")
+        assert made.publisher.trouble is None
