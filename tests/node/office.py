@@ -138,3 +138,10 @@ async def office(
                 task.cancel()
             if tasks:
                 await asyncio.wait(tasks)
+
+
+async def sends(made: Office, count: int) -> None:
+    """Wait until the router was given so many sets, and see that it is given no more."""
+    await becomes(f"{count} sets sent", lambda: len(made.bridge.sent) >= count)
+    await made.polls()
+    assert len(made.bridge.sent) == count

@@ -7,17 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from bridges.errors import RouterUnreachableError
 from gf_i2p.farm.parameters import Parameters
-from gf_i2p.farm.publisher import Branch, Choice, Entry
 from gf_i2p.farm.record import Meta
 from gf_i2p.farm.remote import MetaSensing
 from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.netdb.keys import DestinationKeys
-from gf_i2p.netdb.meta_lease_set import LeaseType, MetaLeaseSet
+from gf_i2p.netdb.meta_lease_set import MetaLeaseSet
 from gf_i2p.node import publishing
-from gf_i2p.node.branch_keys import NoBranchKeysError, derive
-from gf_i2p.node.branches import AT_ONCE
 from gf_i2p.node.cadence import HURRIED_SECONDS, HURRIED_SETS
 from gf_i2p.node.confirmation import GRACE_MS
 from gf_i2p.node.driver import PostError
@@ -26,7 +22,7 @@ from gf_i2p.node.publishing_keys import HANDOVER_SECONDS, PublishingKeys, Purpos
 from integration.localfarm import becomes
 from tests.farm.strategies import leaf, record
 from tests.netdb.strategies import KEYS
-from tests.node.office import Office, office
+from tests.node.office import Office, office, sends
 from tests.node.routers import DEFECT, DOWN
 
 PARAMETERS = Parameters()
@@ -36,12 +32,6 @@ OFF = "off"
 
 def now_ms() -> int:
     return int(time.time() * 1000)
-
-
-async def sends(made: Office, count: int) -> None:
-    await becomes(f"{count} sets sent", lambda: len(made.bridge.sent) >= count)
-    await made.polls()
-    assert len(made.bridge.sent) == count
 
 
 async def deaf(made: Office, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -566,136 +556,3 @@ async def test_new_keys_of_the_same_master_are_published_by_at_once_and_in_a_ses
         assert [call for call in made.bridge.calls if call in {"publish", "stop"}] == ["stop", "publish"]
         first, second = made.bridge.publications
         assert second.signed_session == new.signed_session(Purpose.META) != first.signed_session
-
-
-# More leaves than one set has room for ------------------------------------------------------------------------------
-
-
-def many(made: Office, monkeypatch: pytest.MonkeyPatch, *counts: int) -> None:
-    """Have the log name so many leaves in each branch."""
-    branches = tuple(
-        Branch(number, tuple(Entry(bytes([number + 1, each]) * 16, 3, 7 + each, 1) for each in range(count)))
-        for number, count in enumerate(counts)
-        if count
-    )
-    monkeypatch.setattr(type(made.view), "choice", Choice(1, {}, mode="meta", branches=branches))
-
-
-async def test_branches_are_published_before_the_set_that_leads_to_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with office(tmp_path, monkeypatch) as made:
-        await sends(made, 1)
-        many(made, monkeypatch, 16, 4)
-        made.now += HURRIED_SECONDS
-        await becomes("all are sent", lambda: len(made.bridge.sent) == 4)
-        *below, top = made.bridge.sent[1:]
-        assert [each.destination for each in below] == [derive(KEYS, number).destination for number in (0, 1)]
-        assert [len(each.entries) for each in below] == [16, 4]
-        assert [(entry.hash, entry.type, entry.cost) for entry in top.entries] == [
-            (each.destination.hash, LeaseType.META, 7) for each in below
-        ]
-        assert {each.published for each in below} == {top.published}
-        shown = made.publisher.shown()
-        assert shown is not None
-        assert shown["branches"] == 2
-        many(made, monkeypatch, 16, 5)
-        made.now += HURRIED_SECONDS
-        await becomes("another leaf in a branch is another version", lambda: len(made.bridge.sent) == 7)
-        assert [len(each.entries) for each in made.bridge.sent[4:]] == [16, 5, 2]
-        many(made, monkeypatch, 16, 0)
-        made.now += HURRIED_SECONDS
-        await becomes("one branch is left", lambda: len(made.bridge.sent) == 9)
-        assert made.bridge.calls.count("stop") == 1
-        monkeypatch.setattr(type(made.view), "choice", Choice(2, {}))
-        await becomes("all are stopped", lambda: made.bridge.calls.count("stop") == 3)
-
-
-async def test_a_new_branch_is_hurried_as_a_new_session_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with office(tmp_path, monkeypatch) as made:
-        many(made, monkeypatch, 16)
-        await sends(made, 1 + 1)
-        for number in range(2, HURRIED_SETS + 1):
-            made.now += HURRIED_SECONDS
-            await sends(made, 2 * number)
-        many(made, monkeypatch, 16, 1)
-        await made.elapses(LEAST_SECONDS)
-        await becomes("two branches and the set above", lambda: len(made.bridge.sent) == 2 * HURRIED_SETS + 3)
-        for number in range(2, HURRIED_SETS + 1):
-            made.now += HURRIED_SECONDS
-            await becomes("again", lambda number=number: len(made.bridge.sent) == 2 * HURRIED_SETS + 3 * number)  # type: ignore[misc]
-        assert made.publisher.published is not None
-        assert made.publisher.published.sent == HURRIED_SETS
-        many(made, monkeypatch, 16, 2)
-        await made.elapses(LEAST_SECONDS)
-        await becomes("a leaf more", lambda: len(made.bridge.sent) == 2 * HURRIED_SETS + 3 * (HURRIED_SETS + 1))
-        assert made.publisher.published.sent == HURRIED_SETS + 1, "no branch is new"
-
-
-async def test_branches_are_opened_side_by_side_but_not_all_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with office(tmp_path, monkeypatch, publishes=False) as made:
-        await made.reported("ready", lambda record: record.leaves != ())
-        many(made, monkeypatch, *([1] * 16))
-        given = made.bridge.hang("publish")
-        step = asyncio.create_task(made.publisher._step())
-        await becomes("four are being opened", lambda: made.bridge.under_way == ["publish"] * AT_ONCE)
-        given.set()
-        await step
-        assert len(made.bridge.sent) == 17
-        top = made.bridge.sent[-1]
-        assert {entry.hash for entry in top.entries} == {each.destination.hash for each in made.bridge.sent[:-1]}
-
-
-async def test_one_branch_that_is_refused_keeps_back_the_set_above_and_no_other_branch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with office(tmp_path, monkeypatch, publishes=False) as made:
-        await made.reported("ready", lambda record: record.leaves != ())
-        many(made, monkeypatch, 1, 1, 1)
-        refused = derive(KEYS, 0).destination
-
-        def refuse(lease_set: MetaLeaseSet) -> None:
-            if lease_set.destination == refused:
-                raise RouterUnreachableError("no tunnels")
-
-        made.bridge.on_publish = refuse
-        await made.publisher._step()
-        assert made.publisher.trouble == "no tunnels"
-        assert [each.destination for each in made.bridge.sent] == [derive(KEYS, n).destination for n in (1, 2)]
-        made.bridge.on_publish = None
-        await made.publisher._step()
-        assert made.publisher.trouble is None
-        assert len(made.bridge.sent) == 2 + 4
-
-
-async def test_who_has_no_keys_for_branches_says_so_to_the_farm_whoever_is_chosen(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with office(tmp_path, monkeypatch) as made:
-        await sends(made, 1)
-        keys = made.publisher._branches._keys
-
-        def none(number: int) -> DestinationKeys:
-            raise NoBranchKeysError(f"no keys for {number}")
-
-        made.publisher._branches._keys = none
-        many(made, monkeypatch, 16, 1)
-        record = await made.reported(
-            "it cannot", lambda record: record.meta is not None and record.meta.publish_config == OFF
-        )
-        assert made.publisher.trouble == "no keys for 0"
-        await made.reported(
-            "it publishes no more", lambda record: record.meta is not None and not record.meta.publishing
-        )
-        assert len(made.bridge.sent) == 1
-        monkeypatch.setattr(type(made.view), "choice", replace(made.view.choice, publisher=2))
-        await made.polls()
-        assert record.meta is not None
-        assert made.record is not None
-        assert made.record.meta is not None
-        assert made.record.meta.publish_config == OFF, "or it would be chosen again"
-        made.publisher._branches._keys = keys
-        await made.reported("it can", lambda record: record.meta is not None and record.meta.publish_config == "auto")
-        assert made.publisher.trouble is None
