@@ -25,7 +25,8 @@ class I2cpTap:
         self.address = ""
         """Where the node finds it: "host:port"."""
         self._router = router
-        self._open: dict[asyncio.Task[None], set[bytes]] = {}
+        self._open: dict[asyncio.StreamWriter, set[bytes]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def kept(self) -> set[bytes]:
@@ -42,15 +43,15 @@ class I2cpTap:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._server.close()
-        tasks = tuple(self._open)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        for writer in tuple(self._open):
+            writer.close()
+        await asyncio.gather(*self._tasks)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        masters = self._open[task] = set()
+        self._tasks.add(task)
+        masters = self._open[writer] = set()
         try:
             far_reader, far_writer = await asyncio.open_connection(self._router.address, I2CP_PORT)
             try:
@@ -69,7 +70,8 @@ class I2cpTap:
         except OSError:
             pass  # the router is away; the node sees that, too
         finally:
-            del self._open[task]
+            del self._open[writer]
+            self._tasks.discard(task)
             writer.close()
 
     async def _heard(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, masters: set[bytes]) -> None:

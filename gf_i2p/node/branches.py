@@ -10,6 +10,7 @@ from typing import Final
 from bridges.errors import RouterError
 from bridges.protocol import MetaPublishing, Publication
 from gf_i2p.farm.publisher import Branch, Entry
+from gf_i2p.netdb.errors import NetDbError
 from gf_i2p.netdb.meta_lease_set import LeaseType, MetaLease, MetaLeaseSet
 from gf_i2p.netdb.session_config import session_config
 from gf_i2p.node.branch_keys import BranchKeys
@@ -37,6 +38,15 @@ class Branches:
         self._bridge = bridge
         self._keys = keys
         self._given: set[bytes] = set()
+
+    def lacking(self, branches: Sequence[Branch]) -> str | None:
+        """Say why these cannot be published from here: keys of one are missing. None when all are here."""
+        try:
+            for branch in branches:
+                self._keys(branch.number)
+        except NetDbError as error:
+            return str(error)
+        return None
 
     def entries(self, branches: Sequence[Branch], owner: int) -> tuple[Entry, ...]:
         """Return what the first set says of them. Raises `NetDbError` without keys."""

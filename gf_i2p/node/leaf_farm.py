@@ -64,10 +64,12 @@ class HostedFarm:
         self._name = name
         self._farm = farm
         self._master: bytes | None = None  # the last that was known: a farm that has stopped is a leaf that is down
+        self._sent_ms = 0
 
     async def leaf(self) -> Leaf | None:
         """See `LeafFarm`. Its log says whether it publishes; what lies below it goes along, so that no loop is listed.
 
+        What a router has taken is good for a while, whoever publishes next: a farm whose publisher changes stays up.
         In the mode `failover` the master is an ordinary destination, with nothing below it.
         """
         farm = self._farm()
@@ -78,7 +80,8 @@ class HostedFarm:
         if farm is None:
             self.trouble = f"the farm in {self._name} does not run here now"
             return Leaf(self._master, up=False, type=META_TYPE)
-        objection = _objection(farm)
+        self._sent_ms = max(self._sent_ms, _sent_ms(farm))
+        objection = _objection(farm, self._sent_ms)
         if _mode(farm) == "failover":
             leaf = Leaf(self._master, objection is None)
         else:
@@ -188,17 +191,27 @@ def _mode(farm: Farm) -> str | None:
     return None if record is None or record.config is None else record.config.mode
 
 
-def _objection(farm: Farm) -> str | None:
-    """Say why its master leads nowhere now; None when it serves, as far as its log says."""
+def _sent_ms(farm: Farm) -> int:
+    """Return the version of the newest set that a router has taken, in ms since the epoch; 0 when none is known.
+
+    One that is only announced may still wait for its session's tunnels.
+    """
+    metas = (record.meta for record in farm.records.values())
+    return max((meta.last_published_ms for meta in metas if meta is not None and meta.sent_ms), default=0)
+
+
+def _objection(farm: Farm, sent_ms: int) -> str | None:
+    """Say why its master leads nowhere now; None when it serves, as far as its log says. `sent_ms`: of its last set."""
     if not farm.has_leader:
         return "it has no leader, so nobody knows whether anything is published"
     record = _publisher(farm)
     if record is None or record.meta is None:
         return "it has no publisher"
-    if not farm.choice.leaves and _mode(farm) != "failover":
+    failover = _mode(farm) == "failover"
+    if not farm.choice.leaves and not failover:
         return "none of its leaves is up"
-    if not record.meta.publishing:
+    if not sent_ms or (failover and not record.meta.publishing):
         return "nothing is published yet"
-    if record.date_ms - record.meta.last_published_ms > LISTED_MS:
+    if record.date_ms - sent_ms > LISTED_MS:
         return "what was published last has run out"
     return None

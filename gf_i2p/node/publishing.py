@@ -182,11 +182,7 @@ class Publisher:
 
     async def _step(self) -> float:
         """Do what is to be done now; return after how many seconds to look again."""
-        try:
-            wanted = self._due()
-        except NetDbError as error:  # no keys for a branch
-            self._note(str(error))
-            wanted = None
+        wanted = self._due()
         if wanted is None:
             return await self._stop()
         try:
@@ -208,12 +204,13 @@ class Publisher:
     # When -----------------------------------------------------------------------------------------------------------
 
     def _due(self) -> Wanted | None:
-        """Return what to publish; None when this server is not to publish. Raises `NetDbError`."""
+        """Return what to publish; None when this server is not to publish."""
         choice = self._view.choice
-        ended = self._keys.ended
-        self._reporter.able(keys=ended is None)
-        if choice.publisher != self._id or ended is not None:
-            self._note(ended)
+        # Who lacks keys for a branch says so before it is chosen, or nobody would publish while it is.
+        lacking = self._keys.ended or self._branches.lacking(choice.branches)
+        self._reporter.able(keys=lacking is None)
+        if choice.publisher != self._id or lacking is not None:
+            self._note(lacking)
             return None
         objection = self._tenure.objection
         if objection is not None:

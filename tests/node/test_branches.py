@@ -1,17 +1,25 @@
-"""Sets below the first one, when there are more leaves than one has room for: what is given to the router, and when."""
+"""Sets below the first one: what a publisher gives to its router of them, in which order, and what without keys."""
 
+import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from bridges.errors import RouterUnreachableError
+from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.publisher import Branch, Choice, Entry
 from gf_i2p.netdb.keys import DestinationKeys
-from gf_i2p.netdb.meta_lease_set import LeaseType
+from gf_i2p.netdb.meta_lease_set import LeaseType, MetaLeaseSet
 from gf_i2p.node.branch_keys import NoBranchKeysError, derive
-from gf_i2p.node.cadence import HURRIED_SECONDS
+from gf_i2p.node.branches import AT_ONCE
+from gf_i2p.node.cadence import HURRIED_SECONDS, HURRIED_SETS
 from integration.localfarm import becomes
 from tests.netdb.strategies import KEYS
-from tests.node.office import Office, office
+from tests.node.office import Office, office, sends
+
+LEAST_SECONDS = Parameters().republish_min_ms / 1000
+OFF = "off"
 
 
 def many(made: Office, monkeypatch: pytest.MonkeyPatch, *counts: int) -> None:
@@ -28,7 +36,7 @@ async def test_branches_are_published_before_the_set_that_leads_to_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with office(tmp_path, monkeypatch) as made:
-        await becomes("a set is sent", lambda: len(made.bridge.sent) == 1)
+        await sends(made, 1)
         many(made, monkeypatch, 16, 4)
         made.now += HURRIED_SECONDS
         await becomes("all are sent", lambda: len(made.bridge.sent) == 4)
@@ -54,17 +62,91 @@ async def test_branches_are_published_before_the_set_that_leads_to_them(
         await becomes("all are stopped", lambda: made.bridge.calls.count("stop") == 3)
 
 
-async def test_who_has_no_keys_for_branches_says_so_and_publishes_nothing(
+async def test_a_new_branch_is_hurried_as_a_new_session_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with office(tmp_path, monkeypatch) as made:
+        many(made, monkeypatch, 16)
+        await sends(made, 1 + 1)
+        for number in range(2, HURRIED_SETS + 1):
+            made.now += HURRIED_SECONDS
+            await sends(made, 2 * number)
+        many(made, monkeypatch, 16, 1)
+        await made.elapses(LEAST_SECONDS)
+        await becomes("two branches and the set above", lambda: len(made.bridge.sent) == 2 * HURRIED_SETS + 3)
+        for number in range(2, HURRIED_SETS + 1):
+            made.now += HURRIED_SECONDS
+            await becomes("again", lambda number=number: len(made.bridge.sent) == 2 * HURRIED_SETS + 3 * number)  # type: ignore[misc]
+        assert made.publisher.published is not None
+        assert made.publisher.published.sent == HURRIED_SETS
+        many(made, monkeypatch, 16, 2)
+        await made.elapses(LEAST_SECONDS)
+        await becomes("a leaf more", lambda: len(made.bridge.sent) == 2 * HURRIED_SETS + 3 * (HURRIED_SETS + 1))
+        assert made.publisher.published.sent == HURRIED_SETS + 1, "no branch is new"
+
+
+async def test_branches_are_opened_side_by_side_but_not_all_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with office(tmp_path, monkeypatch, publishes=False) as made:
         await made.reported("ready", lambda record: record.leaves != ())
+        many(made, monkeypatch, *([1] * 16))
+        given = made.bridge.hang("publish")
+        step = asyncio.create_task(made.publisher._step())
+        await becomes("four are being opened", lambda: made.bridge.under_way == ["publish"] * AT_ONCE)
+        given.set()
+        await step
+        assert len(made.bridge.sent) == 17
+        top = made.bridge.sent[-1]
+        assert {entry.hash for entry in top.entries} == {each.destination.hash for each in made.bridge.sent[:-1]}
+
+
+async def test_one_branch_that_is_refused_keeps_back_the_set_above_and_no_other_branch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with office(tmp_path, monkeypatch, publishes=False) as made:
+        await made.reported("ready", lambda record: record.leaves != ())
+        many(made, monkeypatch, 1, 1, 1)
+        refused = derive(KEYS, 0).destination
+
+        def refuse(lease_set: MetaLeaseSet) -> None:
+            if lease_set.destination == refused:
+                raise RouterUnreachableError("no tunnels")
+
+        made.bridge.on_publish = refuse
+        await made.publisher._step()
+        assert made.publisher.trouble == "no tunnels"
+        assert [each.destination for each in made.bridge.sent] == [derive(KEYS, n).destination for n in (1, 2)]
+        made.bridge.on_publish = None
+        await made.publisher._step()
+        assert made.publisher.trouble is None
+        assert len(made.bridge.sent) == 2 + 4
+
+
+async def test_who_has_no_keys_for_branches_says_so_to_the_farm_whoever_is_chosen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with office(tmp_path, monkeypatch) as made:
+        await sends(made, 1)
+        keys = made.publisher._branches._keys
 
         def none(number: int) -> DestinationKeys:
             raise NoBranchKeysError(f"no keys for {number}")
 
         made.publisher._branches._keys = none
         many(made, monkeypatch, 16, 1)
-        await made.publisher._step()
+        record = await made.reported(
+            "it cannot", lambda record: record.meta is not None and record.meta.publish_config == OFF
+        )
         assert made.publisher.trouble == "no keys for 0"
-        assert made.bridge.sent == []
+        await made.reported(
+            "it publishes no more", lambda record: record.meta is not None and not record.meta.publishing
+        )
+        assert len(made.bridge.sent) == 1
+        monkeypatch.setattr(type(made.view), "choice", replace(made.view.choice, publisher=2))
+        await made.polls()
+        assert record.meta is not None
+        assert made.record is not None
+        assert made.record.meta is not None
+        assert made.record.meta.publish_config == OFF, "or it would be chosen again"
+        made.publisher._branches._keys = keys
+        await made.reported("it can", lambda record: record.meta is not None and record.meta.publish_config == "auto")
+        assert made.publisher.trouble is None

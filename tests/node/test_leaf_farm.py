@@ -113,10 +113,13 @@ class FakeFarm:
         return state.choice
 
 
-def publishing(*leaves: Leaf, age_ms: int = 60_000, mode: str = "meta") -> StatusRecord:
-    found = record(1, *leaves, published=NOW - age_ms)
+def publishing(
+    *leaves: Leaf, server: int = 1, age_ms: int = 60_000, sent: bool = True, mode: str = "meta"
+) -> StatusRecord:
+    found = record(server, *leaves, published=NOW - age_ms)
     assert found.meta is not None
-    return replace(found, meta=replace(found.meta, publishing=True), config=RecordConfig(mode))
+    meta = replace(found.meta, publishing=True, sent_ms=NOW - age_ms + 15_000 if sent else 0)
+    return replace(found, meta=meta, config=RecordConfig(mode))
 
 
 async def told(farm: FakeFarm | None) -> tuple[Leaf | None, str | None]:
@@ -141,6 +144,7 @@ async def test_a_farm_that_publishes_leaves_is_a_leaf_that_is_up() -> None:
         (FakeFarm({1: publishing(leaf(5))}, has_leader=False), "it has no leader"),
         (FakeFarm({1: publishing(leaf(5, up=False))}), "none of its leaves is up"),
         (FakeFarm({1: record(1, leaf(5))}), "nothing is published yet"),
+        (FakeFarm({1: publishing(leaf(5), sent=False)}), "nothing is published yet"),
         (FakeFarm({1: publishing(leaf(5), age_ms=LISTED_MS + 1)}), "has run out"),
         (FakeFarm({1: record(1, leaf(5), publish="off")}, master=MASTER.hash), "it has no publisher"),
         (
@@ -156,6 +160,29 @@ async def test_a_farm_that_serves_nobody_is_a_leaf_that_is_down(farm: FakeFarm, 
     assert trouble is not None
     assert trouble.startswith("the farm in b/server-1: ")
     assert why in trouble
+
+
+async def test_what_a_router_has_taken_serves_whoever_publishes_next() -> None:
+    farm = FakeFarm({1: publishing(leaf(5)), 2: record(2, leaf(6))})
+    hosted = HostedFarm("b/server-1", lambda: farm)
+    ups = []
+    for records in (
+        {1: publishing(leaf(5)), 2: record(2, leaf(6))},
+        {1: publishing(leaf(5), age_ms=0, sent=False), 2: record(2, leaf(6))},  # the next version is announced
+        {1: record(1, publish="off"), 2: record(2, leaf(6))},  # another one has the office
+        {2: publishing(leaf(6), server=2, age_ms=0, sent=False)},
+        {2: publishing(leaf(6), server=2, age_ms=0)},
+    ):
+        farm.records = records
+        found = await hosted.leaf()
+        assert found is not None
+        ups.append((found.up, hosted.trouble))
+    assert ups == [(True, None)] * 5
+    # As an ordinary destination it is where the one that has the office serves it, and nowhere else.
+    farm.records = {2: replace(record(2, leaf(6)), config=RecordConfig("failover"))}
+    found = await hosted.leaf()
+    assert found is not None
+    assert not found.up
 
 
 async def test_a_farm_that_does_not_run_is_down_and_still_known() -> None:
