@@ -17,6 +17,7 @@ from gf_i2p.farm.versions import next_version
 from gf_i2p.netdb.lease_set import LeaseSet2
 from gf_i2p.netdb.session_config import SERVICE_OPTIONS
 from gf_i2p.node.clock import awake_or_not
+from gf_i2p.node.driver import PostError
 from gf_i2p.node.failover import Failover, FailoverState
 from gf_i2p.node.keys_watch import KeysWatch
 from gf_i2p.node.office import Tenure
@@ -154,6 +155,9 @@ class FailoverOffice:
         """Write a set into the log; return its entry's index when it is committed and taken in here."""
         index = await self._reporter.announce(lease_set)
         await self._view.reaches(index)
+        if self._view.state.last_published_ms != lease_set.published * 1000:
+            # Another one's is later, or ours is of the future to the farm: who comes next would not know of it.
+            raise PostError("the farm knows another lease set as the last one: is a machine's clock ahead?")
         self._reporter.progress.attempted(int(time.time() * 1000))
         return index
 

@@ -58,6 +58,13 @@ class Wanted:
         return self.content != other.content
 
     @property
+    def hashes(self) -> set[bytes]:
+        """Of all leaves."""
+        return {
+            entry.hash for entries in (self.entries, *(each.entries for each in self.branches)) for entry in entries
+        }
+
+    @property
     def numbers(self) -> set[int]:
         """Of the branches."""
         return {branch.number for branch in self.branches}
@@ -310,8 +317,14 @@ class Publisher:
         keys = self._keys.keys
         lease_set = self._build(keys, wanted)
         await self._view.reaches(await self._reporter.announce(lease_set))
-        if self._due() is None or self._view.state.last_published_ms > lease_set.published * 1000:
+        due = self._due()
+        if due is None or self._view.state.last_published_ms > lease_set.published * 1000:
             return  # another one has the office, or has had it meanwhile
+        if self._view.state.last_published_ms < lease_set.published * 1000:
+            # The next publisher would not know of it, and could publish what routers hold for older.
+            raise PostError("the farm takes our set for one of the future: is this machine's clock ahead?")
+        if wanted.hashes - due.hashes:
+            return  # a leaf was taken out meanwhile, perhaps by an administrator
         self._reporter.progress.attempted(int(time.time() * 1000))
         changed = self._given and self._signer is not keys
         self._given = True

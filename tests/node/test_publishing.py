@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gf_i2p.farm.admin import AdminEntry
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.netdb.keys import DestinationKeys
@@ -14,6 +15,7 @@ from gf_i2p.node import publishing
 from gf_i2p.node.cadence import HURRIED_SECONDS, HURRIED_SETS
 from gf_i2p.node.driver import PostError
 from gf_i2p.node.office import LEASE_SECONDS
+from gf_i2p.node.publish_progress import SignedSet
 from gf_i2p.node.publishing_keys import HANDOVER_SECONDS, PublishingKeys
 from integration.localfarm import becomes
 from tests.farm.strategies import leaf, record
@@ -302,6 +304,40 @@ async def test_a_set_is_not_sent_when_the_office_was_lost_meanwhile(
         monkeypatch.setattr(made.reporter, "announce", deposed)
         await made.publisher._step()
         assert made.bridge.calls.count("publish") == 0
+
+
+async def test_a_set_is_not_sent_when_one_of_its_leaves_was_excluded_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with office(tmp_path, monkeypatch, publishes=False) as made:
+        await made.reported("ready", lambda record: record.leaves != ())
+        state, announce = made.view.state, made.reporter.announce
+        state.configure((1, 2))
+        state.apply(record(2, leaf(2), date=now_ms(), mode="meta").encode(), made.view.applied)
+
+        async def excluded(lease_set: SignedSet) -> int:
+            index = await announce(lease_set)
+            state.apply(AdminEntry("farm", 1, "admin-a", "exclude", hash=leaf(2).hash).encode(), made.view.applied)
+            return index
+
+        monkeypatch.setattr(made.reporter, "announce", excluded)
+        await made.publisher._step()
+        assert made.bridge.calls.count("publish") == 0
+        monkeypatch.setattr(made.reporter, "announce", announce)
+        await made.publisher._step()
+        assert [entry.hash for entry in made.bridge.sent[0].entries] == [leaf(1).hash]
+
+
+async def test_a_set_that_the_farm_takes_for_one_of_the_future_is_not_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with office(tmp_path, monkeypatch, publishes=False) as made:
+        await made.reported("ready", lambda record: record.leaves != ())
+        monkeypatch.setattr(publishing, "next_version", lambda state, now_ms: now_ms // 1000 + 300)
+        monkeypatch.setattr(MetaLeaseSet, "objection", lambda self, now: None)
+        await made.publisher._step()
+        assert made.bridge.calls.count("publish") == 0
+        assert "is this machine's clock ahead?" in (made.publisher.trouble or "")
 
 
 async def test_who_is_not_chosen_any_more_has_the_router_forget_and_shows_no_trouble(
