@@ -73,6 +73,8 @@ keys = "master.dat"           # what `gf-i2p keys delegate` makes for this serve
 # [publish.service]           # for mode = "failover": where the master's address leads to on this machine
 # target = "127.0.0.1:8080"
 # http = true                 # it speaks HTTP, and is told who asks
+# [publish.service.session]   # of its tunnels, in I2CP's words; with delegated keys an i2pd has `keys delegate`'s
+# "inbound.length" = "3"
 
 # For `gf-i2p bridge serve`: this router for programs in any language. Its password goes into secrets.toml.
 # [bridge]
