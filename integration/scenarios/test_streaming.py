@@ -31,6 +31,8 @@ OPTIONS: Final = {**SERVICE_OPTIONS, "inbound.length": "1", "outbound.length": "
 BIG: Final = b"".join(hashlib.sha256(b"%d" % number).digest() for number in range(100_000))
 OUTAGE_SECONDS: Final = 60.0
 REQUEST_SECONDS: Final = 60.0
+STREAM_SECONDS: Final = 180.0
+"""A stream whose last word the client has lost says it four times, up to 20 s apart."""
 DAY: Final = 86_400
 
 Figure = Callable[[str, float], None]
@@ -173,7 +175,7 @@ async def test_pages_and_forms_pass_and_the_service_knows_who_asks(
         figure("out, MB/s", len(BIG) / 1e6 / (time.monotonic() - began))
         pages = await asyncio.gather(*(master.ask() for _ in range(20)))
         assert None not in pages
-        await becomes("all streams have ended", lambda: service.streams == 0, 60)
+        await becomes("all streams have ended", lambda: service.streams == 0, STREAM_SECONDS)
         assert (service.trouble, service.dropped) == (None, 0)
 
 
