@@ -30,6 +30,7 @@ _farm_time = clock.farm_time_ms
 _room = tree.room
 _hold = Election.hold
 _encode = FarmState.encode
+_decode = FarmState.decode.__func__  # type: ignore[attr-defined]
 
 # Administrators -------------------------------------------------------------------------------------------------------
 
@@ -119,6 +120,12 @@ def _forgets_how_far_it_was(cls: type[Clock], *args: Any) -> Clock:
     return made
 
 
+def _restores_no_scores(cls: type[FarmState], cluster: str, data: bytes) -> FarmState:
+    made: FarmState = _decode(cls, cluster, data)
+    made._own_scores.clear()
+    return made
+
+
 def _forgets_the_office(cls: type[Election], found: Mapping[str, Any]) -> Election:
     made: Election = _parse_election(cls, found)
     made.publisher = None
@@ -143,6 +150,14 @@ def _does_not_wait_for_the_log(office_: Office, pending: Announced) -> None:
         office_._host.give(pending)
 
 
+def _gives_again(office_: Office, choice: Choice) -> None:
+    if office_.serving is None:
+        _announce(office_, choice)
+    elif office_._host.mode in office.GIVES:
+        office_._given_at = office_._host.monotonic
+        office_._host.give(office_.serving)
+
+
 def _never_expires(office_: Office, posted: float) -> bool:
     return True
 
@@ -161,6 +176,7 @@ def _gives_whoever_is_chosen(office_: Office) -> None:
     _look(office_)
 
 
+_announce = Office._announce
 _look = Office.look
 
 
@@ -197,12 +213,14 @@ def farm_canaries() -> Iterator[Canary]:
     yield life("left-out", "does not say what is left out", (FarmState, "_left_out", _leaves_nothing_out))
     yield life("half-a-clock", "restores half of a clock", (Clock, "parse", classmethod(_forgets_how_far_it_was)))
     yield life("no-office", "restores no publisher", (Election, "parse", classmethod(_forgets_the_office)))
+    yield life("no-scores", "restores no scores", (FarmState, "decode", classmethod(_restores_no_scores)))
     yield life("other-bytes", "has a snapshot of its own", (FarmState, "encode", _says_who_was_quick))
     yield life(
         "own-versions", "makes versions by its own clock, by the minute", (office, "next_version", _by_the_minute)
     )
     yield life("before-the-log", "gives sets before they are announced", (Office, "_go_on", _does_not_wait_for_the_log))
     yield life("old-announcement", "gives what was announced before its lease", (Office, "lives", _never_expires))
+    yield life("no-new-version", "gives the same set again when its time is over", (Office, "_announce", _gives_again))
     yield life("wakes-and-gives", "goes on after a pause", (Office, "lives", _counts_what_was_before))
     yield life("no-lease", "publishes as long as it knows no better", (Office, "_due", _goes_on))
     yield life("gives-anyway", "gives sets when it has lost the office", (Office, "look", _gives_whoever_is_chosen))
