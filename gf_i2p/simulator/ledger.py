@@ -59,7 +59,8 @@ class Ledger:
     risen_ms: int = 0
     """The sum of all by which farm time has risen: no stopwatch that it drives has gone on by more."""
     lasted_ms: int = 0
-    """The sum of all by which it has risen above what it ever was, half of `freshMs` at a time: none by less."""
+    """The sum of all by which it has risen above what it ever was, by half of `freshMs` at a time, without the first
+    records of servers: none has gone on by less."""
     _was_ms: int | None = None
     _highest_ms: int = 0
 
@@ -83,25 +84,26 @@ class Ledger:
         if "action" in found:
             self._administer(found)
         elif found["id"] in self.servers:
+            joined = found["id"] not in self.said
             self._report(found, now, self.said)
             self.accused.pop(found["id"], None)
             for each in found.get("remoteRouters", ()):
                 if each["id"] in self.said and each["id"] != found["id"]:
                     self._accuse(found["id"], each["id"], reachable=each["reachable"])
-            self._rise()
+            self._rise(joined=joined)
             self.said[found["id"]].risen_ms = self.risen_ms
         elif found["id"] >= FIRST_MEMBER_ID:
             self._report(found, now, self.members)
             self.members[found["id"]].risen_ms = self.risen_ms
 
-    def _rise(self) -> None:
+    def _rise(self, *, joined: bool = False) -> None:
         now = self.now_ms
         if now is None:
             return
         if self._was_ms is not None:
             self.risen_ms += max(now - self._was_ms, 0)
             most = int(self.parameter("freshMs", FRESH_MS)) // 2
-            self.lasted_ms += min(max(now - self._highest_ms, 0), most)
+            self.lasted_ms += 0 if joined else min(max(now - self._highest_ms, 0), most)
         self._was_ms, self._highest_ms = now, max(now, self._highest_ms)
 
     def _report(self, found: dict[str, Any], now: float, where: dict[int, Said]) -> None:
