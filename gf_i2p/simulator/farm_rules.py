@@ -267,7 +267,7 @@ class GoodStays(FarmRule):
             self._began_ms, self._beaten_ms = ledger.risen_ms, None
         scores = watch.choice.scores
         best = max((scores[server].total for server in scores if server != new), default=0)
-        if new not in scores or best - scores[new].total <= ledger.parameter("margin", 50):
+        if new is None or new not in scores or best - scores[new].total <= ledger.parameter("margin", 50):
             self._beaten_ms = None
         elif self._beaten_ms is None:
             self._beaten_ms = ledger.risen_ms
