@@ -35,8 +35,13 @@ class Clock:
         """The stopwatch: ms for which this farm has been at work. It stands still while nobody posts."""
         self._high_ms: int | None = None  # where the stopwatch stands, in farm time
 
-    def look(self, dates: Iterable[int], servers: int | None = None, *, fresh_ms: int, ahead_ms: int) -> None:
+    def look(
+        self, dates: Iterable[int], servers: int | None = None, *, fresh_ms: int, ahead_ms: int, joined: bool = False
+    ) -> None:
         """Look what time it is by these newest dates, see `farm_time_ms`.
+
+        `joined`: whether one of them is the first of its server. Then time has another measure, and none has passed: a
+        new farm may believe two wrong clocks, one after the other, before most of its servers have posted.
 
         A long silence of the whole farm is no silence of one leaf, and one clock of two that jumps ages nobody: in one
         step the stopwatch goes on by half of `fresh_ms` at most. A fall by up to `ahead_ms` is waited out: time that
@@ -49,7 +54,7 @@ class Clock:
         if self._high_ms is None or now < self._high_ms - ahead_ms:
             self._high_ms = now
         elif now > self._high_ms:
-            self.passed_ms += min(now - self._high_ms, fresh_ms // _STEPS)
+            self.passed_ms += 0 if joined else min(now - self._high_ms, fresh_ms // _STEPS)
             self._high_ms = now
 
     def encode(self) -> dict[str, Any]:

@@ -186,8 +186,9 @@ class FarmState:
             self.listing.look(seen)
 
     def _server_says(self, record: StatusRecord, value: bytes, index: int) -> None:
+        joined = record.id not in self.records
         self.records[record.id] = record
-        self._look_at_clock()
+        self._look_at_clock(joined=joined)
         self.posters.take(value, record, index, self.clock.passed_ms, self.parameters, judges=True)
         self._read(record)
         self.accused.pop(record.id, None)
@@ -247,10 +248,10 @@ class FarmState:
         self._own_scores[record.id] = own_score(record.router)
         self._settings[record.id] = Setting.of(record)
 
-    def _look_at_clock(self) -> None:
+    def _look_at_clock(self, *, joined: bool = False) -> None:
         dates = [record.date_ms for record in self.records.values()]
         servers, parameters = len(self.servers), self.parameters
-        self.clock.look(dates, servers, fresh_ms=parameters.fresh_ms, ahead_ms=parameters.ahead_ms)
+        self.clock.look(dates, servers, fresh_ms=parameters.fresh_ms, ahead_ms=parameters.ahead_ms, joined=joined)
 
     def _sensed(self) -> tuple[int, int]:
         """Return how many other servers find a set of the farm that is not too old, and how many do not."""

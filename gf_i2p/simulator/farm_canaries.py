@@ -16,6 +16,7 @@ from gf_i2p.farm.leaves import Field
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.publisher import Choice, Election, Standing
 from gf_i2p.farm.record import StatusRecord
+from gf_i2p.farm.score import own_score
 from gf_i2p.farm.state import FarmState
 from gf_i2p.simulator import office
 from gf_i2p.simulator.canary import Canary
@@ -30,6 +31,7 @@ _farm_time = clock.farm_time_ms
 _room = tree.room
 _hold = Election.hold
 _encode = FarmState.encode
+_decode = FarmState.decode.__func__  # type: ignore[attr-defined]
 
 # Administrators -------------------------------------------------------------------------------------------------------
 
@@ -119,6 +121,12 @@ def _forgets_how_far_it_was(cls: type[Clock], *args: Any) -> Clock:
     return made
 
 
+def _restores_other_scores(cls: type[FarmState], cluster: str, data: bytes) -> FarmState:
+    made: FarmState = _decode(cls, cluster, data)
+    made._own_scores = dict.fromkeys(made._own_scores, own_score({}))
+    return made
+
+
 def _forgets_the_office(cls: type[Election], found: Mapping[str, Any]) -> Election:
     made: Election = _parse_election(cls, found)
     made.publisher = None
@@ -143,6 +151,14 @@ def _does_not_wait_for_the_log(office_: Office, pending: Announced) -> None:
         office_._host.give(pending)
 
 
+def _gives_again(office_: Office, choice: Choice) -> None:
+    if office_.serving is None:
+        _announce(office_, choice)
+    elif office_._host.mode in office.GIVES:
+        office_._given_at = office_._host.monotonic
+        office_._host.give(office_.serving)
+
+
 def _never_expires(office_: Office, posted: float) -> bool:
     return True
 
@@ -151,16 +167,25 @@ def _counts_what_was_before(office_: Office, posted: float) -> bool:
     return office_._host.monotonic - posted <= office.LEASE * office_._second
 
 
+def _gives_when_it_wakes(office_: Office) -> None:
+    had, host = office_.serving, office_._host
+    if had is not None and host.monotonic - office_._looked_at > office.PAUSE * office_._second:
+        host.give(had)
+    _look(office_)
+
+
 def _goes_on(office_: Office, choice: Choice) -> bool:
     return choice.publisher == office_._host.id and bool(choice.listed)
 
 
 def _gives_whoever_is_chosen(office_: Office) -> None:
-    if office_._pending is not None:
-        office_._go_on(office_._pending)
+    had, host = office_.serving, office_._host
     _look(office_)
+    if had is not None and host.state.publisher != host.id:
+        host.give(had)
 
 
+_announce = Office._announce
 _look = Office.look
 
 
@@ -197,12 +222,19 @@ def farm_canaries() -> Iterator[Canary]:
     yield life("left-out", "does not say what is left out", (FarmState, "_left_out", _leaves_nothing_out))
     yield life("half-a-clock", "restores half of a clock", (Clock, "parse", classmethod(_forgets_how_far_it_was)))
     yield life("no-office", "restores no publisher", (Election, "parse", classmethod(_forgets_the_office)))
+    yield life(
+        "other-scores",
+        "restores the scores of routers that say nothing",
+        (FarmState, "decode", classmethod(_restores_other_scores)),
+    )
     yield life("other-bytes", "has a snapshot of its own", (FarmState, "encode", _says_who_was_quick))
     yield life(
         "own-versions", "makes versions by its own clock, by the minute", (office, "next_version", _by_the_minute)
     )
     yield life("before-the-log", "gives sets before they are announced", (Office, "_go_on", _does_not_wait_for_the_log))
     yield life("old-announcement", "gives what was announced before its lease", (Office, "lives", _never_expires))
+    yield life("no-new-version", "gives the same set again when its time is over", (Office, "_announce", _gives_again))
     yield life("wakes-and-gives", "goes on after a pause", (Office, "lives", _counts_what_was_before))
+    yield life("wakes-and-repeats", "gives its set again when it wakes up", (Office, "look", _gives_when_it_wakes))
     yield life("no-lease", "publishes as long as it knows no better", (Office, "_due", _goes_on))
     yield life("gives-anyway", "gives sets when it has lost the office", (Office, "look", _gives_whoever_is_chosen))

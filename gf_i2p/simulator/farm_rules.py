@@ -3,12 +3,12 @@
 To add one: a class whose docstring is the statement and where it stands, and its name in `FARM_RULES`.
 """
 
-from collections import defaultdict, deque
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from gf_i2p.farm.publisher import Choice
-from gf_i2p.simulator.facts import Violation
-from gf_i2p.simulator.ledger import FRESH_MS
+from gf_i2p.simulator.facts import Members, Violation
+from gf_i2p.simulator.ledger import FRESH_MS, Said
 from gf_i2p.simulator.office import LEASE, Announced
 from gf_i2p.simulator.reporters import INTERVAL, MASTER_HASH
 
@@ -18,11 +18,10 @@ if TYPE_CHECKING:
 MOST_ENTRIES: Final = 16
 SLACK: Final = 20.0
 """Seconds for what takes no time in theory: ticks, ways, posts that wait."""
-HOUR: Final = 3600.0
 SETTLED: Final = 4 * INTERVAL
 """A farm that begins, or goes on after a time without a leader, has found its time by then."""
-MOST_ENTERINGS: Final = 8
-"""A leaf comes into the set so often in an hour, at most: one that flaps waits twice as long each time."""
+MOST_FLAPS: Final = 12
+"""More are not counted."""
 
 
 class FarmRule:
@@ -212,76 +211,95 @@ class OthersMode(FarmRule):
 
 
 class MovedAndDrained(FarmRule):
-    """The office goes where administrators move it, and to a drained server only for want of others (issue).
+    """The office goes where administrators move it, to a drained server only for want of others, and to "on" first.
 
-    At once when they say so; to a server that can publish again, when that has lasted for as long as a record is fresh.
+    At once when they say so; to a server that can publish again, when that has lasted for as long as a record is fresh
+    (docs/publisher-choice.md). It is asked of servers that can publish however the stopwatch went: `Ledger.is_sure`.
     """
 
     def __init__(self, watch: "Watch") -> None:
         super().__init__(watch)
-        self._since: dict[int, float] = {}
-        """Of those that can publish, for how long they could."""
-        self._said: tuple[int | None, set[int]] = (None, set())
+        self._since: dict[int, int] = {}
+        """Of those that can publish, since when, by `Ledger.lasted_ms`."""
+        self._said: tuple[object, ...] = ()
 
     def committed(self) -> None:
-        watch, ledger = self.watch, self.watch.ledger
+        ledger, publisher = self.watch.ledger, self.watch.choice.publisher
         said = (ledger.moved_to, set(ledger.drained))
-        told, self._said = said != self._said, said
-        able = [each for each in ledger.candidates() if each not in watch.wrong]
-        self._since = {server: self._since.get(server, watch.now) for server in able}
-        wait = 0.0 if told else ledger.parameter("freshMs", FRESH_MS) / 1000 + SETTLED
-        settled = [
-            each
-            for each in able
-            if watch.now - self._since[each] >= wait and watch.now - ledger.said[each].at < FRESH_MS / 2000
-        ]
-        moved, publisher = ledger.moved_to, watch.choice.publisher
-        if moved in settled and moved not in ledger.drained and publisher != moved:
-            raise self.violated(f"server {publisher} is chosen, and administrators want {moved}, which could")
-        if publisher in ledger.drained:
-            others = [each for each in settled if each not in ledger.drained]
-            if others:
-                raise self.violated(f"server {publisher} is chosen, which is drained, and {others} could")
+        told = self._said[1:] == (ledger.servers,) and self._said[0] != said
+        self._said = (said, ledger.servers)
+        able = [server for server in ledger.servers if ledger.is_sure(server)]
+        self._since = {server: self._since.get(server, ledger.lasted_ms) for server in able}
+        wait = 0 if told else ledger.parameter("freshMs", FRESH_MS)
+        settled = [each for each in able if ledger.lasted_ms - self._since[each] >= wait]
+        first = min(settled, key=ledger.rank, default=None)
+        if first is not None and publisher in ledger.said and ledger.rank(first) < ledger.rank(publisher):
+            raise self.violated(
+                f"server {publisher} is chosen, and {first} could; moved to {ledger.moved_to}, "
+                f"drained {sorted(ledger.drained)}"
+            )
 
 
 class GoodStays(FarmRule):
     """A good publisher is not unseated, whatever clocks of a minority say (issue; DESIGN 4).
 
-    Good: nothing in the log speaks against it, it has posted lately, and its clock is right. It goes only when an
-    administrator, an "on" or a clearly better score wants another one.
+    Good: nothing in the log speaks against it, and either it is a candidate however the stopwatch went, or it has
+    posted lately by a right clock. It goes only to a server that comes before it by what administrators and operators
+    say, or whose score was higher by more than the margin for as long as a record is fresh, after its least time in
+    office. How long that was is reckoned by `Ledger.risen_ms`, which no stopwatch outruns.
     """
+
+    def __init__(self, watch: "Watch") -> None:
+        super().__init__(watch)
+        self._began_ms = 0
+        """When the publisher took the office."""
+        self._beaten_ms: int | None = None
+        """Since when another server's score is higher by more than the margin."""
 
     def committed(self) -> None:
         watch, ledger = self.watch, self.watch.ledger
         old, new = watch.before.publisher, watch.choice.publisher
-        if old is None or old == new or old not in ledger.servers or self._is_wanted(old, new):
-            return
+        if old is not None and old != new and self._is_good(old) and not self._is_wanted(old, new):
+            raise self.violated(
+                f"server {old} loses the office to {new} though it is good; wrong clocks: {sorted(watch.wrong)}"
+            )
+        if old != new:
+            self._began_ms, self._beaten_ms = ledger.risen_ms, None
+        scores = watch.choice.scores
+        best = max((scores[server].total for server in scores if server != new), default=0)
+        if new is None or new not in scores or best - scores[new].total <= ledger.parameter("margin", 50):
+            self._beaten_ms = None
+        elif self._beaten_ms is None:
+            self._beaten_ms = ledger.risen_ms
+
+    def _is_good(self, old: int) -> bool:
+        watch, ledger = self.watch, self.watch.ledger
         said = ledger.said.get(old)
-        if said is None or not said.router_up or not said.publishes or old in ledger.accused:
-            return
+        if old not in ledger.servers or said is None:
+            return False
+        if ledger.is_sure(old):
+            return True
+        if not said.router_up or not said.publishes or old in ledger.accused or old in watch.wrong:
+            return False
         if ledger.mode is None or said.mode != ledger.mode:
-            return
+            return False
         right = [server for server in ledger.said if server not in watch.wrong]
-        if 2 * len(right) <= len(ledger.servers):  # too few have posted yet
-            return
-        if old in watch.wrong or watch.now - said.at > 2 * INTERVAL + SLACK:
-            return
-        raise self.violated(
-            f"server {old} loses the office to {new} though it is good; wrong clocks: {sorted(watch.wrong)}"
-        )
+        # While too few have posted there is no time that right clocks make.
+        return 2 * len(right) > len(ledger.servers) and watch.now - said.at <= 2 * INTERVAL + SLACK
 
     def _is_wanted(self, old: int, new: int | None) -> bool:
-        watch, ledger = self.watch, self.watch.ledger
-        if old in ledger.drained or ledger.moved_to is not None:
-            return True
-        if new is None:
+        ledger, scores = self.watch.ledger, self.watch.choice.scores
+        if new is None or new not in ledger.said:
             return False
-        if ledger.said[new].publish == "on" != ledger.said[old].publish:
-            return True
-        scores = watch.choice.scores
-        better = scores[new].total - scores[old].total if new in scores and old in scores else 0
-        hold = ledger.parameter("holdMs", 600_000) / 1000
-        return bool(better >= ledger.parameter("margin", 50) and watch.held >= hold - SETTLED)
+        if ledger.rank(new) != ledger.rank(old):
+            return ledger.rank(new) < ledger.rank(old)
+        if self._beaten_ms is None or new not in scores or old not in scores:
+            return False
+        return bool(
+            scores[new].total - scores[old].total > ledger.parameter("margin", 50)
+            and ledger.risen_ms - self._beaten_ms >= ledger.parameter("freshMs", FRESH_MS)
+            and ledger.risen_ms - self._began_ms >= ledger.parameter("holdMs", 600_000)
+        )
 
 
 class DeadReplaced(FarmRule):
@@ -307,42 +325,89 @@ class AccusedReplaced(FarmRule):
     """A publisher of which its leader hears nothing is replaced at once, if another server can (issue)."""
 
     def committed(self) -> None:
-        watch = self.watch
-        publisher = watch.before.publisher
-        if publisher in watch.ledger.accused and watch.choice.publisher == publisher:
-            raise self.violated(f"server {publisher} is accused, and still chosen")
+        ledger, before, now = self.watch.ledger, self.watch.before.publisher, self.watch.choice.publisher
+        if before is None or before not in ledger.accused:
+            return
+        if now == before:
+            raise self.violated(f"server {before} is accused, and still chosen")
+        others = [server for server in ledger.servers if ledger.is_sure(server)]
+        if now is None and others:
+            raise self.violated(f"server {before} is accused, and nobody chosen, though {others} could")
+
+
+@dataclass(slots=True)
+class _Past:
+    """How a leaf has kept up, by the log."""
+
+    up: bool
+    since_ms: int
+    flaps: int
+    proven: bool
 
 
 class FlapsBounded(FarmRule):
-    """A leaf that comes and goes does not make the set come and go, while another one is steady (issue: damping)."""
+    """A leaf that was down comes into the set when it was up for min(leafUpMs * 2^f, flapMs), f as it went down lately.
+
+    While another one is steady (docs/publisher-choice.md: damping): up, and its poster heard. When nothing else is left
+    the set has what comes and goes. Time is `Ledger.risen_ms`, which no stopwatch outruns: so f is no more than it is,
+    nor the wait. A leaf that was never down, or is new with a server that is new, does not wait.
+    """
 
     def __init__(self, watch: "Watch") -> None:
         super().__init__(watch)
         self._listed: set[bytes] = set()
-        self._entered: dict[bytes, deque[float]] = defaultdict(deque)
-        self._settings: object = None
+        self._past: dict[bytes, _Past] = {}
+        self._servers: Members = ()
 
     def committed(self) -> None:
-        watch = self.watch
-        steady = {
-            leaf.hash
-            for node in watch.brain.servers
-            if node.id not in watch.ever_bad
-            for leaf in node.poster.leaves
-            if not leaf.ever_down
-        }
-        settings = (watch.ledger.parameters.copy(), watch.ledger.excluded.copy(), watch.choice.publisher)
-        listed = _hashes(watch.choice)
-        # When nothing else is left the set has what comes and goes.
-        if settings == self._settings and steady & self._listed & listed:
-            for leaf in listed - self._listed:
-                times = self._entered[leaf]
-                times.append(watch.now)
-                while times[0] < watch.now - HOUR:
-                    times.popleft()
-                if len(times) > MOST_ENTERINGS:
-                    raise self.violated(f"leaf {leaf.hex()} came into the set {len(times)} times within an hour")
-        self._listed, self._settings = listed, settings
+        ledger = self.watch.ledger
+        if ledger.servers != self._servers:
+            named = ledger.leaves()
+            self._servers = ledger.servers
+            self._past = {leaf: past for leaf, past in self._past.items() if leaf in named}
+        steady: set[bytes] = set()
+        for where in (ledger.said, ledger.members):
+            for poster, said in where.items():
+                if said.index == ledger.index:
+                    self._look(said)
+                heard = ledger.risen_ms - said.risen_ms <= ledger.parameter("freshMs", FRESH_MS)
+                if heard and said.router_up and poster not in ledger.accused:
+                    steady |= {leaf for leaf, (up, _, _) in said.leaves.items() if up}
+        listed = _hashes(self.watch.choice)
+        if steady & self._listed & listed:
+            for leaf in sorted(listed - self._listed):
+                self._check(leaf)
+        self._listed = listed
+
+    def _look(self, said: Said) -> None:
+        """Take in what a record says of leaves."""
+        now = self.watch.ledger.risen_ms
+        for leaf, (says_up, _, _) in said.leaves.items():
+            up = says_up and said.router_up
+            past = self._past.setdefault(leaf, _Past(up, now, 0, up))
+            if past.up and not up:
+                quiet = now - past.since_ms
+                while past.flaps and quiet >= self._wait_ms(past.flaps):
+                    quiet -= self._wait_ms(past.flaps)
+                    past.flaps -= 1
+                past.flaps, past.proven = min(past.flaps + 1, MOST_FLAPS), False
+            if past.up != up:
+                past.up, past.since_ms = up, now
+
+    def _wait_ms(self, flaps: int) -> int:
+        ledger = self.watch.ledger
+        return int(min(ledger.parameter("leafUpMs", 60_000) << flaps, ledger.parameter("flapMs", 1_800_000)))
+
+    def _check(self, leaf: bytes) -> None:
+        past = self._past[leaf]
+        if not past.up:
+            raise self.violated(f"leaf {leaf.hex()} comes into the set, and is down")
+        lasted = self.watch.ledger.risen_ms - past.since_ms
+        if not past.proven and lasted < self._wait_ms(past.flaps):
+            raise self.violated(
+                f"leaf {leaf.hex()} comes into the set {lasted / 1000:.0f} s after it came up, not "
+                f"{self._wait_ms(past.flaps) / 1000:.0f} s: it went down {past.flaps} times lately"
+            )
 
 
 class NotItsOwnLeaf(FarmRule):
@@ -357,22 +422,26 @@ class NotItsOwnLeaf(FarmRule):
 
 
 class SteadyIsListed(FarmRule):
-    """A leaf that has never been down, of a server that was always good, is listed while there is room (issue)."""
+    """A leaf that has never been down, of a server or member that was always there, is listed while there is room.
+
+    Whatever its clock, its mode, and whether it may publish (docs/publisher-choice.md). Not asked while nothing is
+    committed, and shortly after: all have been silent then.
+    """
 
     def passes(self) -> None:
-        watch = self.watch
+        watch, ledger = self.watch, self.watch.ledger
         if watch.choice.publisher is None or watch.now - watch.flows_since < SETTLED:
             return
-        leaves = watch.ledger.leaves()
-        if len(leaves) > watch.ledger.parameter("maxEntries", MOST_ENTRIES):
+        room = ledger.parameter("maxEntries", MOST_ENTRIES)
+        if len(ledger.leaves()) > (room**2 if ledger.parameter("tree", "best") == "tree" else room):
             return
         listed = _hashes(watch.choice)
-        for node in watch.brain.servers:
-            if node.id in watch.ever_bad or node.id not in watch.ledger.said:
+        for node in watch.brain.nodes.values():
+            if node.id in watch.ever_away or (node.id not in ledger.said and node.id not in ledger.members):
                 continue
             for leaf in node.poster.leaves:
                 odd = leaf.hash == MASTER_HASH or MASTER_HASH in leaf.below
-                if not leaf.ever_down and not odd and leaf.hash not in watch.ledger.excluded | listed:
+                if not leaf.ever_down and not odd and leaf.hash not in ledger.excluded | listed:
                     why = watch.choice.left_out.get(leaf.hash)
                     raise self.violated(f"leaf {leaf.hash.hex()} was always up, and is not listed: {why}")
 
@@ -407,18 +476,18 @@ FARM_RULES: Final[tuple[type[FarmRule], ...]] = (
     AnnouncedFirst,
     PublishedRises,
     ChosenGives,
-    WithinLease,
     WakesUp,
+    WithinLease,
     Overlap,
+    AccusedReplaced,
     PublisherIsCandidate,
     OthersMode,
     MovedAndDrained,
     GoodStays,
     DeadReplaced,
-    AccusedReplaced,
     FlapsBounded,
     NotItsOwnLeaf,
     SteadyIsListed,
     AllAreKnown,
 )
-"""All of them."""
+"""All of them; of two that one mistake breaks the narrower stands first."""

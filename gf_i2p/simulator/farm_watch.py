@@ -31,8 +31,6 @@ class Watch:
         self._publishers: list[int | None] = []
         self.changed_at = 0.0
         """When the publisher changed last."""
-        self.held = 0.0
-        """For how long the publisher before the last change was in office."""
         self.good_since: dict[int, float] = {}
         """Since when a server could publish in truth, whatever the log says."""
         self.flows_since = 0.0
@@ -40,8 +38,8 @@ class Watch:
         self.wrong = frozenset(brain.plan.wrong)
         self.resumed: dict[int, float] = {}
         """When a server went on after a pause that its office must have noticed."""
-        self.ever_bad: set[int] = set()
-        """Servers that were not always good."""
+        self.ever_away: set[int] = set()
+        """Servers and members that were down, paused, cut off, out of the farm or without their routers."""
         self._rules = [rule(self) for rule in FARM_RULES]
 
     @property
@@ -55,13 +53,13 @@ class Watch:
             self.ledger.apply(value, self.now)
             self.state.apply(value, self.ledger.index)
         else:
-            self.ever_bad |= set(self.ledger.servers) - set(value)
+            self.ever_away |= set(self.ledger.servers) - set(value)
             self.ledger.configure(value)
             self.state.configure(value)
         self.before, self.choice = self.choice, self.state.choice
         self._publishers.append(self.choice.publisher)
         if self.choice.publisher != self.before.publisher:
-            self.held, self.changed_at = self.now - self.changed_at, self.now
+            self.changed_at = self.now
             self.brain.note(0, f"publisher {self.before.publisher} -> {self.choice.publisher}, at {self.ledger.index}")
         for rule in self._rules:
             rule.committed()
@@ -96,7 +94,9 @@ class Watch:
                 self.good_since.setdefault(server.id, self.now)
             else:
                 self.good_since.pop(server.id, None)
-                self.ever_bad.add(server.id)
+        self.ever_away.update(
+            node.id for node in self.brain.nodes.values() if not node.works or not node.poster.router_up
+        )
         for rule in self._rules:
             rule.passes()
 

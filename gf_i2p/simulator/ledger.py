@@ -30,6 +30,8 @@ class Said:
     version_ms: int
     leaves: dict[bytes, tuple[bool, int, tuple[bytes, ...]]]
     """By hash: up, type, what is below it."""
+    risen_ms: int = 0
+    """`Ledger.risen_ms` when it was committed."""
 
     @property
     def publishes(self) -> bool:
@@ -54,6 +56,13 @@ class Ledger:
     parameters: dict[str, Any] = field(default_factory=dict)
     announced: dict[tuple[int, int], int] = field(default_factory=dict)
     """(server, version): index of the first record that names it."""
+    risen_ms: int = 0
+    """The sum of all by which farm time has risen: no stopwatch that it drives has gone on by more."""
+    lasted_ms: int = 0
+    """The sum of all by which it has risen above what it ever was, by half of `freshMs` at a time, without the first
+    records of servers: none has gone on by less."""
+    _was_ms: int | None = None
+    _highest_ms: int = 0
 
     def configure(self, servers: Members) -> None:
         """Take in a Configuration."""
@@ -64,6 +73,7 @@ class Ledger:
         self.drained &= set(servers)
         if self.moved_to not in servers:
             self.moved_to = None
+        self._rise()
 
     def apply(self, value: bytes, now: float) -> None:
         """Take in an Application entry that is committed now, in true seconds."""
@@ -74,13 +84,27 @@ class Ledger:
         if "action" in found:
             self._administer(found)
         elif found["id"] in self.servers:
+            joined = found["id"] not in self.said
             self._report(found, now, self.said)
             self.accused.pop(found["id"], None)
             for each in found.get("remoteRouters", ()):
                 if each["id"] in self.said and each["id"] != found["id"]:
                     self._accuse(found["id"], each["id"], reachable=each["reachable"])
+            self._rise(joined=joined)
+            self.said[found["id"]].risen_ms = self.risen_ms
         elif found["id"] >= FIRST_MEMBER_ID:
             self._report(found, now, self.members)
+            self.members[found["id"]].risen_ms = self.risen_ms
+
+    def _rise(self, *, joined: bool = False) -> None:
+        now = self.now_ms
+        if now is None:
+            return
+        if self._was_ms is not None:
+            self.risen_ms += max(now - self._was_ms, 0)
+            most = int(self.parameter("freshMs", FRESH_MS)) // 2
+            self.lasted_ms += 0 if joined else min(max(now - self._highest_ms, 0), most)
+        self._was_ms, self._highest_ms = now, max(now, self._highest_ms)
 
     def _report(self, found: dict[str, Any], now: float, where: dict[int, Said]) -> None:
         meta = found.get("meta", {})
@@ -171,6 +195,20 @@ class Ledger:
         """Those of the servers that nothing speaks against, and in the mode of most; none, when most have none."""
         mode = self.mode
         return [server for server in self.servers if self.objection(server) is None and self.said[server].mode == mode]
+
+    def is_sure(self, server: int) -> bool:
+        """Whether it is a candidate however the stopwatch went: heard of lately, and ahead by less than is allowed."""
+        now, mode = self.now_ms, self.mode
+        if now is None or mode is None or self.objection(server) is not None or self.said[server].mode != mode:
+            return False
+        said = self.said[server]
+        since = self.risen_ms - said.risen_ms
+        ahead = said.date_ms + since - now
+        return bool(since <= self.parameter("freshMs", FRESH_MS) and ahead <= self.parameter("aheadMs", AHEAD_MS))
+
+    def rank(self, server: int) -> tuple[bool, bool, bool]:
+        """Return what comes before any score of a server that has posted: less is better."""
+        return server in self.drained, server != self.moved_to, self.said[server].publish != "on"
 
     def leaves(self) -> dict[bytes, tuple[bool, int, tuple[bytes, ...]]]:
         """All that somebody's newest record has."""

@@ -93,6 +93,18 @@ def test_in_a_new_farm_one_clock_is_not_believed() -> None:
     assert (found.now_ms, found.publisher) == (NOW, 2)
 
 
+def test_wrong_clocks_that_are_the_first_to_post_in_a_new_farm_age_nobody() -> None:
+    """Farm time leaps from one to the next as they come, and no time has passed."""
+    late = [record(3, leaf(3), date=NOW - 600_000), record(5, leaf(5), date=NOW - 150_000)]
+    good = [record(each, leaf(each), date=NOW + each) for each in (4, 2, 1)]
+    in_order = [*good[:2], *late, good[2]]
+    found = state(*(each.encode() for each in in_order), servers=range(1, 6))
+    assert (found.now_ms, found.clock.passed_ms) == (NOW + 1, 0)
+    for index, server in enumerate((4, 2, 1), 6):
+        found.apply(record(server, leaf(server), date=NOW + 30_000 + server).encode(), index)
+    assert {3, 5} <= {entry.owner for entry in found.choice.entries}, "their leaves are well"
+
+
 def test_after_a_silence_of_all_the_publisher_may_be_the_first_to_post() -> None:
     found = state(*(record(server).encode() for server in (2, 1, 3)))
     publisher = found.publisher

@@ -17,7 +17,7 @@ from gf_i2p.simulator.run import live
 
 CLEAN = 24
 PARTS = 4
-SEEDS = 100
+SEEDS = 60
 """Within so many each of these canaries is caught."""
 QUICK = {
     "lists-excluded": "Excluded",
@@ -31,12 +31,18 @@ QUICK = {
     "room-for-one": "SteadyIsListed",
     "own-leaf": "NotItsOwnLeaf",
     "left-out": "AllAreKnown",
+    "accusations": "AccusedReplaced",
+    "no-damping": "FlapsBounded",
     "half-a-clock": "SameFarmBytes",
+    "other-scores": "SameFarmChoice",
+    "own-versions": "PublishedRises",
+    "no-new-version": "WithinLease",
+    "wakes-and-repeats": "WakesUp",
     "before-the-log": "AnnouncedFirst",
     "no-lease": "Overlap",
     "gives-anyway": "ChosenGives",
 }
-"""Those that a few seeds catch, and the rule that does. `make canaries` tries all."""
+"""Those that a few seeds catch, and the rule that does, before any other. `make canaries` tries all."""
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -57,6 +63,10 @@ def test_a_broken_farm_is_noticed_by_its_rule(name: str) -> None:
             if violation is not None and violation.invariant == QUICK[name]:
                 return
     pytest.fail(f"{name} survives the seeds 1 to {SEEDS}")
+
+
+def test_each_rule_has_a_canary_that_it_is_the_first_to_notice() -> None:
+    assert set(QUICK.values()) == {rule.__name__ for rule in FARM_RULES}
 
 
 def test_the_same_seed_is_the_same_life() -> None:
