@@ -70,7 +70,8 @@ def objection(
     """Say why a server cannot publish, or None.
 
     `setting`: its own; `most`: that of most servers. `now_ms`: farm time; `passed_ms`: the farm's stopwatch.
-    `in_office`: whether it publishes now. `excused`: for being ahead. After a silence of the whole farm the publisher may be the first who posts.
+    `in_office`: whether it publishes now.
+    `excused`: for being ahead. After a silence of the whole farm the publisher may be the first who posts.
     """
     if poster is None or now_ms is None:
         return "it has posted nothing yet"
