@@ -64,11 +64,13 @@ def objection(
     passed_ms: int,
     parameters: Parameters,
     *,
+    in_office: bool = False,
     excused: bool = False,
 ) -> str | None:
     """Say why a server cannot publish, or None.
 
     `setting`: its own; `most`: that of most servers. `now_ms`: farm time; `passed_ms`: the farm's stopwatch.
+    `in_office`: whether it publishes now.
     `excused`: for being ahead. After a silence of the whole farm the publisher may be the first who posts.
     """
     if poster is None or now_ms is None:
@@ -76,7 +78,9 @@ def objection(
     record = poster.record
     if now_ms - record.date_ms > parameters.fresh_ms:
         return f"its newest record is {(now_ms - record.date_ms) / 1000:.0f} s old"
-    ahead_ms = record.date_ms + passed_ms - poster.heard_ms - now_ms  # it has gone on since
+    ahead_ms = record.date_ms - now_ms
+    if not in_office:  # it has gone on since; after a silence of all farm time catches up with the publisher's
+        ahead_ms += passed_ms - poster.heard_ms
     if ahead_ms > parameters.ahead_ms and not excused:
         return f"its clock is {ahead_ms / 1000:.0f} s ahead of the farm's"
     if poster.is_silent(passed_ms, parameters):

@@ -103,6 +103,7 @@ class FarmState:
             self.clock.now_ms,
             self.clock.passed_ms,
             self.parameters,
+            in_office=server == self.publisher,
             excused=server == self.publisher and not self._is_late(server),
         )
 

@@ -114,6 +114,18 @@ def test_after_a_silence_of_all_the_publisher_may_be_the_first_to_post() -> None
         assert found.publisher == publisher
 
 
+def test_after_a_silence_of_all_a_clock_that_is_behind_does_not_make_the_publisher_look_ahead() -> None:
+    found = state(*(record(server).encode() for server in (2, 1, 3)))
+    publisher = found.publisher
+    assert publisher is not None
+    late, right = (each for each in (1, 2, 3) if each != publisher)
+    found.apply(record(publisher, date=NOW + 150_000).encode(), 4)
+    found.apply(record(late, date=NOW + 95_000).encode(), 5)
+    assert found.publisher == publisher
+    found.apply(record(right, date=NOW + 151_000).encode(), 6)
+    assert found.publisher == publisher
+
+
 def test_a_publisher_whose_clock_jumps_ahead_loses_the_office_when_most_have_posted_after_it() -> None:
     found = state(*(record(server).encode() for server in (1, 2, 3)))
     publisher = found.publisher
