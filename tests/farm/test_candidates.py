@@ -107,3 +107,18 @@ def test_a_date_that_is_ahead_keeps_nobody_fresh_for_longer_than_it_is_heard() -
     setting = Setting.of(poster.record)
     for passed, why in ((parameters.fresh_ms, None), (parameters.fresh_ms + 1, "nothing was heard of it for 105 s")):
         assert objection(poster, setting, setting, None, NOW + passed, passed, parameters) == why
+
+
+def test_the_one_in_office_is_judged_by_its_date_and_not_by_what_others_catch_up() -> None:
+    """Who posts first after a silence of all sees the stopwatch make up for it afterwards (seed 1662)."""
+    parameters = Parameters()
+    poster = Poster(b"", record(1, date=NOW), index=1, heard_ms=0)
+    setting = Setting.of(poster.record)
+    behind = parameters.fresh_ms + 1
+
+    def judged(now: int, *, in_office: bool) -> str | None:
+        return objection(poster, setting, setting, None, now, behind, parameters, in_office=in_office)
+
+    assert judged(NOW + parameters.fresh_ms, in_office=True) is None
+    assert "nothing was heard" in (judged(NOW + parameters.fresh_ms, in_office=False) or "")
+    assert "its newest record is" in (judged(NOW + behind, in_office=True) or "")
