@@ -286,6 +286,7 @@ class _Connection(asyncio.Protocol):
         "_silent",
         "_transport",
         "_up",
+        "_up_at",
         "_written",
         "ended",
         "outcome",
@@ -299,7 +300,8 @@ class _Connection(asyncio.Protocol):
         self._decoder = ResponseDecoder()
         # The response's type, whom to tell, when it was sent, seconds for the answer.
         self._in_flight: deque[tuple[MessageType, Done, float, float]] = deque()
-        self._answered = 0.0  # when the last answer came, the handshake's first
+        self._answered = 0.0  # when the last answer came
+        self._up_at = 0.0  # when the handshake was through
         self._overdue: asyncio.TimerHandle | None = None
         self._overdue_at = 0.0  # when it rings
         self._asked = 0.0  # when the HTTP request was written
@@ -360,7 +362,7 @@ class _Connection(asyncio.Protocol):
             self.outcome.set_result(False)
             return
         self._up = True
-        self._answered = self._loop.time()
+        self._up_at = self._loop.time()
         self._link.round_trip = self._loop.time() - self._asked
         self.outcome.set_result(True)
         self._link.up(self)
@@ -372,7 +374,8 @@ class _Connection(asyncio.Protocol):
     @property
     def idle_seconds(self) -> float | None:
         """For how long nothing was heard; None before it is up, and while an answer is owed, which will tell."""
-        return self._loop.time() - self._answered if self._up and not self._in_flight else None
+        heard = max(self._answered, self._up_at)
+        return self._loop.time() - heard if self._up and not self._in_flight else None
 
     def send(self, request: Request, done: Done, seconds: float) -> None:
         """See `Link.send`."""
