@@ -136,7 +136,7 @@ async def _post(options: argparse.Namespace, file: ClientFile, entry: AdminEntry
     """Return the index, and what the operator should know. Raises `CommandError`."""
     seconds = POST_SECONDS if file.way is None else _I2P_SECONDS
     async with file.open() as client:
-        warnings = await _strange_server(client, entry)
+        warnings = await _look_around(client, entry)
         for warning in warnings:
             _say(options, f"note: {warning}")
         posting = asyncio.ensure_future(client.post([entry.encode()], timeout=seconds))
@@ -153,12 +153,18 @@ async def _post(options: argparse.Namespace, file: ClientFile, entry: AdminEntry
             ) from error
 
 
-async def _strange_server(client: FarmClient, entry: AdminEntry) -> list[str]:
-    """Warn of a server that is none by what all servers tell that can be asked from here."""
-    if entry.server is None:
-        return []
-    told = (await client.survey(timeout=_ASK_SECONDS)).told.values()
-    if not told:
+async def _look_around(client: FarmClient, entry: AdminEntry) -> list[str]:
+    """Warn of a server that is none by what all servers tell that can be asked from here.
+
+    Raises `CommandError` when every one of them refuses to talk to us: no waiting would change that.
+    """
+    found = await client.survey(timeout=_ASK_SECONDS)
+    told = found.told.values()
+    if not told and found.troubles.keys() == found.refused:
+        raise CommandError(
+            "nothing was changed: " + " ".join(found.troubles[server] for server in sorted(found.refused))
+        )
+    if not told or entry.server is None:
         return []
     newest = max(told, key=lambda each: each.log_index)
     return _strange(entry.server, [server.id for server in newest.servers])

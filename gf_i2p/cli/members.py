@@ -9,6 +9,7 @@ from typing import Any, Final
 from gf_i2p.admin.sentences import LAST_SERVER, NO_LEADER
 from gf_i2p.cli import leaf_members
 from gf_i2p.cli.errors import CommandError, Exit
+from gf_i2p.cli.files import named
 from gf_i2p.cli.reloading import Ask, Print, have_it_reloaded
 from gf_i2p.cli.show import in_touch, standing_lines
 from gf_i2p.node import invitation, leaf_invitation
@@ -95,7 +96,10 @@ def _check_endpoint(endpoint: Endpoint | None) -> None:
 
 def accept(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
     """`members accept`."""
-    if leaf_invitation.is_one(options.file):
+    with named(options.file):
+        of_leaf = leaf_invitation.is_one(options.file)
+        (leaf_invitation.load if of_leaf else invitation.load)(options.file)
+    if of_leaf:
         return leaf_members.accept(options, ask, print_json)
     done = invitation.accept(options.directory, options.file, members=partial(_members, ask))
     said, reloaded, pending = have_it_reloaded(options.directory, ask) if done.changed else ("", False, [])

@@ -15,10 +15,12 @@ from gf_i2p.farm.admin import AdminEntry
 from gf_i2p.farm.state import FarmState
 from gf_i2p.netdb.encoding import to_b32_address, to_base64
 from gf_i2p.node.administration import described
+from gf_i2p.node.setup import write_private
 from integration.localfarm import LocalFarm
 from integration.processes import free_ports
 from tests.cli.test_running import gf, gf_json
 from tests.farm.strategies import NOW, leaf, record
+from tests.transport.harness import soon
 
 
 class Node:
@@ -307,6 +309,15 @@ async def test_an_administrator_changes_it_from_any_machine(tmp_path: Path) -> N
         code, moved = await gf_json("publisher", "move", file, "9")
         assert (code, moved["warnings"]) == (0, ["the farm has no server 9: its servers are [1]"])
         assert (await gf_json("publisher", "release", file))[1]["warnings"] == []
+        wrong, text = tmp_path / "wrong.toml", file.read_text()
+        for mistake, why in (
+            (text.replace('password = "', 'password = "x'), "refuses user admin-alice or its password"),
+            (text.replace('cluster = "farm"', 'cluster = "form"'), "404"),
+        ):
+            write_private(wrong, mistake)
+            code, _, error = await soon(gf("farm", "set", wrong, "margin=90"))
+            assert (code, why in error) == (1, True), error
+            wrong.unlink()
         code, _, error = await gf("farm", "show", file)
         assert (code, "only its servers know" in error) == (2, True)
         code, shown = await gf_json("farm", "show", farm.node(1))
