@@ -18,7 +18,7 @@ from gf_i2p.cli.errors import CommandError, Exit
 from gf_i2p.cli.files import load_client_file
 from gf_i2p.cli.logs import configure
 from gf_i2p.cli.reloading import Ask, Print
-from gf_i2p.cli.show import printable
+from gf_i2p.cli.show import OUTSIDE, in_touch, printable, standing_lines
 from gf_i2p.farm.admin import AdminEntry
 from gf_i2p.farm.strict import RecordError
 from gf_i2p.netdb.encoding import to_b32_address
@@ -34,6 +34,7 @@ APPLY_SECONDS: Final = 15.0
 _ASK_SECONDS: Final = 5.0
 _POLL_SECONDS: Final = 0.1
 _SILENT_SECONDS: Final = 2.0
+NOT_KNOWN: Final = "What the log says is not known yet: nothing of it is known to be committed."
 
 
 def run(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
@@ -56,7 +57,12 @@ def run(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
 
 def _here(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
     before = ask(options.directory, "GET", "/v1/administration")
+    if before["membership"] == "removed":
+        raise CommandError(f"nothing was changed. {OUTSIDE['removed']}", code=Exit.DEGRADED)
     entry = _entry(options, before["cluster"], f"server-{before['id']}")
+    servers = [each["id"] for each in before["servers"]]
+    if entry.action in {"move", "drain"} and servers and entry.server not in servers:
+        raise CommandError(f"nothing was changed: {_strange(entry.server, servers)[0]}", code=Exit.USAGE)
     warnings = _warnings(entry, before)
     for warning in warnings:
         _say(options, f"note: {warning}")
@@ -130,7 +136,7 @@ async def _post(options: argparse.Namespace, file: ClientFile, entry: AdminEntry
     """Return the index, and what the operator should know. Raises `CommandError`."""
     seconds = POST_SECONDS if file.way is None else _I2P_SECONDS
     async with file.open() as client:
-        warnings = await _strange_server(client, entry)
+        warnings = await _look_around(client, entry)
         for warning in warnings:
             _say(options, f"note: {warning}")
         posting = asyncio.ensure_future(client.post([entry.encode()], timeout=seconds))
@@ -147,18 +153,24 @@ async def _post(options: argparse.Namespace, file: ClientFile, entry: AdminEntry
             ) from error
 
 
-async def _strange_server(client: FarmClient, entry: AdminEntry) -> list[str]:
-    """Warn of a server that is none by what all servers tell that can be asked from here."""
-    if entry.server is None:
-        return []
-    told = (await client.survey(timeout=_ASK_SECONDS)).told.values()
-    if not told:
+async def _look_around(client: FarmClient, entry: AdminEntry) -> list[str]:
+    """Warn of a server that is none by what all servers tell that can be asked from here.
+
+    Raises `CommandError` when every one of them refuses to talk to us: no waiting would change that.
+    """
+    found = await client.survey(timeout=_ASK_SECONDS)
+    told = found.told.values()
+    if not told and found.troubles.keys() == found.refused:
+        raise CommandError(
+            "nothing was changed: " + " ".join(found.troubles[server] for server in sorted(found.refused))
+        )
+    if not told or entry.server is None:
         return []
     newest = max(told, key=lambda each: each.log_index)
     return _strange(entry.server, [server.id for server in newest.servers])
 
 
-def _strange(server: int, servers: Sequence[int]) -> list[str]:
+def _strange(server: int | None, servers: Sequence[int]) -> list[str]:
     if server in servers:
         return []
     return [f"the farm has no server {server}: its servers are {sorted(servers)}"]
@@ -167,7 +179,11 @@ def _strange(server: int, servers: Sequence[int]) -> list[str]:
 def _entry(options: argparse.Namespace, cluster: str, by: str) -> AdminEntry:
     """Make the entry, and read it back as the servers will. Raises `CommandError`."""
     action: Action = options.action
-    changes = dict(options.changes) if action.takes in {"changes", "names"} else {}
+    given: list[tuple[str, Any]] = options.changes if action.takes in {"changes", "names"} else []
+    changes = dict(given)
+    if len(changes) != len(given):
+        twice = next(name for name in changes if sum(name == each for each, _ in given) > 1)
+        raise CommandError(f"nothing was changed: {twice[:80]!r} is given twice", code=Exit.USAGE)
     try:
         made = AdminEntry(
             cluster,
@@ -215,18 +231,23 @@ def _leads_to(entry: AdminEntry, after: Mapping[str, Any]) -> str:
     if entry.hash is not None:
         leaf = _leaf(entry, after)
         if leaf is None:
-            return "nobody names that leaf"
+            return "nobody names that leaf now"
         return f"it is listed at cost {leaf['cost']}" if leaf["listed"] else f"it is not listed: {leaf['why_not']}"
     if entry.action == "set":
         values = ", ".join(f"{name} = {after['parameters'][name]['value']}" for name in entry.parameters)
         return f"on all servers, when they have it: {values}"
-    publisher = after["publisher"]
-    verb = "serves" if after["mode"] == "failover" else "publishes"
-    now = f"nobody {verb} now" if publisher is None else f"server {publisher} {verb} now"
-    if entry.server is None or entry.server == publisher:
+    now = _chosen(after)
+    if entry.server is None or entry.server == after["publisher"]:
         return now
     why = next((each["why_not"] for each in after["servers"] if each["id"] == entry.server), None)
-    return now if why is None else f"{now}; server {entry.server} does not: {why}"
+    return now if why is None else f"{now}; server {entry.server} is not: {why}"
+
+
+def _chosen(answer: Mapping[str, Any]) -> str:
+    """Say who is to do what: in a dry run nobody publishes."""
+    verb = "serve" if answer["mode"] == "failover" else "publish"
+    publisher = answer["publisher"]
+    return "nobody is to publish" if publisher is None else f"server {publisher} is to {verb} ({answer['mode']})"
 
 
 def _say(options: argparse.Namespace, text: str) -> None:
@@ -248,15 +269,17 @@ def _show(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
         else (("publisher", "mode", "moved_to", "servers"), _publisher),
     }[action.name]
     if options.json:
-        print_json({"ok": True, "applied": answer["applied"], **{key: answer[key] for key in keys}})
+        told = ("applied", "leader", "membership", *keys)
+        print_json({"ok": True, **{key: answer[key] for key in told}})
     else:
-        print("\n".join(printable(line) for line in lines(answer)))
-    return Exit.OK if answer["leader"] is not None else Exit.DEGRADED
+        known = lines(answer) if answer["servers"] else [NOT_KNOWN]
+        print("\n".join(printable(line) for line in [*standing_lines(answer), *known]))
+    return Exit.OK if in_touch(answer) else Exit.DEGRADED
 
 
 def _leaves(answer: Mapping[str, Any]) -> list[str]:
     if not answer["leaves"]:
-        return ["nobody names a leaf"]
+        return ["nobody names a leaf now"]
     lines = []
     for leaf in answer["leaves"]:
         words = [f"cost {leaf['cost']}" if leaf["listed"] else f"not listed: {leaf['why_not']}"]
@@ -272,9 +295,9 @@ def _leaves(answer: Mapping[str, Any]) -> list[str]:
 
 
 def _publisher(answer: Mapping[str, Any]) -> list[str]:
-    publisher, moved = answer["publisher"], answer["moved_to"]
-    verb = "serve" if answer["mode"] == "failover" else "publish"
-    lines = ["nobody is to publish" if publisher is None else f"server {publisher} is to {verb} ({answer['mode']})"]
+    moved = answer["moved_to"]
+    does = {"failover": "serves", "dry-run": "would publish"}.get(answer["mode"], "publishes")
+    lines = [_chosen(answer)]
     if moved is not None:
         lines.append(f"publishing was moved to server {moved}: it publishes as long as it can")
     for server in answer["servers"]:
@@ -283,7 +306,7 @@ def _publisher(answer: Mapping[str, Any]) -> list[str]:
             words.append(f"drained {_when(server['drained'])}")
         if server["why_not"] is not None:
             words.append(server["why_not"])
-        lines.append(f"{server['id']:>5}  {', '.join(words) or verb + 's'}")
+        lines.append(f"{server['id']:>5}  {', '.join(words) or does}")
     return lines
 
 

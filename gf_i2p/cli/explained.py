@@ -6,25 +6,32 @@ from pathlib import Path
 from typing import Any
 
 from gf_i2p.cli.errors import Exit
-from gf_i2p.cli.show import mode_words, printable, publishing_lines
+from gf_i2p.cli.show import in_touch, mode_words, printable, publishing_lines, standing_lines
 
 
 def explain(
     directory: Path, ask: Callable[[Path, str, str], Any], print_json: Callable[[Any], None], *, as_json: bool
 ) -> Exit:
-    """Ask the node of this directory, and print its answer. Returns `DEGRADED` when nobody can publish."""
+    """Ask the node of this directory, and print its answer.
+
+    Returns `DEGRADED` when somebody is to publish and nobody can, when there is no leader, or this server was removed.
+    """
     answer = ask(directory, "GET", "/v1/explain")
     if as_json:
         print_json({"ok": True, **answer})
     else:
         print(show_explanation(answer))
-    return Exit.OK if answer["farm"]["publisher"] is not None else Exit.DEGRADED
+    farm = answer["farm"]
+    as_wanted = farm["publisher"] is not None or (farm["off"] and answer["this"]["mode"] == "off")
+    return Exit.OK if as_wanted and in_touch(answer) else Exit.DEGRADED
 
 
 def show_explanation(answer: dict[str, Any]) -> str:
     """Say it in lines: the farm's choice, what administrators have said, what this server does."""
     farm, ours = answer["farm"], answer["this"]
-    lines = [*map(printable, answer["lines"]), *_administration(farm["administration"])]
+    standing = standing_lines(answer)
+    lines = [*standing, *([""] if standing else []), *map(printable, answer["lines"])]
+    lines += _administration(farm["administration"])
     lines += ["", f"this server, {answer['id']}: mode {mode_words(ours)}"]
     if ours["publishing"] is None:
         lines.append(f"  it {'serves' if ours['mode'] == 'failover' else 'publishes'} nothing now")

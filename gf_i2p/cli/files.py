@@ -1,5 +1,7 @@
 """Files that are named on the command line: what is wrong with one is a wrong argument, as a bad option is."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from gf_i2p.cli.errors import CommandError, Exit
@@ -7,9 +9,16 @@ from gf_i2p.node.clientfile import ClientFile
 from gf_i2p.node.errors import ConfigError
 
 
-def load_client_file(path: Path) -> ClientFile:
-    """Read the file of a client or an administrator. Raises `CommandError`."""
+@contextmanager
+def named(path: Path) -> Iterator[None]:
+    """Read a file that the operator has named in this context. Raises `CommandError` in the place of `ConfigError`."""
     try:
-        return ClientFile.load(path)
+        yield
     except ConfigError as error:
         raise CommandError(str(error), code=Exit.USAGE if path.exists() else Exit.FAILED) from error
+
+
+def load_client_file(path: Path) -> ClientFile:
+    """Read the file of a client or an administrator. Raises `CommandError`."""
+    with named(path):
+        return ClientFile.load(path)

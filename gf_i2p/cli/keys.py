@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gf_i2p.cli.errors import CommandError, Exit
+from gf_i2p.cli.files import named
 from gf_i2p.cli.router import master_keys
 from gf_i2p.farm.tree import BRANCHES
 from gf_i2p.netdb.encoding import from_base64
@@ -63,7 +64,9 @@ def import_(options: argparse.Namespace, print_json: Print) -> Exit:
 
 def show(options: argparse.Namespace, print_json: Print) -> Exit:
     """`keys master show`."""
-    keys, now = load(options.file), int(time.time())
+    with named(options.file):
+        keys = load(options.file)
+    now = int(time.time())
     if options.json:
         print_json({"ok": True, "file": str(options.file), **_described(keys, now), **_destination(keys)})
         return Exit.OK
@@ -84,12 +87,14 @@ def _master_of(data: bytes, name: str) -> DestinationKeys:
     except NetDbError as error:
         raise CommandError(
             f"{name} holds no private keys of an I2P destination: {error}. Give a router's private key file (i2pd: "
-            "what stands as keys = … in tunnels.conf; Java: the tunnel's private key file), or its base64"
+            "what stands as keys = … in tunnels.conf; Java: the tunnel's private key file), or its base64",
+            code=Exit.USAGE,
         ) from error
     if keys.delegated:
         raise CommandError(
             f"{name} holds delegated keys of {keys.destination.b32}, and not the master's own: give the file that "
-            "they were delegated with. Delegated keys themselves go to a node, as its key file"
+            "they were delegated with. Delegated keys themselves go to a node, as its key file",
+            code=Exit.USAGE,
         )
     return keys.keys
 
@@ -121,11 +126,13 @@ def _told_of_master(options: argparse.Namespace, keys: DestinationKeys, notes: l
 
 def delegate(options: argparse.Namespace, print_json: Print) -> Exit:
     """`keys delegate`."""
-    master = load(options.master)
+    with named(options.master):
+        master = load(options.master)
     if master.delegated:
         raise CommandError(
             f"{options.master} holds delegated keys itself, and a transient key authorises nobody: run this where the "
-            "master's own key is, with its file"
+            "master's own key is, with its file",
+            code=Exit.USAGE,
         )
     server, days = options.server, options.days
     now = int(time.time())

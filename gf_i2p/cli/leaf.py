@@ -16,6 +16,7 @@ from bridges.i2cp.publisher import MetaPublisher
 from bridges.router import LocalRouter
 from bridges.sam import Sam
 from gf_i2p.cli.errors import CommandError, Exit
+from gf_i2p.cli.files import named
 from gf_i2p.cli.logs import configure
 from gf_i2p.cli.loops import loop_factory, stop_signal
 from gf_i2p.cli.router import i2cp_settings, i2pcontrol
@@ -40,7 +41,8 @@ Print = Callable[[Any], None]
 def run(path: Path) -> Exit:
     """`leaf run`: returns when it has been stopped. Raises `CommandError` when it runs already."""
     file_path = LeafFile.find(path)
-    file = LeafFile.load(file_path)
+    with named(file_path):
+        file = LeafFile.load(file_path)
     configure(file.logging.level, file.logging.format)
     report = file_path.with_name(REPORT_FILE)
     try:

@@ -9,8 +9,9 @@ from typing import Any, Final
 from gf_i2p.admin.sentences import LAST_SERVER, NO_LEADER
 from gf_i2p.cli import leaf_members
 from gf_i2p.cli.errors import CommandError, Exit
+from gf_i2p.cli.files import named
 from gf_i2p.cli.reloading import Ask, Print, have_it_reloaded
-from gf_i2p.cli.show import NO_LEADER_KNOWN, OUTSIDE
+from gf_i2p.cli.show import in_touch, standing_lines
 from gf_i2p.node import invitation, leaf_invitation
 from gf_i2p.node.errors import ConfigError
 from gf_i2p.node.layout import CONFIG_FILE, DATABASE_FILE, SECRETS_FILE
@@ -36,7 +37,7 @@ def show(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
         for server in answer["servers"]
     ]
     leaf_only = ask(options.directory, "GET", "/v1/administration")["members"]
-    code = Exit.DEGRADED if answer["leader"] is None or answer["membership"] == "removed" else Exit.OK
+    code = Exit.OK if in_touch(answer) else Exit.DEGRADED
     if options.json:
         told = {key: answer[key] for key in ("membership", "leader", "change")}
         print_json({"ok": True, **told, "servers": members, "leaf_members": leaf_only})
@@ -47,10 +48,8 @@ def show(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
         print(f"{server['id']:>5}  {server['endpoint']}  {', '.join(words)}".rstrip())
     for line in leaf_members.described(leaf_only):
         print(line)
-    if answer["membership"] != "member":
-        print(OUTSIDE[answer["membership"]])
-    elif answer["leader"] is None:
-        print(NO_LEADER_KNOWN)
+    for line in standing_lines(answer):
+        print(line)
     if answer["change"] is not None:
         print(f"no change can begin now: {answer['change']}")
     return code
@@ -97,7 +96,10 @@ def _check_endpoint(endpoint: Endpoint | None) -> None:
 
 def accept(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
     """`members accept`."""
-    if leaf_invitation.is_one(options.file):
+    with named(options.file):
+        of_leaf = leaf_invitation.is_one(options.file)
+        (leaf_invitation.load if of_leaf else invitation.load)(options.file)
+    if of_leaf:
         return leaf_members.accept(options, ask, print_json)
     done = invitation.accept(options.directory, options.file, members=partial(_members, ask))
     said, reloaded, pending = have_it_reloaded(options.directory, ask) if done.changed else ("", False, [])

@@ -20,14 +20,22 @@ _LEFT_OUT: Final = 5
 NO_LEADER_KNOWN: Final = "No leader is known: nothing can be committed until a majority of the servers has elected one."
 
 
+def standing_lines(answer: dict[str, Any]) -> list[str]:
+    """Say what is wrong with a node's place in the farm, by its "membership" and "leader"; nothing when all is well."""
+    if answer["membership"] != "member":
+        return [OUTSIDE[answer["membership"]]]
+    return [NO_LEADER_KNOWN] if answer["leader"] is None else []
+
+
+def in_touch(answer: dict[str, Any]) -> bool:
+    """Whether a node belongs to the farm, or will, and knows a leader: what it tells of the farm is the present."""
+    return answer["leader"] is not None and answer["membership"] != "removed"
+
+
 def show_status(answer: dict[str, Any]) -> str:
     """Describe a node's status in a few lines, the trouble first."""
     quorum, log = answer["quorum"], answer["log"]
-    lines: list[str] = []
-    if answer["membership"] != "member":
-        lines.append(OUTSIDE[answer["membership"]])
-    elif answer["leader"] is None:
-        lines.append(NO_LEADER_KNOWN)
+    lines = standing_lines(answer)
     if quorum["reachable"] < quorum["needed"] and answer["membership"] == "member":
         lines.append(
             f"Only {quorum['reachable']} of {quorum['servers']} servers can be reached from here, and a majority is "

@@ -85,6 +85,8 @@ class AdminEntry:
             raise RecordError("cost is a whole number from 0 to 255, or null")
         parameters = an_object(found.get("parameters", {}), "parameters")
         Parameters().changed(parameters)
+        if action == "set" and not parameters:
+            raise RecordError("set names at least one of the parameters")
         return cls(
             cluster=text(found, "cluster"),
             date_ms=whole(found, "date", MAX_DATE_MS),

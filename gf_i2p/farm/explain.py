@@ -43,6 +43,7 @@ def explain(state: FarmState) -> dict[str, Any]:
         "cluster": state.cluster,
         "farm_time": state.now_ms,
         "mode": choice.mode,
+        "off": state.most.mode == OFF,
         "publisher": choice.publisher,
         "in_office": None if choice.publisher is None else state.clock.passed_ms - state.election.since_ms,
         "why": why(state),
@@ -71,7 +72,7 @@ def why(state: FarmState) -> str:
     """Say why the publisher has the office, or why nobody has."""
     publisher, standings = state.publisher, state.standings()
     if publisher is None:
-        return "no server can publish" if state.servers else "the farm has no servers"
+        return _why_nobody(state)
     own = standings.get(publisher)
     if own is None:
         return "it was chosen"
@@ -99,6 +100,16 @@ def why(state: FarmState) -> str:
     if publisher < best:
         return f"server {best} is as good, and its id is higher"
     return f"it is in office, and server {best} is only as good"
+
+
+def _why_nobody(state: FarmState) -> str:
+    if not state.servers:
+        return "who belongs to the farm is not known yet, for nothing is known to be committed"
+    if state.most.mode != OFF:
+        return "no server can publish"
+    if all(server in state.records for server in state.servers):
+        return "publishing is off on all servers"
+    return "no server says that it is to; where publishing is off, none needs to say anything"
 
 
 def _server(state: FarmState, choice: Choice, server: int) -> dict[str, Any]:

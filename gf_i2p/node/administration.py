@@ -8,16 +8,21 @@ from gf_i2p.farm.record import StatusRecord
 from gf_i2p.farm.state import FarmState
 from gf_i2p.netdb.encoding import to_b32_address, to_base64
 from gf_i2p.node.node import Node
+from gf_i2p.node.status import membership_of
 from gf_i2p.wire.messages import NOBODY
 
 
 def administration(node: Node) -> dict[str, Any]:
-    """Describe it. `applied` is the index of the last entry that the rest follows from."""
+    """Describe it. `applied` is the index of the last entry that the rest follows from.
+
+    "leader" and "membership" are as in the status.
+    """
     core, view = node.driver.core, node.member.view
     return {
         "cluster": node.cluster,
         "id": core.id,
         "leader": None if core.leader == NOBODY else core.leader,
+        "membership": membership_of(node),
         "applied": view.applied,
         **described(view.state),
     }
@@ -64,7 +69,7 @@ def _leaves(state: FarmState) -> list[dict[str, Any]]:
         each["cost"] = None if entry is None else entry.cost
         each["set_cost"] = said.costs.get(hash_)
         each["excluded"] = _made(said.excluded.get(hash_))
-        each["why_not"] = None if entry is not None else choice.left_out.get(hash_, "nobody names it")
+        each["why_not"] = None if entry is not None else choice.left_out.get(hash_, "nobody names it now")
     return sorted(found.values(), key=lambda each: (not each["listed"], str(each["address"])))
 
 

@@ -194,7 +194,10 @@ class Config(Table):
             if inside:
                 raise ValueError(f"router: is missing, and {inside[0]} can be reached through an I2P router only")
             if self.publish.mode != "off":
-                raise ValueError("router: is missing, and only a router publishes")
+                raise ValueError(
+                    f'router: is missing, and publish.mode = "{self.publish.mode}" needs the I2P router beside '
+                    "this node: add the table [router]; without a line in it, it means one with its usual ports"
+                )
             if self.publish.leaf_farm is not None:
                 raise ValueError("router: is missing, and without one nothing of publish.leaf_farm is posted")
             return self

@@ -5,16 +5,20 @@ from typing import Any
 from gf_i2p.farm.explain import explain, lines
 from gf_i2p.node.farm_status import farm_status
 from gf_i2p.node.node import Node
+from gf_i2p.node.status import membership_of
+from gf_i2p.wire.messages import NOBODY
 
 
 def explanation(node: Node) -> dict[str, Any]:
     """Give it as JSON. "farm" and "lines" (the same as text) follow from the log, and are the same on every server.
 
-    "this" is this server's part, as in its status.
+    "this" is this server's part, as in its status, and so are "leader" and "membership".
     """
-    state = node.member.view.state
+    state, core = node.member.view.state, node.driver.core
     return {
-        "id": node.driver.core.id,
+        "id": core.id,
+        "leader": None if core.leader == NOBODY else core.leader,
+        "membership": membership_of(node),
         "applied": node.member.view.applied,
         "farm": explain(state),
         "lines": lines(state),

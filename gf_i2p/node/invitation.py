@@ -122,7 +122,7 @@ def accept(directory: Path, file: Path, *, members: Members = members_of_stopped
     another farm; then nothing has changed.
     """
     config, secrets = Config.load(directory), Secrets.load(directory)
-    invitation = _load(file)
+    invitation = load(file)
     server, user = invitation.server, f"server-{invitation.server.id}"
     if invitation.cluster != config.node.cluster:
         raise ConfigError(
@@ -164,7 +164,8 @@ def accept(directory: Path, file: Path, *, members: Members = members_of_stopped
     return Accepted(changed=True, dropped=before)
 
 
-def _load(file: Path) -> Invitation:
+def load(file: Path) -> Invitation:
+    """Read what `invite` wrote for the servers. Raises `ConfigError`, also when others could read it."""
     text = read_text(file)
     found = parse_toml(text, file)
     if not isinstance(found.get("server"), dict) or not isinstance(found.get("user"), dict):

@@ -121,14 +121,19 @@ def is_one(file: Path) -> bool:
     return "member" in parse_toml(read_text(file), file)
 
 
+def load(file: Path) -> LeafInvitation:
+    """Read what `invite` wrote for the servers. Raises `ConfigError`, also when others could read it."""
+    check_private(file)
+    return table_of(LeafInvitation, read_text(file), file)
+
+
 def accept(directory: Path, file: Path) -> bool:
     """Let the server of this directory know the invited member; return whether it did not before.
 
     Raises `ConfigError` when it knows another one of that id, or belongs to another farm; then nothing has changed.
     """
     config, secrets = Config.load(directory), Secrets.load(directory)
-    check_private(file)
-    invitation = table_of(LeafInvitation, read_text(file), file)
+    invitation = load(file)
     member = invitation.member.id
     if invitation.cluster != config.node.cluster:
         raise ConfigError(

@@ -269,7 +269,7 @@ class Node:
 
     async def start(self) -> None:
         """Listen, dial, take part. Raises `TransportError` when it cannot listen."""
-        served = Served(self._authenticator, self._incoming, self._session, self._configuration)
+        served = Served(self._authenticator, self._incoming, self._session, self._stays, self._configuration)
         try:
             listener = await self.door.enter(self.cluster, served)
         except BaseException:
@@ -377,10 +377,19 @@ class Node:
 
     def _session(self, session: Session) -> None:
         """Whoever has just dialled us can be dialled."""
-        user = self._user(session.user)
-        link = None if user is None or user.server_id is None else self.links.get(user.server_id)
+        link = self._link_of(session)
         if link is not None:
-            link.doubt()
+            link.nudge()
+
+    def _stays(self, session: Session, seconds: float) -> None:
+        """Whoever dials us anew may have restarted; who only looks, as its operator's `doctor`, has not."""
+        link = self._link_of(session)
+        if link is not None:
+            link.doubt(seconds)
+
+    def _link_of(self, session: Session) -> Link | None:
+        user = self._user(session.user)
+        return None if user is None or user.server_id is None else self.links.get(user.server_id)
 
     def _configuration(self, name: str) -> bytes | None:
         """Tell whoever has a role who belongs to the farm, as of the newest entry of our log, committed or not.

@@ -29,8 +29,8 @@ def is_b32_address(text: str) -> bool:
     return True
 
 
-def place(text: str) -> tuple[str, int]:
-    """Split "IP:PORT", an IPv6 address in brackets. Raises `ValueError`."""
+def place(text: str, example: str = "127.0.0.1:7656") -> tuple[str, int]:
+    """Split "IP:PORT", an IPv6 address in brackets. Raises `ValueError`, with the example."""
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     try:
@@ -39,12 +39,17 @@ def place(text: str) -> tuple[str, int]:
     except ValueError:
         number = 0
     if not colon or not 1 <= number <= 65_535:
-        raise ValueError(f"{text[:80]!r}: expected an IP address and a port, as in 127.0.0.1:7656")
+        raise ValueError(f"{text[:80]!r}: expected an IP address and a port, as in {example}")
     return host, number
 
 
 def _place(text: str) -> str:
     place(text)
+    return text
+
+
+def _target(text: str) -> str:
+    place(text, "127.0.0.1:8080")
     return text
 
 
@@ -139,7 +144,7 @@ def check_leaf(leaf: str | None, router: RouterTable) -> None:
 class ServiceTable(Table):
     """The service to which `mode = "failover"` leads, as the master's own."""
 
-    target: Place
+    target: Annotated[str, AfterValidator(_target)]
     """Where it listens: TCP, plain."""
     http: bool = False
     """Whether it speaks HTTP, and is told who asks, as the routers' own HTTP server tunnels do."""

@@ -195,7 +195,9 @@ def write_server(
         join=templates.JOIN if join else "",
         profile=profile,
         tls="" if reached else templates.TLS,
-        router=templates.ROUTER if inside else "",
+        router=templates.ROUTER + templates.PUBLISH
+        if inside
+        else templates.commented(templates.ROUTER_OUTSIDE + templates.PUBLISH),
     )
     (target / CONFIG_FILE).write_text(config + servers, encoding="utf-8")
     if server.certificate is not None and server.key is not None:

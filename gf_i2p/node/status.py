@@ -45,7 +45,7 @@ def status(node: Node, started: float) -> dict[str, Any]:
     reachable = sum(server["connected"] is True for server in servers)
     needed = majority(len(servers))
     leader = None if core.leader == NOBODY else core.leader
-    belongs = "removed" if node.outsider.told is not None else membership(core)
+    belongs = membership_of(node)
     return {
         "cluster": node.cluster,
         "id": core.id,
@@ -81,6 +81,11 @@ def status(node: Node, started: float) -> dict[str, Any]:
         "history": None if node.member.exporter is None else {"exported": node.member.exporter.durable_index},
         "connections": {**asdict(counters), "refused": {str(why): count for why, count in counters.refused.items()}},
     }
+
+
+def membership_of(node: Node) -> str:
+    """See `membership`; "removed" also when only other servers have told us."""
+    return "removed" if node.outsider.told is not None else membership(node.driver.core)
 
 
 def membership(core: Core) -> str:

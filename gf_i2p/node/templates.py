@@ -1,5 +1,6 @@
 """The files that `gf-i2p init` writes, with their comments for the operator."""
 
+import re
 from typing import Final
 
 CONFIG: Final = """\
@@ -59,6 +60,22 @@ i2cp = "127.0.0.1:7654"       # for publishing
 # "inbound.length" = "3"
 # "inbound.quantity" = "5"    # fewer than 4, and i2pd may leave this node unknown for ten minutes
 
+"""
+
+ROUTER_OUTSIDE: Final = """\
+# The I2P router beside this node, where this server publishes: it reaches the others without it. Its interfaces are not
+# encrypted, so they are on this machine. To publish, take away the # before [router], [publish] and what you set there.
+[router]
+i2cp = "127.0.0.1:7654"       # for publishing
+sam = "127.0.0.1:7656"
+proxy = "127.0.0.1:4444"      # its HTTP proxy
+# kind = "i2pd"               # "i2pd" or "java"; asked for when it is not given
+# i2pcontrol = "https://127.0.0.1:7650/"  # for the router's numbers; its password goes into secrets.toml
+# i2pcontrol_fingerprint = "sha256:..."   # of its certificate: i2pcontrol.crt.pem in i2pd's data directory
+
+"""
+
+PUBLISH: Final = """\
 # Publishing is off until you turn it on, on every server that may do it.
 [publish]
 mode = "off"                  # "meta": when the farm chooses this server, it publishes the Meta lease set;
@@ -82,6 +99,16 @@ keys = "master.dat"           # what `gf-i2p keys delegate` makes for this serve
 # plain = true                # HTTP without TLS, on loopback only
 
 """
+
+
+def commented(text: str) -> str:
+    """Return tables as comments, with what is aligned in them, so that they count when the first # is taken away."""
+    lines = []
+    for line in text.splitlines():
+        counts = line and not line.startswith("#")
+        lines.append("# " + re.sub(r" {2}( {2,}#)", r"\1", line, count=1) if counts else line)
+    return "\n".join([*lines, ""])
+
 
 SERVER: Final = """\
 

@@ -120,15 +120,18 @@ class Link:
         """Dial now instead of after the present delay: the peer has shown that it is there."""
         self._nudged.set()
 
-    def doubt(self) -> None:
-        """Dial anew if nothing was heard for a while: the peer has just dialled us, as after a restart.
+    def doubt(self, ago: float = 0.0) -> None:
+        """Dial anew if nothing was heard for a while before the peer dialled us, `ago` seconds ago, and none since.
+
+        It may have restarted. What is counted from the dial on does not grow while dials through I2P take their time:
+        two peers would else go on doubting each other.
 
         Nobody tells us when a stream through I2P, or a machine that vanished, has ended; who has nothing to say would
         find that out when it matters, by a request that waits for its time-out.
         """
         connection = self._connection
         idle = None if connection is None else connection.idle_seconds
-        if connection is not None and idle is not None and idle >= DOUBT_SECONDS:
+        if connection is not None and idle is not None and idle - ago >= DOUBT_SECONDS:
             connection.give_up("the peer has dialled us anew, and nothing was heard of it here since")
         self.nudge()
 

@@ -35,6 +35,9 @@ from gf_i2p.wire.upgrade import Answer, ServerHandshake, ToldConfiguration
 # Responses (26 bytes each) that the peer has not taken, before we stop reading its requests.
 _OUTPUT_BYTES: Final = 64 * 1024
 
+STAY_SECONDS: Final = 5.0
+"""Who stays so long has not only looked whether it is let in, as `gf-i2p doctor` does."""
+
 _AUTHORIZATION: Final = re.compile(rb"^authorization[ \t]*:", re.IGNORECASE | re.MULTILINE)
 
 
@@ -78,6 +81,7 @@ class Reply:
         connection.answered(self)
 
 
+OnStay = Callable[[Session, float], None]
 OnRequest = Callable[[Session, Request, Reply], None]
 
 
@@ -91,6 +95,9 @@ class Served:
     calls the reply now or later."""
     on_session: Callable[[Session], None] | None = None
     """Called when a connection has authenticated."""
+    on_stay: OnStay | None = None
+    """Called once for a connection that is to stay: with its first request, or `STAY_SECONDS` after it authenticated.
+    The number tells how long ago that was, in seconds."""
     configuration: ToldConfiguration | None = None
     """Gives the Configuration to whoever has authenticated and asks for it by HTTP. It must not block. None: that path
     does not exist for anybody."""
@@ -285,6 +292,8 @@ class _Connection(asyncio.Protocol):
         "_reading",
         "_replies",
         "_server",
+        "_since",
+        "_stay",
         "_transport",
         "_waiting",
         "_written",
@@ -311,6 +320,8 @@ class _Connection(asyncio.Protocol):
         self._corked = False  # answers are gathered, written together a little later
         self._written = False  # something was written in this turn of the loop
         self._on_request: OnRequest | None = None  # of the farm, once we know which
+        self._since = 0.0  # when it authenticated
+        self._stay: tuple[OnStay, asyncio.TimerHandle] | None = None  # until it is seen to stay
         self.session: Session | None = None
         self.unfinished = 0  # bytes of a request that is not whole yet
 
@@ -326,6 +337,8 @@ class _Connection(asyncio.Protocol):
         if session is not None:
             self._server.log.debug("disconnected", user=session.user, remote=session.remote, error=exc and str(exc))
         self._transport = None
+        if self._stay is not None:
+            self._stay[1].cancel()
         self._replies.clear()
         self._waiting.clear()
         self._admission.closed()
@@ -379,8 +392,18 @@ class _Connection(asyncio.Protocol):
         transport.write(answer.data)
         if farm.on_session is not None:
             farm.on_session(session)
+        self._since = self._loop.time()
+        if farm.on_stay is not None:
+            self._stay = farm.on_stay, self._loop.call_later(STAY_SECONDS, self._stays)
         if answer.rest:
             self._take(answer.rest)
+
+    def _stays(self) -> None:
+        if self._stay is None or self.session is None:
+            return
+        (on_stay, timer), self._stay = self._stay, None
+        timer.cancel()
+        on_stay(self.session, self._loop.time() - self._since)
 
     def _tell(self, answer: Answer) -> None:
         """Answer who asked for the Configuration; nothing more is read."""
@@ -447,6 +470,7 @@ class _Connection(asyncio.Protocol):
                 and self._has_room()
             ):
                 self._corked = True
+                self._stays()
                 while waiting and len(replies) < limit and self._held < server.max_bytes_in_flight:
                     request = waiting.popleft()
                     reply = Reply(self, request)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gf_i2p.transport.base import Transport
 from gf_i2p.transport.directory import Directory, Place
-from gf_i2p.transport.errors import TransportError
+from gf_i2p.transport.errors import DialError, PeerRefusedError, TransportError, UnreachableError
 from gf_i2p.transport.inquiry import fetch_configuration
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
@@ -23,6 +23,8 @@ class Survey:
     """Why the others have told nothing: a sentence each."""
     strange: Mapping[int, str]
     """Those among them that nothing here says how to dial, or how to know."""
+    refused: frozenset[int] = frozenset()
+    """Those that have answered and let us not in, or have no such farm: to ask again is of no use."""
 
 
 async def survey(
@@ -36,6 +38,7 @@ async def survey(
     """Ask all servers of the directory, and those that they tell of, side by side. `seconds`: for each."""
     told: dict[int, Configuration] = {}
     troubles: dict[int, str] = {}
+    refused: set[int] = set()
 
     async def ask(place: Place) -> None:
         try:
@@ -44,9 +47,12 @@ async def survey(
             )
         except TransportError as error:
             troubles[place.server] = str(error)
+            if isinstance(error, DialError) and not isinstance(error, (UnreachableError, PeerRefusedError)):
+                refused.add(place.server)
             return
         if found is None:
             troubles[place.server] = f"{place.endpoint} tells nobody who belongs to {cluster} (404)."
+            refused.add(place.server)
             return
         directory.learn(found)
         if place.server not in told or told[place.server].log_index < found.log_index:
@@ -57,4 +63,5 @@ async def survey(
         asked += tuple(new)
         await asyncio.gather(*map(ask, new))
     strange = directory.troubles
-    return Survey(told, {server: why for server, why in (troubles | strange).items() if server not in told}, strange)
+    left = {server: why for server, why in (troubles | strange).items() if server not in told}
+    return Survey(told, left, strange, frozenset(refused & left.keys()))

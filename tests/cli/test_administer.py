@@ -10,14 +10,17 @@ import pytest
 from gf_i2p.cli import administer, main
 from gf_i2p.cli.errors import CommandError
 from gf_i2p.cli.main import main as run
+from gf_i2p.cli.show import NO_LEADER_KNOWN, OUTSIDE
 from gf_i2p.farm.admin import AdminEntry
 from gf_i2p.farm.state import FarmState
 from gf_i2p.netdb.encoding import to_b32_address, to_base64
 from gf_i2p.node.administration import described
+from gf_i2p.node.setup import write_private
 from integration.localfarm import LocalFarm
 from integration.processes import free_ports
 from tests.cli.test_running import gf, gf_json
 from tests.farm.strategies import NOW, leaf, record
+from tests.transport.harness import soon
 
 
 class Node:
@@ -31,6 +34,7 @@ class Node:
         """How often it has not yet taken in what was posted."""
         self.posted: list[AdminEntry] = []
         self.leader: int | None = 1
+        self.membership = "member"
         for server in (1, 2):
             self.take(record(server, leaf(server)).encode())
 
@@ -48,7 +52,8 @@ class Node:
         assert path == "/v1/administration"
         applied = self.index - 1 if self.posted and self.behind > 0 else self.index
         self.behind -= bool(self.posted)
-        return {"cluster": "farm", "id": 1, "leader": self.leader, "applied": applied, **described(self.state)}
+        standing = {"id": 1, "leader": self.leader, "membership": self.membership, "applied": applied}
+        return {"cluster": "farm", **standing, **described(self.state)}
 
 
 @pytest.fixture
@@ -75,6 +80,7 @@ def out(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
 
 
 Out = Callable[..., tuple[int, str]]
+SHOWN = (["farm", "show"], ["farm", "log"], ["leaves", "list"], ["publisher", "show"])
 LEAF = to_b32_address(leaf(1).hash)
 
 
@@ -136,14 +142,14 @@ def test_in_mode_failover_servers_serve_and_leaves_are_not_published(node: Node,
     assert out("publisher", "show", "node")[1].splitlines()[0] == "server 1 is to serve (failover)"
     assert "none of them is published" in out("leaves", "list", "node")[1]
     _, told = out("publisher", "drain", "node", "1")
-    assert "server 2 serves now; server 1 does not: " in told
+    assert "server 2 is to serve (failover); server 1 is not: it is drained" in told
     shown = out("publisher", "show", "node")[1].splitlines()
     assert shown[0] == "server 2 is to serve (failover)"
     assert "drained by server-1" in shown[1]
 
 
 def test_who_is_not_known_is_told_of_and_it_counts_all_the_same(node: Node, out: Out) -> None:
-    code, text = out("publisher", "drain", "node", "9")
+    code, text = out("publisher", "undrain", "node", "9")
     assert code == 0
     assert "the farm has no server 9: its servers are [1, 2]" in text
     code, text = out("leaves", "exclude", "node", to_b32_address(leaf(9).hash), "--json")
@@ -171,6 +177,10 @@ def test_parameters_are_set_shown_and_unset(node: Node, out: Out) -> None:
         (["farm", "set", "node", "margin=lots"], "margin is a whole number"),
         (["farm", "set", "node", "tree=9"], "tree is one of best, tree"),
         (["farm", "set", "node", "margins=5"], "is no parameter of a farm"),
+        (["farm", "set", "node", "margin=5", "margin=6"], "'margin' is given twice"),
+        (["farm", "unset", "node", "margin", "tree", "margin"], "'margin' is given twice"),
+        (["publisher", "move", "node", "77"], "the farm has no server 77: its servers are [1, 2]"),
+        (["publisher", "drain", "node", "77"], "the farm has no server 77: its servers are [1, 2]"),
         (["farm", "set", "node", "margin"], "expected NAME=VALUE"),
         (["farm", "unset", "node", "margins"], "is no parameter of a farm"),
         (["leaves", "exclude", "node", "web"], r"b32.i2p, or a hash"),
@@ -196,8 +206,44 @@ def test_a_change_that_changes_nothing_is_a_failure(node: Node, out: Out) -> Non
 
 def test_a_farm_without_a_leader_is_degraded(node: Node, out: Out) -> None:
     node.leader = None
-    for words in (["farm", "show"], ["farm", "log"], ["leaves", "list"], ["publisher", "show"]):
-        assert out(*words, "node")[0] == 3
+    for words in SHOWN:
+        code, text = out(*words, "node")
+        assert (code, NO_LEADER_KNOWN in text) == (3, True)
+        code, text = out(*words, "node", "--json")
+        answer = json.loads(text)
+        assert (code, answer["ok"], answer["leader"], answer["membership"]) == (3, True, None, "member")
+
+
+def test_a_server_that_was_removed_says_so(node: Node, out: Out) -> None:
+    """It may still know a leader, as one that was just removed does."""
+    node.membership = "removed"
+    for words in SHOWN:
+        code, text = out(*words, "node")
+        assert (code, OUTSIDE["removed"] in text) == (3, True)
+    for words in (["publisher", "move", "node", "2"], ["farm", "set", "node", "margin=5"]):
+        code, text = out(*words)
+        assert (code, OUTSIDE["removed"] in text, "nothing was changed" in text) == (3, True, True)
+    assert node.posted == []
+
+
+def test_what_is_not_known_is_not_made_up(node: Node, out: Out) -> None:
+    node.state, node.leader = FarmState("farm"), None
+    for words in SHOWN:
+        code, text = out(*words, "node")
+        assert code == 3
+        assert text.splitlines() == [NO_LEADER_KNOWN, administer.NOT_KNOWN]
+
+
+@pytest.mark.parametrize("mode", ["dry-run", "off"])
+def test_where_nothing_is_published_nobody_is_said_to_publish(node: Node, out: Out, mode: str) -> None:
+    for server in (1, 2):
+        publish = "off" if mode == "off" else "auto"
+        node.take(record(server, leaf(server), mode=mode, publish=publish).encode())
+    now = "nobody is to publish" if mode == "off" else "server 2 is to publish (dry-run)"
+    assert out("publisher", "move", "node", "2")[1].splitlines()[1].partition(";")[0] == now
+    shown = out("publisher", "show", "node")[1]
+    assert shown.splitlines()[0] == now
+    assert "publishes\n" not in shown
 
 
 def test_nothing_that_others_wrote_controls_the_terminal(node: Node, out: Out) -> None:
@@ -263,6 +309,15 @@ async def test_an_administrator_changes_it_from_any_machine(tmp_path: Path) -> N
         code, moved = await gf_json("publisher", "move", file, "9")
         assert (code, moved["warnings"]) == (0, ["the farm has no server 9: its servers are [1]"])
         assert (await gf_json("publisher", "release", file))[1]["warnings"] == []
+        wrong, text = tmp_path / "wrong.toml", file.read_text()
+        for mistake, why in (
+            (text.replace('password = "', 'password = "x'), "refuses user admin-alice or its password"),
+            (text.replace('cluster = "farm"', 'cluster = "form"'), "404"),
+        ):
+            write_private(wrong, mistake)
+            code, _, error = await soon(gf("farm", "set", wrong, "margin=90"))
+            assert (code, why in error) == (1, True), error
+            wrong.unlink()
         code, _, error = await gf("farm", "show", file)
         assert (code, "only its servers know" in error) == (2, True)
         code, shown = await gf_json("farm", "show", farm.node(1))

@@ -14,6 +14,8 @@ from gf_i2p.cli.doctor.framework import State, Verdict
 from gf_i2p.cli.errors import CommandError
 from gf_i2p.cli.main import main
 from gf_i2p.node.layout import CONFIG_FILE, SECRETS_FILE
+from gf_i2p.node.setup import make_farm
+from gf_i2p.wire.endpoint import Endpoint
 from tests.cli.routers import Place, RunningNode, ScriptedRouter, having, remedy
 from tests.transport.harness import Identity
 
@@ -275,3 +277,10 @@ def test_a_directory_that_is_no_nodes(tmp_path: Path, capsys: pytest.CaptureFixt
     with pytest.raises(SystemExit) as raised:
         main(["doctor"])
     assert raised.value.code == 2
+
+
+async def test_a_node_without_router_publishes_nothing_and_hears_so(tmp_path: Path) -> None:
+    make_farm(tmp_path, {1: Endpoint("127.0.0.1", 4001)}, cluster="farm", profile="lan", clients=[])
+    [check] = [each for group in all_checks(tmp_path / "server-1") for each in group if each.name == "publishing"]
+    verdict = await check.look()
+    assert (verdict.state, verdict.text[:4]) == (State.OK, "off:")

@@ -1,18 +1,24 @@
 """What doctor says of the other servers, and of time-outs."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gf_i2p.cli.doctor.framework import State
 from gf_i2p.cli.doctor.peers import timing_verdict, visit
+from gf_i2p.node.config import Config, Secrets
 from gf_i2p.node.layout import SECRETS_FILE
+from gf_i2p.node.trust import tls_settings
 from gf_i2p.raft.settings import I2P, LAN
+from gf_i2p.transport import link, server
 from gf_i2p.transport.errors import TransportError
+from gf_i2p.transport.tls import TlsTransport
 from gf_i2p.wire.digest import Authenticator, Credentials
 from gf_i2p.wire.errors import RemoteProtocolError
 from tests.cli.routers import Place, RunningNode, ScriptedRouter, having, remedy
+from tests.node.farm import NodeFarm
 from tests.transport.harness import CLUSTER, PASSWORD, USER, Farm, Identity, serving, soon, until
 
 
@@ -58,6 +64,26 @@ async def refused(farm: Farm, cluster: str = CLUSTER, password: str = PASSWORD) 
     with pytest.raises((TransportError, RemoteProtocolError)) as raised:
         await soon(visit(farm.client_transport(), farm.endpoint, cluster, Credentials(USER, password), 10))
     return str(raised.value)
+
+
+async def test_a_visit_beside_a_running_node_costs_the_peer_no_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "STAY_SECONDS", 1000.0)
+    monkeypatch.setattr(link, "DOUBT_SECONDS", 0.0)
+    async with NodeFarm(tmp_path) as farm:
+        await farm.leader()
+        visitor, peer = 1, 2
+        links = [node.links[visitor] for number, node in farm.nodes.items() if number != visitor]
+        await until(lambda: all(each.connected for each in links))
+        before = [each._connection for each in links]
+        let_in = farm.nodes[peer].server.counters.authenticated
+        config, secrets = Config.load(farm.path(visitor)), Secrets.load(farm.path(visitor))
+        transport = TlsTransport(replace(tls_settings(farm.path(visitor), config), certificate=None, key=None))
+        credentials = Credentials(f"server-{visitor}", secrets.password.get_secret_value())
+        assert (await visit(transport, farm.endpoints[peer], "farm", credentials, 10)).total > 0
+        await until(lambda: farm.nodes[peer].server.counters.authenticated > let_in)
+        assert [each._connection for each in links] == before
 
 
 async def test_visits_that_are_refused(identity: Identity) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from gf_i2p.cli.errors import Exit
 from gf_i2p.cli.explained import explain, show_explanation
+from gf_i2p.cli.show import NO_LEADER_KNOWN, OUTSIDE
 from tests.cli.test_show import SENT
 
 DATE = 1_790_000_000_000
@@ -27,7 +28,9 @@ def answer(**changes: Any) -> dict[str, Any]:
     return {
         "id": 1,
         "applied": 20,
-        "farm": {"publisher": 1, "administration": said},
+        "leader": 1,
+        "membership": "member",
+        "farm": {"publisher": 1, "off": False, "administration": said},
         "lines": ["server 1 publishes (meta): it is the only one that can"],
         "this": ours,
         **changes,
@@ -108,3 +111,32 @@ def test_the_exit_code_says_whether_anybody_publishes(
     assert asked == [(tmp_path, "GET", "/v1/explain")]
     assert printed == ([{"ok": True, **given}] if as_json else [])
     assert bool(capsys.readouterr().out) is not as_json
+
+
+@pytest.mark.parametrize(
+    ("off", "mode", "leader", "code"),
+    [
+        (True, "off", 1, Exit.OK),
+        (True, "meta", 1, Exit.DEGRADED),  # this one is to, and nobody says so in the log
+        (False, "off", 1, Exit.DEGRADED),
+        (True, "off", None, Exit.DEGRADED),
+    ],
+)
+def test_where_publishing_is_off_nobody_is_missed(
+    tmp_path: Path, off: bool, mode: str, leader: int | None, code: Exit
+) -> None:
+    given = answer(this={"mode": mode}, leader=leader)
+    given["farm"] |= {"publisher": None, "off": off}
+    assert explain(tmp_path, lambda *_: given, lambda _: None, as_json=True) == code
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [({"membership": "removed"}, OUTSIDE["removed"]), ({"leader": None}, NO_LEADER_KNOWN)],
+)
+def test_what_is_wrong_with_the_servers_place_comes_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, Any], said: str
+) -> None:
+    given = answer(**changes)
+    assert explain(tmp_path, lambda *_: given, lambda _: None, as_json=False) == Exit.DEGRADED
+    assert capsys.readouterr().out.splitlines()[:2] == [said, ""]

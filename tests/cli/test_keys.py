@@ -122,7 +122,7 @@ def test_what_is_no_master_is_not_imported(tmp_path: Path, capsys: Capture, data
     given, path = tmp_path / "given", tmp_path / "imported"
     write(given, data)
     code, answer = run(capsys, "master", "import", given, "--out", path)
-    assert code == 1
+    assert code == 2
     assert why in answer["error"]
     assert not path.exists()
 
@@ -173,7 +173,7 @@ def test_delegating_again_makes_other_keys_and_overwrites_none(tmp_path: Path, m
     keys = [PublishingKeys.parse(each.read_bytes()).keys.key.public for each in (path, other)]
     assert keys[0] != keys[1]
     code, answer = run(capsys, "delegate", path, "--server", "1", "--out", tmp_path / "third")
-    assert code == 1
+    assert code == 2
     assert "a transient key authorises nobody" in answer["error"]
 
 
@@ -243,8 +243,18 @@ def test_days_have_a_limit(master: Path, capsys: Capture, days: str) -> None:
 def test_a_master_that_others_can_read_is_not_used(tmp_path: Path, master: Path, capsys: Capture) -> None:
     master.chmod(0o644)
     code, answer = run(capsys, "delegate", master, "--server", "1", "--out", tmp_path / "out")
-    assert code == 1
+    assert code == 2
     assert "chmod 600" in answer["error"]
+    assert run(capsys, "master", "show", master)[0] == 2
+
+
+def test_a_file_that_holds_no_keys_is_a_wrong_argument(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "letter"
+    assert run(capsys, "master", "show", path)[0] == 1, "it is not there"
+    write(path, b"Dear Ann")
+    for words in (("master", "show", path), ("delegate", path, "--server", "1", "--out", tmp_path / "out")):
+        code, answer = run(capsys, *words)
+        assert (code, "neither a private key file" in answer["error"]) == (2, True)
 
 
 # Until when ---------------------------------------------------------------------------------------------------------

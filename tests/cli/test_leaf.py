@@ -102,6 +102,16 @@ def test_the_status_of_a_member_that_does_not_run(farm: Path, capsys: pytest.Cap
     assert "Start the member anew" in capsys.readouterr().err
 
 
+def test_a_file_that_others_can_read_is_not_run(farm: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    invited = invite(farm / "server-1", farm / "new")
+    (invited.member / LEAF_FILE).chmod(0o644)
+    assert main(["leaf", "run", str(invited.member)]) == 2
+    assert "chmod 600" in capsys.readouterr().err
+    invited.accept.chmod(0o644)
+    assert main(["members", "accept", str(farm / "server-1"), str(invited.accept)]) == 2
+    assert "chmod 600" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", ["run", "status"])
 def test_a_directory_that_is_no_members(farm: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
     assert main(["leaf", command, str(farm / "server-1")]) == 1

@@ -221,6 +221,12 @@ def test_invite_and_accept_on_the_command_line(tmp_path: Path, capsys: pytest.Ca
     assert "directory that you have copied there:\n     gf-i2p run server-2\n" in text
     assert "delete accept-server-2.toml" in text
     file = f"{new}/accept-server-2.toml"
+    for wrong in (f"{one}/gf-i2p.toml", f"{one}/certificate.pem"):
+        assert main(["members", "accept", one, wrong]) == 2
+    Path(file).chmod(0o644)
+    assert main(["members", "accept", one, file]) == 2
+    assert "chmod 600" in capsys.readouterr().err
+    Path(file).chmod(0o600)
     assert main(["members", "accept", one, file]) == 0
     text = capsys.readouterr().out
     assert "no node runs here now" in text

@@ -56,6 +56,8 @@ def test_what_is_said_is_read_and_kept(given_: list[AdminEntry]) -> None:
         (text(action="cost", cost=256), "cost is a whole number from 0 to 255"),
         (text(action="cost", cost=True), "cost is a whole number"),
         (text(action="move"), "server is a whole number"),
+        (text(action="set"), "set names at least one"),
+        (text(action="set", parameters={}), "set names at least one"),
         (text(action="set", parameters={"margin": 1001}), "margin is a whole number from 0 to 1000"),
         (text(action="set", parameters={"marginal": 1}), "is no parameter of a farm: there are aheadMs"),
         (text(action="set", parameters={"tree": "oak"}), "tree is one of best, tree"),

@@ -6,10 +6,11 @@ import pytest
 
 from gf_i2p.farm.explain import explain, lines, why
 from gf_i2p.farm.record import Leaf
+from gf_i2p.farm.state import FarmState
 from gf_i2p.netdb.encoding import to_b32_address
 from tests.farm.farms import Farm
 from tests.farm.logs import log, take
-from tests.farm.strategies import leaf
+from tests.farm.strategies import leaf, record
 from tests.farm.test_publisher import GOOD
 
 
@@ -60,7 +61,21 @@ def test_words_of_other_modes(mode: str, verb: str) -> None:
 
 
 def test_nobody() -> None:
-    assert lines(Farm().state)[0] == "nobody publishes: no server can publish"
+    farm = Farm()
+    assert lines(farm.state)[0].startswith("nobody publishes: no server says that it is to; where publishing is off")
+    assert explain(farm.state)["off"]
+    farm.post(record(1, up=False))
+    assert lines(farm.state)[0] == "nobody publishes: no server can publish"
+    assert not explain(farm.state)["off"]
+    assert lines(FarmState("farm"))[0].startswith("nobody publishes: who belongs to the farm is not known yet")
+
+
+def test_publishing_is_off_everywhere() -> None:
+    farm = Farm()
+    for server in farm.state.servers:
+        farm.post(record(server, publish="off"))
+    assert lines(farm.state)[0] == "nobody publishes: publishing is off on all servers"
+    assert explain(farm.state)["off"]
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -57,7 +57,7 @@ def test_leaves_are_told_with_their_owners_and_why_one_is_not_listed() -> None:
 
 def test_a_leaf_that_nobody_names_is_told_when_it_was_spoken_of() -> None:
     answer = told(*SERVERS, says("exclude", hash=leaf(9).hash))
-    assert (at(9, answer)["owners"], at(9, answer)["up"], at(9, answer)["why_not"]) == ([], None, "nobody names it")
+    assert (at(9, answer)["owners"], at(9, answer)["up"], at(9, answer)["why_not"]) == ([], None, "nobody names it now")
 
 
 def test_who_publishes_and_why_the_others_do_not() -> None:

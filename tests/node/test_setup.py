@@ -8,6 +8,7 @@ import pytest
 from gf_i2p.node.clientfile import ClientFile
 from gf_i2p.node.config import Config, Secrets
 from gf_i2p.node.errors import ConfigError
+from gf_i2p.node.layout import CONFIG_FILE
 from gf_i2p.node.setup import make_farm
 from gf_i2p.transport.certificates import fingerprint_of_file
 from gf_i2p.wire.digest import Secret
@@ -52,6 +53,29 @@ def test_secrets_are_for_the_owner_only(tmp_path: Path) -> None:
     assert "can add and remove servers" in (tmp_path / "admin-ops.toml").read_text()
     assert ClientFile.load(tmp_path / "admin-ops.toml").user == "admin-ops"
     assert stat.S_IMODE((tmp_path / "server-1").stat().st_mode) == 0o700
+
+
+def test_a_farm_outside_i2p_can_publish_by_what_stands_there_as_comments(tmp_path: Path) -> None:
+    make_farm(tmp_path, {1: Endpoint("127.0.0.1", 4001)}, cluster="farm", profile="lan", clients=[])
+    path = tmp_path / "server-1" / CONFIG_FILE
+    text = path.read_text()
+    assert Config.load(path.parent).router is None
+    for key in (
+        "[router]",
+        'i2cp = "',
+        "[publish]",
+        'mode = "off"',
+        'keys = "',
+        "publish = ",
+        "[publish.service]",
+        "target",
+    ):
+        assert text.count(f"\n# {key}") == 1
+        text = text.replace(f"\n# {key}", f"\n{key}")
+    path.write_text(text.replace('mode = "off"', 'mode = "failover"'))
+    config = Config.load(path.parent)
+    assert config.router is not None
+    assert (config.publish.mode, config.publish.service is not None) == ("failover", True)
 
 
 def test_nothing_that_exists_is_touched(tmp_path: Path) -> None:

@@ -113,6 +113,7 @@ async def serving(
     gate: Gate | None = None,
     authenticators: Mapping[str, Authenticator] | None = None,
     on_session: Callable[[Session], None] | None = None,
+    on_stay: Callable[[Session, float], None] | None = None,
     configurations: Mapping[str, ToldConfiguration] | None = None,
     port: int = 0,
     **options: Any,
@@ -125,7 +126,7 @@ async def serving(
     transport = TlsTransport(TlsSettings(identity.certificate, identity.key), port=port)
     server = Server(
         transport,
-        {cluster: Served(each, handle, on_session, told.get(cluster)) for cluster, each in users.items()},
+        {cluster: Served(each, handle, on_session, on_stay, told.get(cluster)) for cluster, each in users.items()},
         gate=gate,
         **options,
     )

@@ -355,6 +355,8 @@ async def test_who_is_dialled_by_a_peer_that_was_silent_for_long_dials_anew(
         await until(lambda: link.connected)
         link.doubt()
         assert link.connected, "something was heard a moment ago"
+        link.doubt(1000.0)
+        assert link.connected, "it was not silent before the dial, and one that takes long adds nothing"
         monkeypatch.setattr(link_module, "DOUBT_SECONDS", 0.0)
         answer = asyncio.ensure_future(ask(link, request(index=6)))
         await asyncio.sleep(0)

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 from structlog.testing import capture_logs
 
-from gf_i2p.transport import tcp
+from gf_i2p.transport import server, tcp
 from gf_i2p.transport.counters import Refusal
 from gf_i2p.transport.gate import Gate
 from gf_i2p.transport.server import Reply, Server, Session
@@ -66,6 +66,37 @@ async def test_a_request_is_answered(node: Identity) -> None:
         await hang_up(writer)
         await until(lambda: farm.server.counters.current == 0)
         assert farm.server.counters.refused == {}
+
+
+async def test_who_sends_a_request_stays_and_who_only_looks_does_not(node: Identity) -> None:
+    stay: list[tuple[Session, float]] = []
+    async with serving(node, on_stay=lambda *each: stay.append(each)) as farm:
+        _, looking = await foreign_session(farm)
+        await hang_up(looking)
+        await until(lambda: farm.server.counters.authenticated == 1 and farm.server.counters.current == 0)
+        assert stay == []
+        _, writer = await foreign_session(farm)
+        writer.write(encode_request(request()) * 2)
+        await until(lambda: len(farm.asked) == 2)
+        assert [session for session, _ in stay] == [farm.asked[0][0]]
+        assert 0 <= stay[0][1] < server.STAY_SECONDS
+        await hang_up(writer)
+
+
+async def test_who_is_silent_for_a_while_stays_and_one_that_has_gone_meanwhile_does_not(
+    node: Identity, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "STAY_SECONDS", 0.3)
+    stay: list[float] = []
+    async with serving(node, on_stay=lambda _, seconds: stay.append(seconds)) as farm:
+        _, looking = await foreign_session(farm)
+        await hang_up(looking)
+        _, writer = await foreign_session(farm)
+        await until(lambda: stay)
+        await hang_up(writer)
+        await until(lambda: farm.server.counters.current == 0)
+    assert len(stay) == 1
+    assert stay[0] >= 0.29
 
 
 async def test_responses_leave_in_the_order_of_the_requests(node: Identity) -> None:

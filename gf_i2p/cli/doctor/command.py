@@ -9,7 +9,7 @@ from pathlib import Path
 from gf_i2p.cli.doctor.files import NodeFiles
 from gf_i2p.cli.doctor.framework import Check, Finding, examine, is_well
 from gf_i2p.cli.doctor.peers import PeerChecks
-from gf_i2p.cli.doctor.publishing import PublishingChecks
+from gf_i2p.cli.doctor.publishing import PublishingChecks, off_without_router
 from gf_i2p.cli.doctor.router import RouterChecks
 from gf_i2p.cli.doctor.settings import SettingsChecks
 from gf_i2p.cli.doctor.show import Page, as_json
@@ -40,6 +40,8 @@ def all_checks(directory: Path) -> list[list[Check]]:
         seen = RouterChecks(config, config.router, secrets)
         groups.append(seen.checks() + SettingsChecks(config, config.router, seen).checks())
         groups.append(PublishingChecks(directory, config, config.router, secrets, files=files, seen=seen).checks())
+    else:
+        groups.append([Check("publishing", off_without_router)])
     groups.append(PeerChecks(directory, config, secrets).checks())
     return groups
 

@@ -30,6 +30,11 @@ _MASTER: Final = "master keys"
 _LATE: Final = Remedy.either("The router is slow: see its load and its tunnels on its console, and try again.")
 
 
+async def off_without_router() -> Verdict:
+    """Say of a node without router that it does not publish; that is what its operator wants, or has forgotten."""
+    return ok("off: this node never publishes, for gf-i2p.toml has no [router] (and no [publish] mode)")
+
+
 class PublishingChecks:
     """What a node publishes: its own address in the farm, its leaf, and the master's Meta lease set."""
 
