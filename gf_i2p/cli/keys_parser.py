@@ -5,9 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from gf_i2p.farm.record import FIRST_MEMBER_ID
 from gf_i2p.node.layout import MASTER_FILE
 from gf_i2p.node.router_tables import check_options
-from gf_i2p.wire.limits import MAX_ID
 
 DEFAULT_DAYS: Final = 90
 MAX_DAYS: Final = 365
@@ -48,7 +48,7 @@ def add_keys(commands: Any, add: Add, whole: Whole, run: Callable[[argparse.Name
 
     delegate = add(actions, "delegate", "let one server publish for the master until a date, by a key of its own", run)
     delegate.add_argument("master", type=Path, metavar="MASTERFILE")
-    delegate.add_argument("--server", type=whole(MAX_ID - 1, low=0), required=True, metavar="ID")
+    delegate.add_argument("--server", type=whole(FIRST_MEMBER_ID - 1, low=0), required=True, metavar="ID")
     delegate.add_argument(
         "--days",
         type=whole(MAX_DAYS),

@@ -70,6 +70,7 @@ async def _serve(file: LeafFile, report: Path) -> Exit:
             bridge,
             look_seconds=file.publish.status_seconds,
             tell=lambda each: _write(report, each),
+            why=lambda: client.waits_for,
         )
         _write(report, member.report)
         task = asyncio.get_running_loop().create_task(member.run(), name="leaf-only member")
@@ -118,7 +119,7 @@ def status(options: argparse.Namespace, print_json: Print) -> Exit:
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path} cannot be read: {error}. Start the member anew.") from error
     age = None if report["committed"] is None else max(time.time() - report["committed"] / 1000, 0.0)
-    healthy = running and age is not None and age <= LATE_SECONDS and report["router"] is None
+    healthy = running and age is not None and age <= LATE_SECONDS and report["router"] == "up"
     if options.json:
         print_json({"ok": True, "running": running, "healthy": healthy, "age": age, **report})
     else:
@@ -136,9 +137,11 @@ def _lines(report: dict[str, Any], age: float | None, directory: Path, *, runnin
         ago = timedelta(seconds=int(age))
         committed = f"committed {ago} ago at index {report['index']}, {report['posted']} in all{late}"
     lines.append(f"record   {committed}")
+    if running and age is None and report["error"] is None:
+        lines.append("         it is on its way to the farm: ask again in some seconds")
     if report["error"] is not None:
         lines.append(f"trouble  {printable(report['error'])}")
-    lines.append(f"router   {'up' if report['router'] is None else printable(report['router'])}")
+    lines.append(f"router   {'not known yet' if report['router'] is None else printable(report['router'])}")
     for address, up in report["leaves"]:
         lines.append(f"leaf     {printable(address)}, {'up' if up else 'down: its lease set was not found'}")
     if report["leaf"] is not None:

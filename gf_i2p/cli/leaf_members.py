@@ -10,8 +10,7 @@ from gf_i2p.node import leaf_invitation
 
 def invite(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
     """`members invite-leaf`: the server of the directory knows the member at once, the others are told by a file."""
-    invited = leaf_invitation.invite(options.directory, options.into, options.id)
-    leaf_invitation.accept(options.directory, invited.accept)
+    invited = leaf_invitation.invite_and_accept(options.directory, options.into, options.id)
     said, reloaded, _ = have_it_reloaded(options.directory, ask)
     if options.json:
         print_json(

@@ -337,6 +337,8 @@ def _leaf(commands: "argparse._SubParsersAction[_Parser]") -> None:
 
 
 def _leaf_member(options: argparse.Namespace) -> Exit:
+    if options.action == "run":
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # nothing is reloaded; it would end us
     from gf_i2p.cli import leaf
 
     return leaf.run(options.directory) if options.action == "run" else leaf.status(options, _print_json)

@@ -24,6 +24,8 @@ class Question(Generic[T]):
         """The last one; None after a failure."""
         self.trouble: str | None = "it has not answered yet"
         """Why there is no answer."""
+        self.settled = False
+        """Whether one was there, or has failed to come."""
         self._ask = ask
         self._seconds = seconds
         self._heard = heard
@@ -54,5 +56,5 @@ class Question(Generic[T]):
         except Exception as error:
             logger.exception("a defect in asking the router")
             trouble = f"a defect of ours: {error!r}"
-        self.answer, self.trouble = answer, trouble
+        self.answer, self.trouble, self.settled = answer, trouble, True
         self._heard()

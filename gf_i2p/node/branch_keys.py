@@ -17,12 +17,13 @@ from gf_i2p.netdb.destination import FILLER_BYTES
 from gf_i2p.netdb.errors import NetDbError
 from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.netdb.signing import PRIVATE_KEY_BYTES
-from gf_i2p.node.config import check_private
 from gf_i2p.node.errors import ConfigError
+from gf_i2p.node.reading import check_mode, read_regular
 
 BranchKeys = Callable[[int], DestinationKeys]
 """Gives the keys of the branch of this number, 0 to 15. Raises `NetDbError` where there are none."""
 
+_MAX_FILE_BYTES: Final = 16 * 1024
 _PURPOSE: Final = b"gf-i2p: a branch of a tree of Meta lease sets, "
 
 
@@ -75,11 +76,11 @@ def branch_keys(master: DestinationKeys, path: Path) -> BranchKeys:
 
 def _read(file: Path) -> DestinationKeys:
     try:
-        check_private(file)
-        return DestinationKeys.parse(file.read_bytes())
+        data, status = read_regular(file, _MAX_FILE_BYTES)
+        keys = DestinationKeys.parse(data)
+        check_mode(file, status)
     except ConfigError as error:
         raise NoBranchKeysError(str(error)) from error
-    except OSError as error:
-        raise NoBranchKeysError(f"{file} cannot be read: {error.strerror}") from error
     except NetDbError as error:
         raise NoBranchKeysError(f"{file} is no private key file of an I2P destination: {error}") from error
+    return keys

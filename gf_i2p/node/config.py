@@ -1,7 +1,5 @@
 """The configuration of a node: `gf-i2p.toml` and `secrets.toml` in its directory."""
 
-import os
-import stat
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
@@ -9,6 +7,7 @@ from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from gf_i2p.node.errors import ConfigError
 from gf_i2p.node.layout import CONFIG_FILE, SECRETS_FILE
+from gf_i2p.node.reading import check_mode
 from gf_i2p.node.router_tables import BridgeTable, PublishTable, RouterTable, check_leaf
 from gf_i2p.node.table import Table, load_table, read_text, table_of
 from gf_i2p.node.timing import INSIDE, OUTSIDE, Plan, Range
@@ -287,9 +286,4 @@ def check_private(path: Path) -> None:
         raise ConfigError(
             f"{path} cannot be read: {error.strerror}. It was made with this directory and is needed; run as its owner."
         ) from error
-    if stat.S_IMODE(status.st_mode) & 0o077:
-        raise ConfigError(f"{path} can be read by others on this machine. Run: chmod 600 {path}")
-    if status.st_uid not in {os.geteuid(), 0}:
-        raise ConfigError(
-            f"{path} belongs to another user, who could change it. Run as that user, or: chown {os.geteuid()} {path}"
-        )
+    check_mode(path, status)

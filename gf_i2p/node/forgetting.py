@@ -59,21 +59,30 @@ def without_others(directory: Path, own_id: int) -> dict[str, str]:
 def replace_files(directory: Path, texts: Mapping[str, str], backup: Path | None = None) -> None:
     """Put these texts in the place of the files, each all of it or nothing, in this order.
 
-    A copy of each old one is put into `backup`. All are on the disk before the first takes its place.
+    A copy of each old one is put into `backup`. All are on the disk before the first takes its place. The caller has
+    the directory to itself (`changing`), from before it has read them.
     """
-    for name, text in texts.items():
-        path, new = directory / name, directory / f"{name}-new"
+    new: dict[str, Path] = {}
+    try:
+        for name, text in texts.items():
+            path = directory / name
+            if backup is not None:
+                shutil.copy2(path, backup / name)
+                sync_file(backup / name)
+            for left in directory.glob(f"{name}-new*"):  # of one that was killed
+                left.unlink(missing_ok=True)
+            beside = directory / f"{name}-new-{randomness.token_hex(8)}"
+            write_private(beside, text)
+            new[name] = beside
+            beside.chmod(path.stat().st_mode & 0o777)
+            sync_file(beside)
         if backup is not None:
-            shutil.copy2(path, backup / name)
-            sync_file(backup / name)
-        new.unlink(missing_ok=True)
-        write_private(new, text)
-        new.chmod(path.stat().st_mode & 0o777)
-        sync_file(new)
-    if backup is not None:
-        sync_directory(backup)
-    for name in texts:
-        (directory / f"{name}-new").replace(directory / name)
+            sync_directory(backup)
+        for name, beside in new.items():
+            beside.replace(directory / name)
+    finally:
+        for beside in new.values():
+            beside.unlink(missing_ok=True)
     sync_directory(directory)
 
 

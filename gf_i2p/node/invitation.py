@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from gf_i2p.node import templates
+from gf_i2p.node.changing import all_or_nothing, changing
 from gf_i2p.node.config import Config, Secrets, ServerTable, UserTable, check_private
 from gf_i2p.node.errors import ConfigError
 from gf_i2p.node.forgetting import forget_server, forget_user, replace_files
@@ -67,8 +68,16 @@ def invite(
     """Make a new server's directory below `into`, and the file for the others, by what a server of the farm knows.
 
     Without an endpoint it gets a new address inside I2P. One that has the endpoint and is out of the farm is left out.
-    Raises `ConfigError` when anything of it exists already, or a member has the endpoint.
+    Raises `ConfigError` when anything of it exists already, or a member has the endpoint; then
+    nothing was written.
     """
+    with changing(existing), all_or_nothing(into) as made:
+        return _invite(existing, into, server_id, endpoint, members, made)
+
+
+def _invite(
+    existing: Path, into: Path, server_id: int, endpoint: Endpoint | None, members: Members, made: list[Path]
+) -> Written:
     config, secrets = Config.load(existing), Secrets.load(existing)
     if any(server.id == server_id for server in config.servers):
         raise ConfigError(f"server {server_id} is known already in {existing / CONFIG_FILE}; ids are never used twice")
@@ -79,7 +88,8 @@ def invite(
     for path in (target, accept):
         if path.exists():
             raise ConfigError(f"{path} exists already. Nothing was changed; choose another directory.")
-    into.mkdir(parents=True, exist_ok=True)
+    target.mkdir(mode=0o700)
+    made.append(target)
     own = f"server-{config.node.id}"
     verifiers = {
         **secrets.verifiers,
@@ -112,6 +122,7 @@ def invite(
         sha256=secret.sha256,
     )
     write_private(accept, text)
+    made.append(accept)
     return Written(target, accept, before, None if pin is None else server_text(mine, for_clients=True).lstrip())
 
 
@@ -121,6 +132,11 @@ def accept(directory: Path, file: Path, *, members: Members = members_of_stopped
     Raises `ConfigError` when it knows another one of that id, when a member has the endpoint, or when it belongs to
     another farm; then nothing has changed.
     """
+    with changing(directory):
+        return _accept(directory, file, members)
+
+
+def _accept(directory: Path, file: Path, members: Members) -> Accepted:
     config, secrets = Config.load(directory), Secrets.load(directory)
     invitation = load(file)
     server, user = invitation.server, f"server-{invitation.server.id}"

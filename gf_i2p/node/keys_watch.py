@@ -21,6 +21,7 @@ _AGAIN: Final = (
 )
 
 _Mark = tuple[int, int, int, int]
+_Found = tuple[_Mark | None, PublishingKeys | ConfigError]
 
 
 class KeysWatch:
@@ -80,28 +81,33 @@ class KeysWatch:
     async def run(self) -> None:
         """Look now and then, for ever."""
         while True:
-            self.look()
+            if self._path is not None:  # a disk that has gone away holds up nothing else
+                self._note(self._path, await asyncio.to_thread(_read, self._path, self._mark))
+            self._tell()
             await asyncio.sleep(LOOK_SECONDS)
 
     def look(self) -> None:
         """Take over the file when it has changed, and say once what is the matter; the days that are left daily."""
         if self._path is not None:
-            self._look_at(self._path)
+            self._note(self._path, _read(self._path, self._mark))
+        self._tell()
+
+    def _tell(self) -> None:
         trouble = self.trouble
         if trouble != self._said:
             self._said = trouble
             if trouble is not None:
                 logger.warning("the keys for publishing", server=self._server, reason=trouble)
 
-    def _look_at(self, path: Path) -> None:
-        mark = _mark(path)
-        if mark is not None and mark == self._mark:
+    def _note(self, path: Path, found: _Found | None) -> None:
+        """Go by what was found in the file; None: it is as it was."""
+        if found is None:
             return
+        mark, new = found
         self._mark = None  # what could not be taken over is tried again
-        try:
-            new = load(path)
-        except ConfigError as error:
-            self._objection = f"{error} This node goes on with the keys that it has read before, until it stops."
+        if isinstance(new, ConfigError):
+            why = str(new).rstrip(".")
+            self._objection = f"{why}. This node goes on with the keys that it has read before, until it stops."
             return
         if new.destination != self.keys.destination:
             self._objection = (
@@ -117,6 +123,17 @@ class KeysWatch:
     @property
     def _described(self) -> str:
         return self.keys.described(int(self._clock()))
+
+
+def _read(path: Path, known: _Mark | None) -> _Found | None:
+    """Read the file, unless it is as it was; what it was before it was read comes first."""
+    mark = _mark(path)
+    if mark is not None and mark == known:
+        return None
+    try:
+        return mark, load(path)
+    except ConfigError as error:
+        return mark, error
 
 
 def _mark(path: Path) -> _Mark | None:

@@ -13,6 +13,7 @@ from pydantic import Field
 from gf_i2p.farm.record import FIRST_MEMBER_ID
 from gf_i2p.farm.remote import MAX_SERVER_ID
 from gf_i2p.node import templates
+from gf_i2p.node.changing import all_or_nothing, changing
 from gf_i2p.node.config import Config, Secrets, UserTable, check_private
 from gf_i2p.node.errors import ConfigError
 from gf_i2p.node.forgetting import forget_user, replace_files
@@ -77,12 +78,26 @@ def members_of(secrets: Secrets) -> list[int]:
 def invite(existing: Path, into: Path, member: int | None = None) -> Invited:
     """Make a member's directory below `into`, and the file for all servers, by what a server of the farm knows.
 
-    Without an id it gets one above all that are known here. Raises `ConfigError`; then nothing was written.
+    Without an id it gets one above all that are known here, or one that is free below. Raises `ConfigError` or
+    `OSError`; then nothing was written.
     """
+    with changing(existing), all_or_nothing(into) as made:
+        return _invite(existing, into, member, made)
+
+
+def invite_and_accept(existing: Path, into: Path, member: int | None = None) -> Invited:
+    """Do the same, and let the server of `existing` know the member: no other command gets the id in between."""
+    with changing(existing), all_or_nothing(into) as made:
+        invited = _invite(existing, into, member, made)
+        _accept(existing, invited.accept)
+        return invited
+
+
+def _invite(existing: Path, into: Path, member: int | None, made: list[Path]) -> Invited:
     config, secrets = Config.load(existing), Secrets.load(existing)
     known = members_of(secrets)
     if member is None:
-        member = max(known, default=FIRST_MEMBER_ID - 1) + 1
+        member = _free_id({*known, *(server.id for server in config.servers)})
     if not FIRST_MEMBER_ID <= member <= MAX_SERVER_ID:
         raise ConfigError(f"a leaf-only member's id is from {FIRST_MEMBER_ID} to {MAX_SERVER_ID}, not {member}")
     if member in known or any(server.id == member for server in config.servers):
@@ -104,8 +119,8 @@ def invite(existing: Path, into: Path, member: int | None = None) -> Invited:
     ) + "".join(server_text(server, for_clients=True) for server in servers)
     table_of(LeafFile, text, target / LEAF_FILE)  # a mistake is seen here, not on another machine
     secret = Secret.derive(user, cluster, password)
-    into.mkdir(parents=True, exist_ok=True)
     target.mkdir(mode=0o700)
+    made.append(target)
     write_private(target / LEAF_FILE, text)
     if ca is not None:
         (target / _CA_FILE).write_text(ca, encoding="utf-8")
@@ -113,7 +128,16 @@ def invite(existing: Path, into: Path, member: int | None = None) -> Invited:
         accept,
         templates.LEAF_INVITATION.format(cluster=cluster, id=member, md5=secret.md5, sha256=secret.sha256),
     )
+    made.append(accept)
     return Invited(member, target, accept, tuple(each.id for each in config.servers if each not in servers))
+
+
+def _free_id(taken: set[int]) -> int:
+    """Return the id above all that are taken, so that none comes again soon; the lowest that is free at the end."""
+    above = max((each for each in taken if each >= FIRST_MEMBER_ID), default=FIRST_MEMBER_ID - 1) + 1
+    if above <= MAX_SERVER_ID:
+        return above
+    return next(each for each in range(FIRST_MEMBER_ID, MAX_SERVER_ID + 1) if each not in taken)
 
 
 def is_one(file: Path) -> bool:
@@ -132,6 +156,11 @@ def accept(directory: Path, file: Path) -> bool:
 
     Raises `ConfigError` when it knows another one of that id, or belongs to another farm; then nothing has changed.
     """
+    with changing(directory):
+        return _accept(directory, file)
+
+
+def _accept(directory: Path, file: Path) -> bool:
     config, secrets = Config.load(directory), Secrets.load(directory)
     invitation = load(file)
     member = invitation.member.id
@@ -162,9 +191,10 @@ def accept(directory: Path, file: Path) -> bool:
 def remove(directory: Path, member: int) -> bool:
     """Make the server of this directory forget a member; return whether it knew it. Raises `ConfigError`."""
     user = user_of(member)
-    if user not in Secrets.load(directory).users:
-        return False
-    _replace(directory, forget_user(read_text(directory / SECRETS_FILE), user))
+    with changing(directory):
+        if user not in Secrets.load(directory).users:
+            return False
+        _replace(directory, forget_user(read_text(directory / SECRETS_FILE), user))
     return True
 
 

@@ -66,15 +66,15 @@ class MemberReport:
     committed: int | None = None
     """When that was committed."""
     router: str | None = None
-    """Why the router tells nothing."""
+    """"up", or why it tells nothing; None: not known yet."""
     leaf: str | None = None
     """Why it does not tell of the leaf."""
     leaves: tuple[tuple[str, bool], ...] = ()
     """Addresses, and whether they are up, as the router said last."""
     error: str | None = None
-    """Why the last record is not in the log, as far as known."""
+    """Why the newest record is not in the log, or not yet, as far as known."""
     failed: int | None = None
-    """When that was."""
+    """When a record last failed to get there."""
 
     def encode(self) -> dict[str, Any]:
         """Give the JSON object."""
@@ -95,13 +95,18 @@ class LeafMember:
         tell: Callable[[MemberReport], None],
         interval: float = INTERVAL_SECONDS,
         pause: Backoff | None = None,
+        why: Callable[[], str | None] = lambda: None,
     ) -> None:
-        """`look_seconds`: between two looks. `interval`: between two records. `tell`: hears of each that was tried."""
+        """`look_seconds`: between two looks. `interval`: between two records.
+
+        `tell`: hears of each record that was tried, and of news meanwhile. `why`: says what a post waits for, a clause.
+        """
         self.report = MemberReport(member, cluster, _now_ms())
         self._poster = poster
         self._bridge = bridge
         self._look_seconds = look_seconds
         self._tell = tell
+        self._why = why
         self._interval = interval
         self._pause = pause or Backoff(floor=_PAUSE_FLOOR, ceiling=_PAUSE_CEILING)
         self._router: Question[dict[str, Any]] = Question(self._ask_router, seconds=ROUTER_SECONDS)
@@ -135,14 +140,20 @@ class LeafMember:
 
     async def _post(self, record: StatusRecord) -> bool:
         report = self.report
+        post = asyncio.ensure_future(self._poster.post([record.encode()], timeout=POST_SECONDS))
         try:
-            index = await self._poster.post([record.encode()], timeout=POST_SECONDS)
+            while not (await asyncio.wait([post], timeout=WAIT_SECONDS))[0]:
+                self._tell_meanwhile()
+            index = post.result()
         except (NotCommittedError, OutcomeUnknownError) as error:
-            if report.error is None:
+            if report.failed is None or (report.committed or 0) > report.failed:
                 self._log.warning("our record is not in the log, as far as we know", reason=str(error))
             report.error, report.failed = str(error), _now_ms()
             self._tell(report)
             return False
+        finally:
+            if post.cancel():  # we are being stopped
+                await asyncio.wait([post])
         if report.error is not None or report.index is None:
             self._log.info("our record is in the log", index=index)
         self._pause.reset()
@@ -150,6 +161,14 @@ class LeafMember:
         report.posted += 1
         self._tell(report)
         return True
+
+    def _tell_meanwhile(self) -> None:
+        """Tell what keeps the record, so that nobody has to wait until it is given up."""
+        self._note()
+        why = self._why()
+        if why is not None:
+            self.report.error = f"Not committed yet: {why.rstrip('.')}."
+        self._tell(self.report)
 
     async def _ask_router(self) -> dict[str, Any]:
         return router_numbers(await self._bridge.local_router_status())
@@ -160,14 +179,18 @@ class LeafMember:
 
     def _note(self) -> None:
         report, leaf = self.report, self._leaf.answer
-        if (report.router, report.leaf) != (self._router.trouble, self._leaf.trouble):
+        router = None
+        if self._router.settled:
+            router = "up" if self._router.trouble is None else self._router.trouble
+        before = report.router, report.leaf
+        report.router, report.leaf = router, self._leaf.trouble
+        if before != (report.router, report.leaf):
             if self._router.trouble is not None:
                 self._log.warning("the router is down for the farm", reason=self._router.trouble)
             elif self._leaf.trouble is not None:
                 self._log.warning("our leaf is not listed", reason=self._leaf.trouble)
             else:
                 self._log.info("the router answers")
-        report.router, report.leaf = self._router.trouble, self._leaf.trouble
         report.leaves = () if leaf is None else ((to_b32_address(leaf.hash), leaf.up),)
 
     def _record(self) -> StatusRecord:

@@ -29,8 +29,8 @@ from gf_i2p.netdb.encoding import from_base64, to_base64
 from gf_i2p.netdb.errors import NetDbError, SignatureError, StructureError
 from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.netdb.session_config import META_OPTIONS, SERVICE_OPTIONS, SessionConfig, session_config
-from gf_i2p.node.config import check_private
 from gf_i2p.node.errors import ConfigError
+from gf_i2p.node.reading import check_mode, read_regular
 from gf_i2p.wire.limits import MAX_ID
 
 MAX_FILE_BYTES: Final = 16 * 1024
@@ -244,17 +244,15 @@ class PublishingKeys:
 
 def load(path: Path) -> PublishingKeys:
     """Read the key file of a node. Raises `ConfigError`, also when others could read it."""
-    check_private(path)
+    data, status = read_regular(path, MAX_FILE_BYTES + 1)
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
-        return PublishingKeys.parse(data)
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
+        keys = PublishingKeys.parse(data)
     except NetDbError as error:
         raise ConfigError(
             f"{path} is neither a private key file of an I2P destination nor one of `gf-i2p keys delegate`: {error}."
         ) from error
+    check_mode(path, status)  # now that it is the right file
+    return keys
 
 
 def date(seconds: int) -> str:

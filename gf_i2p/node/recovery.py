@@ -11,6 +11,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from gf_i2p.node.changing import changing
 from gf_i2p.node.config import Config
 from gf_i2p.node.errors import ConfigError
 from gf_i2p.node.forgetting import free_path, replace_files, term_beyond, without_others
@@ -68,7 +69,8 @@ def recover(directory: Path) -> Recovered:
     """
     lock = Lock((directory / DATABASE_FILE).resolve())
     try:
-        return _recover(directory)
+        with changing(directory):
+            return _recover(directory)
     finally:
         lock.close()
 

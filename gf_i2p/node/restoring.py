@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from gf_i2p.node.changing import changing
 from gf_i2p.node.config import Config, Secrets
 from gf_i2p.node.errors import ConfigError
 from gf_i2p.node.exporter import now_ms
@@ -109,35 +110,40 @@ def restore(saved: SavedSnapshot, directory: Path, *, on_step: Callable[[str], N
     The log comes last: when anything fails before that, the old one is still there, and it can be done again. Raises
     `ConfigError`, `StorageError` or `OSError`.
     """
-    database = directory / DATABASE_FILE
-    lock = Lock(database.resolve())
+    lock = Lock((directory / DATABASE_FILE).resolve())
     try:
-        planned = plan(saved, directory)
-        config = Config.load(directory)
-        term = term_beyond(planned.known_term, since=(now_ms() - saved.saved_ms) / 1000)
-        texts = without_others(directory, config.node.id)
-        building = directory / _BUILDING
-        shutil.rmtree(building, ignore_errors=True)  # of one that was killed
-        building.mkdir(mode=0o700)
-        on_step("writing the new log")
-        index = _begin_log(saved, planned.server, building / DATABASE_FILE, term)
-        if config.history.enabled:
-            _begin_history(saved, building / HISTORY_DIRECTORY, planned, config.history.rotation, term)
-        backup = free_path(directory, f"before-restore-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}")
-        backup.mkdir(mode=0o700)
-        on_step(f"moving what was there to {backup.name}")
-        replace_files(directory, texts, backup)
-        if (directory / HISTORY_DIRECTORY).exists():
-            (directory / HISTORY_DIRECTORY).rename(backup / HISTORY_DIRECTORY)
-        if config.history.enabled:
-            (building / HISTORY_DIRECTORY).rename(directory / HISTORY_DIRECTORY)
-        _take_place(building / DATABASE_FILE, database, backup)
-        sync_directory(backup)
-        sync_directory(directory)
-        shutil.rmtree(building, ignore_errors=True)
-        return Restored(backup, index, term)
+        with changing(directory):
+            return _restore(saved, directory, on_step)
     finally:
         lock.close()
+
+
+def _restore(saved: SavedSnapshot, directory: Path, on_step: Callable[[str], None]) -> Restored:
+    database = directory / DATABASE_FILE
+    planned = plan(saved, directory)
+    config = Config.load(directory)
+    term = term_beyond(planned.known_term, since=(now_ms() - saved.saved_ms) / 1000)
+    texts = without_others(directory, config.node.id)
+    building = directory / _BUILDING
+    shutil.rmtree(building, ignore_errors=True)  # of one that was killed
+    building.mkdir(mode=0o700)
+    on_step("writing the new log")
+    index = _begin_log(saved, planned.server, building / DATABASE_FILE, term)
+    if config.history.enabled:
+        _begin_history(saved, building / HISTORY_DIRECTORY, planned, config.history.rotation, term)
+    backup = free_path(directory, f"before-restore-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}")
+    backup.mkdir(mode=0o700)
+    on_step(f"moving what was there to {backup.name}")
+    replace_files(directory, texts, backup)
+    if (directory / HISTORY_DIRECTORY).exists():
+        (directory / HISTORY_DIRECTORY).rename(backup / HISTORY_DIRECTORY)
+    if config.history.enabled:
+        (building / HISTORY_DIRECTORY).rename(directory / HISTORY_DIRECTORY)
+    _take_place(building / DATABASE_FILE, database, backup)
+    sync_directory(backup)
+    sync_directory(directory)
+    shutil.rmtree(building, ignore_errors=True)
+    return Restored(backup, index, term)
 
 
 def _begin_log(saved: SavedSnapshot, server: ClusterServer, path: Path, term: int) -> int:

@@ -89,6 +89,7 @@ def make_farm(
     try:
         for server in new:
             target = directory / server.user
+            target.mkdir(mode=0o700)
             written.append(target)
             write_server(
                 target,
@@ -184,8 +185,7 @@ def write_server(
     inside: bool,
     join: bool = False,
 ) -> None:
-    """Write a server's directory. `servers`: the tables of all. `inside`: whether any of them is inside I2P."""
-    target.mkdir(mode=0o700)
+    """Fill a server's new directory. `servers`: the tables of all. `inside`: whether any of them is inside I2P."""
     reached = server.destination is not None
     config = templates.CONFIG.format(
         id=server.id,
@@ -213,7 +213,11 @@ def write_server(
 
 
 def write_private(path: Path, content: str | bytes) -> None:
-    """Write a file that nobody else could read, not even for a moment."""
+    """Write a new file that nobody else could read, not even for a moment; on an error there is none."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content.encode("utf-8") if isinstance(content, str) else content)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content.encode("utf-8") if isinstance(content, str) else content)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise

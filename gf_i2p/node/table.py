@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from gf_i2p.node.errors import ConfigError
+from gf_i2p.node.reading import MAX_BYTES, read_regular
 
 
 class Table(BaseModel):
@@ -16,11 +17,12 @@ class Table(BaseModel):
 
 
 def read_text(path: Path) -> str:
-    """Return the text of a file; raises `ConfigError`."""
+    """Return the text of a file, with plain line ends; raises `ConfigError`."""
     try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
+        data, _ = read_regular(path, MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise ConfigError(f"{path} is longer than the {MAX_BYTES} bytes that such a file may have.")
+        return data.decode("utf-8").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}.") from error
 

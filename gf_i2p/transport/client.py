@@ -122,6 +122,7 @@ class FarmClient:
         self._credentials = {endpoint: Credentials(user, password) for endpoint in endpoints.values()}
         self._links: dict[Endpoint, Link] = {}
         self._leader: int | None = None
+        self._refusal: str | None = None  # the last one, until a request gets through
         self._preferred = self._directory.given[0]
         self._waiters: set[asyncio.Future[None]] = set()
         self._questions: dict[Endpoint, asyncio.Task[None]] = {}  # the latest to each for the Configuration
@@ -186,6 +187,13 @@ class FarmClient:
             unknown=_change_unknown,
         )
 
+    @property
+    def waits_for(self) -> str:
+        """Say in a clause what keeps a request that is under way: who has refused it, or is not reached."""
+        if any(link.connected for link in self._links.values()):
+            return self._refusal or "a server has it, and has not answered yet"
+        return f"no server is reached ({self._troubles()})"
+
     async def survey(self, *, timeout: float = 10.0) -> Survey:  # noqa: ASYNC109
         """Ask all servers, side by side, for the newest Configuration in their logs. `timeout`: seconds for each."""
         return await survey(self._transport, self._directory, self._cluster, self._credentials_for, seconds=timeout)
@@ -216,10 +224,12 @@ class FarmClient:
                     if response.accepted:
                         self._leader = place.server
                     if final(response):
+                        self._refusal = None
                         return response
                     refusal, worth_following = self._learn(place, response)
                     if not worth_following and await self._has_news(place, response):
                         refusal, worth_following = self._learn(place, response)
+                    self._refusal = refusal
                     followed = worth_following and not followed
                     if not followed:
                         await asyncio.sleep(pause.next())
@@ -374,7 +384,8 @@ class FarmClient:
         server, leader = place.server, response.destination
         if leader == response.source:
             self._leader = server
-            return f"server {server} leads, and its queue is full", False
+            why = "its queue is full, or this user posts too often"
+            return f"server {server} leads, and takes nothing now: {why}", False
         elsewhere = [other for other in self._directory.of(leader) if other.endpoint != place.endpoint]
         if elsewhere:
             self._leader = leader

@@ -92,6 +92,14 @@ def test_the_status_of_a_member_that_does_not_run(farm: Path, capsys: pytest.Cap
     assert "no\\x1bbody leads" in text
     assert main(["leaf", "status", str(member / LEAF_FILE), "--json"]) == 3, "the file will do, too"
     assert json.loads(capsys.readouterr().out)["running"] is False
+    report(member, error="Not committed yet: server 1 knows no leader.")
+    assert main(["leaf", "status", str(member)]) == 3
+    text = capsys.readouterr().out
+    assert "router   not known yet" in text
+    assert "trouble  Not committed yet: server 1 knows no leader." in text
+    report(member, router="up")
+    assert main(["leaf", "status", str(member)]) == 3
+    assert "router   up" in capsys.readouterr().out
     report(member, router="it is off", leaves=[], leaf="it has not answered yet")
     assert main(["leaf", "status", str(member)]) == 3
     text = capsys.readouterr().out
@@ -147,15 +155,21 @@ async def test_a_member_runs_beside_its_router(tmp_path: Path) -> None:
             with running(member) as process:
                 await until("the member does well", 30, healthy)
                 _, told = await gf_json("leaf", "status", member)
-                assert (told["id"], told["leaves"], told["error"]) == (MEMBER, [[PEER, True]], None)
+                assert (told["id"], told["leaves"], told["error"], told["router"]) == (
+                    MEMBER,
+                    [[PEER, True]],
+                    None,
+                    "up",
+                )
                 code, listed = await gf_json("members", "list", farm.node(1))
                 assert code == 0
                 assert [each["id"] for each in listed["leaf_members"]] == [MEMBER]
                 assert listed["leaf_members"][0]["leaves"] == [{"address": PEER, "up": True}]
                 code, _, error = await gf("leaf", "run", file)
                 assert (code, f"runs already (process {process.pid})" in error) == (1, True)
+                process.send_signal(signal.SIGHUP)
                 process.send_signal(signal.SIGTERM)
-                assert process.wait(20) == 0
+                assert process.wait(20) == 0, "it ends in order, and not of the first signal"
             code, told = await gf_json("leaf", "status", member)
             assert (code, told["running"], told["posted"] >= 1) == (3, False, True)
             password = next(line for line in text.splitlines() if line.startswith("password")).split('"')[1]

@@ -1,5 +1,7 @@
 """Keys that end, and key files that are replaced while a node runs."""
 
+import asyncio
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -83,20 +85,39 @@ def test_a_file_that_cannot_be_used_leaves_the_keys_as_they_were(watched: Watche
     new = PublishingKeys.delegate(KEYS, NOW + 180 * DAY, NOW, server=1)
     for data, mode, why in [
         (new.encode()[:-100], 0o600, "is neither a private key file"),
-        (new.encode(), 0o644, "chmod 600"),
+        (b"root:x:0:0:root:/root:/bin/bash\n", 0o644, "is neither a private key file"),
+        (new.encode(), 0o644, f"chmod 600 {watched.path}. This node goes on with the keys"),
         (PublishingKeys(DestinationKeys.generate()).encode(), 0o600, "restart it to change the master"),
     ]:
         watched.put(data, mode)
         assert why in (watched.look() or "")
         assert watched.watch.keys is before
     watched.path.unlink()
-    assert "cannot be read" in (watched.look() or "")
+    assert "cannot be read: No such file or directory. This node goes on with the keys" in (watched.look() or "")
+    assert "No such file" in watched.logs[-1]["reason"], "the log says so, too"
     assert watched.watch.keys is before
     watched.put(new.encode(), 0o644)
     assert "chmod 600" in (watched.look() or "")
     watched.path.chmod(0o600)
     assert watched.look() is None
     assert watched.watch.keys.encode() == new.encode()
+
+
+@pytest.mark.timeout(20)
+async def test_a_pipe_in_the_place_of_the_file_holds_up_nothing(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keys_watch, "LOOK_SECONDS", 0.01)
+    before = watched.watch.keys
+    watched.path.unlink()
+    os.mkfifo(watched.path, 0o600)
+    task = asyncio.ensure_future(watched.watch.run())
+    await becomes("told", lambda: "is a pipe or a device" in (watched.watch.trouble or ""))
+    assert watched.watch.keys is before
+    watched.put(before.encode())
+    await becomes("well", lambda: watched.watch.trouble is None)
+    task.cancel()
+    await asyncio.wait([task])
 
 
 def test_keys_that_fit_badly(watched: Watched) -> None:

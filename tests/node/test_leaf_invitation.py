@@ -154,3 +154,10 @@ def test_a_directory_without_the_file_is_no_members(farm: Path) -> None:
     with pytest.raises(ConfigError, match="invite-leaf"):
         LeafFile.find(farm / "nowhere")
     assert leaf_invitation.user_of(FIRST_MEMBER_ID) == "leaf-2147483648"
+
+
+def test_behind_the_last_id_a_free_one_is_taken(farm: Path) -> None:
+    last = leaf_invitation.invite_and_accept(farm / "server-1", farm / "new", 2**32 - 2)
+    assert last.id == 2**32 - 2
+    for number in range(2):
+        assert leaf_invitation.invite_and_accept(farm / "server-1", farm / "new").id == FIRST_MEMBER_ID + number

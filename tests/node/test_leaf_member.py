@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from gf_i2p.farm.record import FIRST_MEMBER_ID, Leaf, StatusRecord
+from gf_i2p.node import leaf_member
 from gf_i2p.node.leaf_member import INTERVAL_SECONDS, LeafMember, MemberReport, patient
 from gf_i2p.transport.backoff import Backoff
 from gf_i2p.transport.errors import NotCommittedError, OutcomeUnknownError
@@ -24,9 +25,15 @@ class Log:
     records: list[StatusRecord] = field(default_factory=list)
     error: Exception | None = None
     refused: int = 0
+    leader: asyncio.Event = field(default_factory=asyncio.Event)
+    """Until there is one, posts wait."""
+
+    def __post_init__(self) -> None:
+        self.leader.set()
 
     async def post(self, values: Sequence[bytes], *, timeout: float = 30.0) -> int:  # noqa: ASYNC109
         del timeout
+        await self.leader.wait()
         if self.error is not None:
             self.refused += 1
             raise self.error
@@ -58,6 +65,7 @@ async def member(bridge: FakeBridge, *, interval: float = 1000.0, log: Log | Non
         tell=reports.append,
         interval=interval,
         pause=Backoff(floor=0.001, ceiling=0.01),
+        why=lambda: None if log.leader.is_set() else "server 1 knows no leader",
     )
     task = asyncio.ensure_future(made.run())
     try:
@@ -104,6 +112,7 @@ async def test_what_decides_who_is_listed_is_told_at_once() -> None:
         assert made.member.report.router == str(DOWN)
         del made.bridge.errors["status"]
         await becomes("router up", lambda: made.newest.router_up)
+        assert made.member.report.router == "up"
 
 
 @pytest.mark.parametrize("error", [DOWN, DEFECT])
@@ -127,6 +136,26 @@ async def test_a_post_that_fails_is_tried_again_and_told(error: Exception) -> No
         await becomes("there", lambda: bool(made.log.records))
         await becomes("no error", lambda: made.member.report.error is None)
         assert made.member.report.committed is not None
+
+
+async def test_what_a_post_waits_for_is_told_meanwhile_and_how_the_router_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(leaf_member, "WAIT_SECONDS", 0.02)
+    log, bridge = Log(), FakeBridge(leaf=1)
+    log.leader.clear()
+    answers = bridge.hang("status")
+    async with member(bridge, log=log) as made:
+        report = made.member.report
+        await becomes("told", lambda: report.error == "Not committed yet: server 1 knows no leader.")
+        assert report.router is None, "nobody knows"
+        assert made.reports != []
+        answers.set()
+        await becomes("the router has answered", lambda: report.router == "up")
+        assert log.records == []
+        log.leader.set()
+        await becomes("there", lambda: report.committed is not None)
+        assert report.error is None
 
 
 def test_members_that_lose_their_leader_do_not_all_come_again_at_once() -> None:
