@@ -31,7 +31,10 @@ def show_explanation(answer: dict[str, Any]) -> str:
     farm, ours = answer["farm"], answer["this"]
     standing = standing_lines(answer)
     lines = [*standing, *([""] if standing else []), *map(printable, answer["lines"])]
-    lines += _administration(farm["administration"])
+    if not answer["applied"]:  # nothing is known, so nothing more is said of the farm
+        lines = lines[: len(lines) - len(answer["lines"]) + 1]
+    else:
+        lines += _administration(farm["administration"])
     lines += ["", f"this server, {answer['id']}: mode {mode_words(ours)}"]
     if ours["publishing"] is None:
         lines.append(f"  it {'serves' if ours['mode'] == 'failover' else 'publishes'} nothing now")

@@ -88,6 +88,13 @@ def test_who_has_changed_what_and_what_is_published() -> None:
     ]
 
 
+def test_where_nothing_is_known_nothing_is_said_of_leaves_and_administrators() -> None:
+    nobody = "nobody publishes: who belongs to the farm is not known yet"
+    given = answer(applied=0, leader=None, lines=[nobody, "0 leaves are listed"])
+    assert show_explanation(given).splitlines()[:4] == [NO_LEADER_KNOWN, "", nobody, ""]
+    assert "this server, 1" in show_explanation(given).splitlines()[4]
+
+
 def test_a_date_that_is_none_is_no_defect() -> None:
     text = show_explanation(answer(administration={"changes": [{**MADE, "date": 2**53 - 1}]}))
     assert "at an unknown time" in text
