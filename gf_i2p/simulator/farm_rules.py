@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from gf_i2p.farm.publisher import Choice
 from gf_i2p.simulator.facts import Members, Violation
-from gf_i2p.simulator.ledger import FRESH_MS, Said
+from gf_i2p.simulator.ledger import AHEAD_MS, FRESH_MS, Said
 from gf_i2p.simulator.office import LEASE, Announced
 from gf_i2p.simulator.reporters import INTERVAL, MASTER_HASH
 
@@ -283,9 +283,13 @@ class GoodStays(FarmRule):
             return False
         if ledger.mode is None or said.mode != ledger.mode:
             return False
-        right = [server for server in ledger.said if server not in watch.wrong]
-        # While too few have posted there is no time that right clocks make.
-        return 2 * len(right) > len(ledger.servers) and watch.now - said.at <= 2 * INTERVAL + SLACK
+        lately = min(2 * INTERVAL + SLACK, ledger.parameter("freshMs", FRESH_MS) / 1000 - SLACK)
+        seen = min(2 * INTERVAL + SLACK, ledger.parameter("aheadMs", AHEAD_MS) / 1000 - SLACK)
+        right = [
+            server for server, each in ledger.said.items() if server not in watch.wrong and watch.now - each.at <= seen
+        ]
+        # While too few post there is no time that right clocks make: who is away counts as one that is wrong.
+        return 2 * len(right) > len(ledger.servers) and watch.now - said.at <= lately
 
     def _is_wanted(self, old: int, new: int | None) -> bool:
         ledger, scores = self.watch.ledger, self.watch.choice.scores
