@@ -33,6 +33,8 @@ TERM_SCATTER: Final = 2**20
 """Up to so many more, by chance: two new beginnings from one state, at one time, go on in different terms."""
 _TERM_END: Final = MAX_TERM_STEP - 3 * TERM_LEAP
 
+_CHANCE: Final = "[0-9a-f]" * 16
+"""The end of the name of a file that is about to take its place, as a pattern."""
 _HEADER: Final = re.compile(r"^[ \t]*\[", re.MULTILINE)
 
 
@@ -69,7 +71,7 @@ def replace_files(directory: Path, texts: Mapping[str, str], backup: Path | None
             if backup is not None:
                 shutil.copy2(path, backup / name)
                 sync_file(backup / name)
-            for left in directory.glob(f"{name}-new*"):  # of one that was killed
+            for left in directory.glob(f"{name}-new-{_CHANCE}"):  # of one that was killed
                 left.unlink(missing_ok=True)
             beside = directory / f"{name}-new-{randomness.token_hex(8)}"
             write_private(beside, text)

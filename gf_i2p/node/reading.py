@@ -34,7 +34,7 @@ def check_mode(path: Path, status: os.stat_result) -> None:
     _check_file(path, status)
     if stat.S_IMODE(status.st_mode) & 0o077:
         raise ConfigError(
-            f"{path} can be read by others on this machine. Is it the right file? Then run: chmod 600 {path}"
+            f"{path} can be read by others on this machine (is it the right file?). Run: chmod 600 {path}"
         )
     if status.st_uid not in {os.geteuid(), 0}:
         raise ConfigError(

@@ -103,6 +103,15 @@ def test_a_failed_invitation_leaves_nothing(server: Path, monkeypatch: pytest.Mo
     assert (server / SECRETS_FILE).read_bytes() == before
 
 
+def test_what_a_killed_one_has_left_is_removed_and_nothing_else(server: Path) -> None:
+    left, kept = server / f"{SECRETS_FILE}-new-{'0f' * 8}", server / f"{SECRETS_FILE}-new-one"
+    left.touch()
+    kept.touch()
+    _invited(server)
+    assert not left.exists()
+    assert kept.exists()
+
+
 def _fill(into: Path) -> None:
     with all_or_nothing(into) as made:
         for name in ("ours", "theirs"):

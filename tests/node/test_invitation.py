@@ -100,7 +100,7 @@ def test_a_file_that_others_can_read_is_not_accepted(farm: Path) -> None:
     written = invite(farm / "server-1", farm / "new", 7, Endpoint("127.0.0.1", 4007))
     written.accept.chmod(0o640)
     before = files(farm / "server-2")
-    with pytest.raises(ConfigError, match=r"can be read by others .* right file\? Then run: chmod 600"):
+    with pytest.raises(ConfigError, match=r"can be read by others .* right file\?\)\. Run: chmod 600"):
         accept(farm / "server-2", written.accept)
     assert files(farm / "server-2") == before
 

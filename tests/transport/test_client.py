@@ -197,6 +197,8 @@ async def test_when_nobody_can_be_reached_the_reasons_are_named(node: Identity) 
         posting = asyncio.ensure_future(farm.client.post([b"a"]))
         await until(lambda: [bool(link.last_error) for link in farm.client._links.values()] == [True, True])
         assert not posting.done()
+        assert farm.client.waits_for.startswith("no server is reached (")
+        assert "Connection refused" in farm.client.waits_for
         with pytest.raises(
             NotCommittedError, match=r"no server was reached \(.*Connection refused.*Connection refused"
         ):
