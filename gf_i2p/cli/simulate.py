@@ -182,7 +182,10 @@ def _hunt(canary: str, first: int, nodes: int | None) -> tuple[str, int | None, 
     """Return after how many seeds a canary is caught (None: it survives), and by which invariant."""
     with CANARIES[canary].perched():
         for i in range(CANARY_SEEDS):
-            violation = Seed(first + i, nodes, CANARIES[canary].lives).run().violation
+            try:
+                violation = Seed(first + i, nodes, CANARIES[canary].lives).run().violation
+            except Exception as error:  # noqa: BLE001 -- it is broken on purpose, and may break down altogether
+                return canary, i + 1, type(error).__name__
             if violation is not None:
                 return canary, i + 1, violation.invariant
     return canary, None, "-"

@@ -9,7 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from gf_i2p.cli import simulate
 from gf_i2p.cli.main import main
+from gf_i2p.farm.state import FarmState
+from gf_i2p.simulator.canaries import CANARIES
+from gf_i2p.simulator.canary import Canary
 from integration.localfarm import becomes
 
 
@@ -103,3 +107,12 @@ async def test_its_processes_end_with_it_however_it_ends() -> None:
     process.kill()
     await process.wait()
     await becomes("none is left", lambda: not any(Path(f"/proc/{worker}/exe").exists() for worker in workers), 60)
+
+
+def test_a_canary_that_breaks_down_altogether_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def breaks_down(self: FarmState) -> None:
+        raise KeyError(3)
+
+    patches = ((FarmState, "_make_choice", breaks_down),)
+    monkeypatch.setitem(CANARIES, "breaks-down", Canary("breaks-down", "a choice that cannot be made", patches, True))
+    assert simulate._hunt("breaks-down", 1, None) == ("breaks-down", 1, "KeyError")
