@@ -19,11 +19,10 @@ from bridges.i2cp.messages import (
     create_lease_set2,
 )
 from bridges.i2cp.probe import router_kind
-from bridges.i2cp.session import begin_session, end_session, no_request, session_ended
+from bridges.i2cp.session import begin_session, end_session, no_request, read_config, session_ended
 from bridges.i2cp.settings import I2cpSettings, RouterKind
 from bridges.i2cp.status import Phase, PublicationStatus
 from bridges.protocol import Publication
-from gf_i2p.netdb.errors import NetDbError
 from gf_i2p.netdb.meta_lease_set import MetaLeaseSet
 from gf_i2p.netdb.session_config import SessionConfig
 
@@ -273,13 +272,5 @@ class _Configs:
 
 
 def _read_config(publication: Publication, data: bytes) -> SessionConfig:
-    try:
-        config = SessionConfig.parse(data)
-    except NetDbError as error:
-        raise RouterRefusedError(f"no session was opened: its config is broken, {error}. Make it anew") from error
-    if config.destination != publication.lease_set.destination:
-        raise RouterRefusedError(
-            f"no session was opened: its config is for {config.destination.b32}, and the lease set for "
-            f"{publication.lease_set.destination.b32}. Make it for the lease set's destination"
-        )
-    return config
+    destination = publication.lease_set.destination
+    return read_config(data, destination, of="the lease set", whose="the lease set's destination")

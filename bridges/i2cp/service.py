@@ -14,7 +14,7 @@ from typing import Final
 
 import structlog
 
-from bridges.errors import RouterError, RouterRefusedError, RouterUnreachableError
+from bridges.errors import RouterError, RouterUnreachableError
 from bridges.i2cp.connection import I2cpConnection
 from bridges.i2cp.messages import (
     Disconnect,
@@ -26,7 +26,7 @@ from bridges.i2cp.messages import (
     send_message,
 )
 from bridges.i2cp.probe import router_kind
-from bridges.i2cp.session import begin_session, end_session, no_request, session_ended
+from bridges.i2cp.session import begin_session, end_session, no_request, read_config, session_ended
 from bridges.i2cp.settings import I2cpSettings, RouterKind
 from bridges.service import Service, ServiceOffer, ServiceState
 from bridges.streaming.forward import Forwarder
@@ -94,16 +94,7 @@ def _config(offer: ServiceOffer, kind: RouterKind, date_ms: int) -> SessionConfi
         data = session_config(offer.keys, date_ms, offer.options)
     else:
         data = offer.signed_session
-    try:
-        config = SessionConfig.parse(data)
-    except NetDbError as error:
-        raise RouterRefusedError(f"no session was opened: its config is broken, {error}. Make it anew") from error
-    if config.destination != offer.keys.destination:
-        raise RouterRefusedError(
-            f"no session was opened: its config is for {config.destination.b32}, and the keys are for "
-            f"{offer.keys.destination.b32}. Make it for the destination that is to be served"
-        )
-    return config
+    return read_config(data, offer.keys.destination, of="the keys are", whose="the destination that is to be served")
 
 
 class I2cpService:

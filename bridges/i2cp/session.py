@@ -8,6 +8,8 @@ from bridges.i2cp.connection import I2cpConnection
 from bridges.i2cp.messages import Disconnect, SessionStatus, Status, create_session, destroy_session
 from bridges.i2cp.refusals import session_refused
 from bridges.i2cp.settings import I2cpSettings, RouterKind
+from gf_i2p.netdb.destination import Destination
+from gf_i2p.netdb.errors import NetDbError
 from gf_i2p.netdb.session_config import SessionConfig
 
 
@@ -64,3 +66,20 @@ def no_request(settings: I2cpSettings) -> RouterUnreachableError:
         f"{settings} did not ask for the lease set within {settings.deadlines.tunnels:g} s: its tunnels are not built. "
         "See in the router's console whether it knows peers and builds tunnels; after a start that takes minutes"
     )
+
+
+def read_config(data: bytes, destination: Destination, *, of: str, whose: str) -> SessionConfig:
+    """Read a SessionConfig that is to open a session for this destination. Raises `RouterRefusedError`.
+
+    `of`: what has that destination; `whose`: the same as an advice, both for people.
+    """
+    try:
+        config = SessionConfig.parse(data)
+    except NetDbError as error:
+        raise RouterRefusedError(f"no session was opened: its config is broken, {error}. Make it anew") from error
+    if config.destination != destination:
+        raise RouterRefusedError(
+            f"no session was opened: its config is for {config.destination.b32}, and {of} for {destination.b32}. Make "
+            f"it for {whose}"
+        )
+    return config
