@@ -322,15 +322,15 @@ async def test_a_leader_that_cannot_be_trusted_is_named_at_once(node: Identity) 
         assert found.trouble == "server 2 leads, says server 1, and server 2 is new: add its fingerprint"
 
 
-async def test_without_a_leader_what_is_known_is_found_when_the_time_is_over(node: Identity) -> None:
+async def test_without_a_leader_what_is_known_is_found_when_the_time_is_over(node: Identity, one_round: None) -> None:
     async with telling(node, 1, 2) as farm:
         async with farm.client(1) as client:
-            found = await soon(client.find(timeout=0.2))
+            found = await soon(client.find())
             assert (found.leader, found.trouble, found.log_index) == (None, "server 1 knows no leader", None)
             assert [place.current for place in found.places] == [None]
         farm.tell(farm.configuration(1, 2))
         async with farm.client(1) as client:
-            found = await soon(client.find(timeout=0.2))
+            found = await soon(client.find())
             assert found.leader is None
             assert [(place.server, place.given, place.current) for place in found.places] == [
                 (1, True, True),
