@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from gf_i2p.cli.values import whole
 from gf_i2p.farm.record import FIRST_MEMBER_ID
 from gf_i2p.node.layout import MASTER_FILE
 from gf_i2p.node.router_tables import check_options
@@ -17,11 +18,10 @@ _FIXED: Final = ("i2cp.leaseSetType", "i2cp.leaseSetEncType")
 """What lease sets we make is ours to know."""
 
 Add = Callable[[Any, str, str, Callable[[argparse.Namespace], object]], argparse.ArgumentParser]
-Whole = Callable[..., Callable[[str], int]]
 
 
-def add_keys(commands: Any, add: Add, whole: Whole, run: Callable[[argparse.Namespace], object]) -> None:
-    """Add the commands to argparse's `commands`. `add`: makes one. `whole`: a parser of numbers up to so many."""
+def add_keys(commands: Any, add: Add, run: Callable[[argparse.Namespace], object]) -> None:
+    """Add the commands to argparse's `commands`. `add`: makes one."""
     keys = commands.add_parser("keys", help="the master's key, kept off the nodes, and the keys that each publishes by")
     actions = keys.add_subparsers(required=True, metavar="COMMAND")
     master = actions.add_parser("master", help="the master's own key")

@@ -6,23 +6,23 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from gf_i2p import __version__
-from gf_i2p.admin.limits import DEFAULT_TIMEOUT, MAX_PAGE, MAX_TIMEOUT
+from gf_i2p.admin.limits import DEFAULT_TIMEOUT, MAX_PAGE
 from gf_i2p.cli import admin_arguments
 from gf_i2p.cli.errors import CommandError, Exit
 from gf_i2p.cli.keys_parser import add_keys
+from gf_i2p.cli.members_parser import add_members
+from gf_i2p.cli.pipeline.parser import add_pipeline
 from gf_i2p.cli.show import show_entries, show_status
-from gf_i2p.farm.record import FIRST_MEMBER_ID
+from gf_i2p.cli.values import seconds, server, whole
 from gf_i2p.node.errors import ConfigError
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.transport.errors import TransportError
-from gf_i2p.wire.endpoint import Endpoint
-from gf_i2p.wire.errors import EndpointError
-from gf_i2p.wire.limits import MAX_ID, MAX_INTEGER
+from gf_i2p.wire.limits import MAX_INTEGER
 
 # A command imports what only it needs when it runs: starting takes long enough as it is.
 
@@ -128,7 +128,7 @@ def _parser() -> argparse.ArgumentParser:
         "--server",
         action="append",
         required=True,
-        type=_server,
+        type=server,
         metavar="ID=ENDPOINT",
         help="a server and how the others reach it: i2p (it gets a new address inside I2P) or tcp://HOST:PORT; once "
         "for each, three make a farm that survives the loss of one",
@@ -172,8 +172,9 @@ def _parser() -> argparse.ArgumentParser:
     command = _command(commands, "doctor", "look at a node, its router and its peers, and say what mends them", _doctor)
     command.add_argument("directory", type=Path, metavar="DIR")
 
-    add_keys(commands, _command, _whole, _key)
-    _members(commands)
+    add_keys(commands, _command, _key)
+    add_members(commands, _command, _member)
+    add_pipeline(commands, _command, _pipeline)
     _leaf(commands)
     for name, text, actions in admin_arguments.COMMANDS:
         parser_of = commands.add_parser(name, help=text).add_subparsers(required=True, metavar="COMMAND")
@@ -186,17 +187,17 @@ def _parser() -> argparse.ArgumentParser:
         "value", nargs="?", metavar="TEXT", help="the entry, by convention JSON; - or none: each input line"
     )
     post.add_argument(
-        "--timeout", type=_seconds, default=DEFAULT_TIMEOUT, metavar="SECONDS", help="give up after (default: 30)"
+        "--timeout", type=seconds, default=DEFAULT_TIMEOUT, metavar="SECONDS", help="give up after (default: 30)"
     )
 
     entries = _command(commands, "entries", "show committed entries", _entries)
     entries.add_argument("directory", type=Path, metavar="DIR")
     entries.add_argument(
-        "--first", type=_whole(MAX_INTEGER), metavar="INDEX", help="begin with this one (default: where the log begins)"
+        "--first", type=whole(MAX_INTEGER), metavar="INDEX", help="begin with this one (default: where the log begins)"
     )
     entries.add_argument(
         "--limit",
-        type=_whole(MAX_PAGE),
+        type=whole(MAX_PAGE),
         default=100,
         metavar="N",
         help=f"show at most so many (default: 100, up to {MAX_PAGE})",
@@ -211,7 +212,7 @@ def _parser() -> argparse.ArgumentParser:
     find.add_argument("file", type=Path, metavar="FILE", help="client-NAME.toml, as init --client NAME wrote it")
     find.add_argument(
         "--timeout",
-        type=_seconds,
+        type=seconds,
         metavar="SECONDS",
         help="look for the leader so long (default: 30, or 120 for a farm inside I2P)",
     )
@@ -248,22 +249,20 @@ def _parser() -> argparse.ArgumentParser:
     simulate = _command(
         commands, "simulate", "run whole farms with made-up faults, and check that nothing breaks", _simulate
     )
+    simulate.add_argument("--seeds", type=whole(10**6), metavar="N", help="how many runs (default: 100; 1 with --seed)")
     simulate.add_argument(
-        "--seeds", type=_whole(10**6), metavar="N", help="how many runs (default: 100; 1 with --seed)"
-    )
-    simulate.add_argument(
-        "--nodes", type=_whole(9), metavar="K", help="servers at first, 1 to 9 (default: each seed decides)"
+        "--nodes", type=whole(9), metavar="K", help="servers at first, 1 to 9 (default: each seed decides)"
     )
     simulate.add_argument(
         "--seed",
-        type=_whole(10**12),
+        type=whole(10**12),
         metavar="S",
         help="the first seed; the same seed is the same run (default: a new one)",
     )
     simulate.add_argument(
         "--file", type=Path, metavar="FILE", help="run the seeds of a file instead: SEED or SEED NODES in each line"
     )
-    simulate.add_argument("--jobs", type=_whole(256), metavar="J", help="processes (default: one for each core)")
+    simulate.add_argument("--jobs", type=whole(256), metavar="J", help="processes (default: one for each core)")
     simulate.add_argument(
         "--lives", action="store_true", help="only hours of farms' lives on a given log: who publishes what, and when"
     )
@@ -273,47 +272,6 @@ def _parser() -> argparse.ArgumentParser:
         "--canaries", action="store_true", help="see for all of them how many seeds it takes to notice; takes minutes"
     )
     return parser
-
-
-def _members(commands: "argparse._SubParsersAction[_Parser]") -> None:
-    members = commands.add_parser("members", help="who belongs to a farm, and how that changes while it runs")
-    actions = members.add_subparsers(required=True, metavar="COMMAND")
-    for name, text in [
-        ("list", "show the servers of a farm, as a running node knows them"),
-        ("invite", "make the directory of a new server, and the file by which the others know it"),
-        ("accept", "let the server of a directory know an invited one"),
-        ("add", "have the leader take a server in that does not ask by itself"),
-        ("remove", "remove a server from the farm; on the leader's machine, or its own"),
-        ("stepdown", "have the leader hand over to another server"),
-        ("invite-leaf", "make the directory of a leaf-only member, and the file by which the servers know it"),
-        ("remove-leaf", "have the server of a directory refuse a leaf-only member"),
-    ]:
-        command = _command(actions, name, text, _member)
-        command.set_defaults(action=name)
-        if name in {"invite", "accept", "invite-leaf", "remove-leaf"}:
-            command.add_argument("directory", type=Path, metavar="DIR", help="of a server")
-        else:
-            command.add_argument(
-                "directory", type=Path, metavar="DIR|FILE", help="of a server that runs; or admin-NAME.toml, anywhere"
-            )
-        if name in {"invite", "add"}:
-            command.add_argument("server", type=_server, metavar="ID=ENDPOINT")
-        if name == "invite-leaf":
-            command.add_argument(
-                "--id",
-                type=_whole(MAX_ID - 1, low=FIRST_MEMBER_ID),
-                metavar="ID",
-                help=f"the member's, from {FIRST_MEMBER_ID} on (default: the next one)",
-            )
-        if name in {"invite", "invite-leaf"}:
-            command.add_argument("--into", type=Path, required=True, metavar="DIR", help="where both are written")
-        if name == "accept":
-            command.add_argument("file", type=Path, metavar="FILE", help="what `members invite` or `invite-leaf` wrote")
-        if name == "remove-leaf":
-            command.add_argument("id", type=_whole(MAX_ID - 1, low=FIRST_MEMBER_ID), metavar="ID")
-        if name == "remove":
-            command.add_argument("id", type=_whole(MAX_ID - 1, low=0), metavar="ID")
-            command.add_argument("--force", action="store_true", help="also one that is dead, or whose loss may hurt")
 
 
 def _administer(options: argparse.Namespace) -> Exit:
@@ -392,6 +350,12 @@ def _member(options: argparse.Namespace) -> Exit:
     return act(options, _ask, _print_json)
 
 
+def _pipeline(options: argparse.Namespace) -> Exit:
+    from gf_i2p.cli.pipeline import run
+
+    return run(options, _print_json)
+
+
 def _key(options: argparse.Namespace) -> Exit:
     from gf_i2p.cli import keys
 
@@ -418,40 +382,6 @@ def _command(
     parser.add_argument("--json", action="store_true", help="print one JSON object, also when it fails")
     parser.set_defaults(command=function)
     return parser
-
-
-def _server(text: str) -> tuple[int, Endpoint | None]:
-    number, equals, endpoint = text.partition("=")
-    if not equals or not number.isascii() or not number.isdigit() or not 0 <= int(number) < MAX_ID:
-        raise argparse.ArgumentTypeError(
-            f"{text!r}: expected ID=i2p or ID=tcp://HOST:PORT, the id a number below {MAX_ID}"
-        )
-    if endpoint == "i2p":
-        return int(number), None
-    try:
-        return int(number), Endpoint.parse(endpoint)
-    except EndpointError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-
-
-def _whole(high: int, *, low: int = 1) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        number = int(text) if text.isascii() and text.isdigit() and len(text) <= len(str(high)) else -1
-        if not low <= number <= high:
-            raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number from {low} to {high}")
-        return number
-
-    return parse
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds <= MAX_TIMEOUT:
-        raise argparse.ArgumentTypeError(f"{text!r}: expected seconds, up to {MAX_TIMEOUT:g}")
-    return seconds
 
 
 def _init(options: argparse.Namespace) -> Exit:

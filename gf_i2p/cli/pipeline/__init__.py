@@ -1,0 +1,19 @@
+"""`gf-i2p pipeline`: each job has a file, with its arguments and with what it prints."""
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+from gf_i2p.cli.errors import CommandError, Exit
+from gf_i2p.cli.pipeline.parser import JOBS
+from gf_i2p.pipeline.errors import PipelineError
+
+__all__ = ["run"]
+
+
+def run(options: argparse.Namespace, print_json: Callable[[Any], None]) -> Exit:
+    """Run one job. Raises `CommandError` and `OSError`."""
+    try:
+        return JOBS[options.job].run(options, print_json)
+    except PipelineError as error:
+        raise CommandError(str(error)) from None

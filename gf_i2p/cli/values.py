@@ -1,0 +1,47 @@
+"""What argparse makes of arguments: whole numbers, seconds, a server."""
+
+import argparse
+from collections.abc import Callable
+
+from gf_i2p.admin.limits import MAX_TIMEOUT
+from gf_i2p.wire.endpoint import Endpoint
+from gf_i2p.wire.errors import EndpointError
+from gf_i2p.wire.limits import MAX_ID
+
+
+def server(text: str) -> tuple[int, Endpoint | None]:
+    """Read ID=i2p or ID=tcp://HOST:PORT; None for the endpoint: a new address inside I2P."""
+    number, equals, endpoint = text.partition("=")
+    if not equals or not number.isascii() or not number.isdigit() or not 0 <= int(number) < MAX_ID:
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: expected ID=i2p or ID=tcp://HOST:PORT, the id a number below {MAX_ID}"
+        )
+    if endpoint == "i2p":
+        return int(number), None
+    try:
+        return int(number), Endpoint.parse(endpoint)
+    except EndpointError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def whole(high: int, *, low: int = 1) -> Callable[[str], int]:
+    """Make a reader of whole numbers from `low` to `high`."""
+
+    def parse(text: str) -> int:
+        number = int(text) if text.isascii() and text.isdigit() and len(text) <= len(str(high)) else -1
+        if not low <= number <= high:
+            raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number from {low} to {high}")
+        return number
+
+    return parse
+
+
+def seconds(text: str) -> float:
+    """Read a time that a command may take."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 0 < found <= MAX_TIMEOUT:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected seconds, up to {MAX_TIMEOUT:g}")
+    return found

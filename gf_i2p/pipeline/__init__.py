@@ -1,0 +1,1 @@
+"""What farms' histories and routers' netDbs say over months, by Spark: ingest, health, backtest, floodfills, report."""

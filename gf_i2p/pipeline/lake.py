@@ -1,0 +1,36 @@
+"""Where the pipeline keeps its tables: one directory, Parquet, on any file system that Spark knows."""
+
+from dataclasses import dataclass
+from typing import Final
+
+TABLES: Final = (
+    "entries",
+    "quarantine",
+    "files",
+    "server_hours",
+    "destination_hours",
+    "anomalies",
+    "decisions",
+    "backtest",
+    "routers",
+    "closest",
+)
+PARTITIONS: Final = {
+    "entries": ("farm", "day"),
+    "server_hours": ("farm", "day"),
+    "destination_hours": ("farm", "day"),
+}
+"""By which columns a table's files are apart; the others are whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lake:
+    """The tables of one pipeline."""
+
+    root: str
+    """A directory, or its address: file:///…, hdfs://…"""
+
+    def path(self, table: str) -> str:
+        """Return where a table is. `table`: one of `TABLES`."""
+        assert table in TABLES
+        return f"{self.root.rstrip('/')}/{table}"

@@ -1,0 +1,122 @@
+"""The Spark session of a job: on this machine, under spark-submit, or by Spark Connect; the jobs see no difference.
+
+Memory is bounded here and not by the data: Spark spills to the disk what its heap does not hold, and Python workers
+get batches of so many rows.
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from gf_i2p.pipeline.errors import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LEAST_JAVA: Final = 17
+DEFAULT_MEMORY_MB: Final = 2048
+BATCH_ROWS: Final = 2_000
+"""Of an Arrow batch: some megabytes of status records, for a record has up to 64 KiB."""
+_INSTALL_JAVA: Final = f"Spark needs Java {LEAST_JAVA} or newer: apt-get install openjdk-17-jre-headless"
+
+# Of a session that we make ourselves, or that a cluster gives us; none of these needs a restart.
+_SETTINGS: Final = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.parquet.compression.codec": "zstd",
+    "spark.sql.parquet.mergeSchema": "true",  # a column that a newer version knows is missing in older files
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",  # a farm may be called 2026
+    "spark.sql.sources.partitionOverwriteMode": "dynamic",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH_ROWS),
+}
+# What only who starts the JVM can say.
+_OF_OUR_OWN: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.driver.host": "localhost",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.io.compression.codec": "zstd",
+    "spark.sql.catalogImplementation": "in-memory",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOptions:
+    """How Spark is reached. Without any of it: all cores of this machine."""
+
+    master: str | None = None
+    """As spark-submit's --master; None: `local[*]`, or what spark-submit has set."""
+    remote: str | None = None
+    """A Spark Connect server: sc://HOST:PORT."""
+    memory_mb: int = DEFAULT_MEMORY_MB
+    """Of the heap, when the JVM is ours; Python's workers come on top."""
+    scratch: Path | None = None
+    """Where Spark spills to; None: the system's directory for temporary files."""
+    more: dict[str, str] = field(default_factory=dict)
+    """More of Spark's settings, by their names."""
+
+
+@contextmanager
+def session(options: SessionOptions) -> Iterator["SparkSession"]:
+    """Start Spark, and stop it at the end. Raises `PipelineError`."""
+    spark = start(options)
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def start(options: SessionOptions) -> "SparkSession":
+    """Start Spark, or join what runs. Raises `PipelineError` when there is no Spark, or no Java."""
+    try:
+        from pyspark.errors import PySparkException  # noqa: PLC0415 -- an extra, and it takes seconds
+        from pyspark.sql import SparkSession  # noqa: PLC0415
+    except ImportError as error:
+        raise PipelineError(f"The pipeline needs Spark ({error}): pip install 'gf-i2p[spark]'") from None
+    builder = SparkSession.builder.appName("gf-i2p")
+    for name, value in _SETTINGS.items():
+        builder = builder.config(name, value)
+    if options.remote is not None:
+        builder = builder.remote(options.remote)
+    elif not _is_submitted():
+        _look_for_java()
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # nobody outside has business with it
+        for name, value in _OF_OUR_OWN.items():
+            builder = builder.config(name, value)
+        builder = builder.config("spark.driver.memory", f"{options.memory_mb}m").master(options.master or "local[*]")
+        if options.scratch is not None:
+            builder = builder.config("spark.local.dir", str(options.scratch))
+    elif options.master is not None:
+        raise PipelineError("spark-submit says where it runs: give it --master, and leave ours out.")
+    for name, value in options.more.items():
+        builder = builder.config(name, value)
+    try:
+        return builder.getOrCreate()
+    except (PySparkException, RuntimeError) as error:
+        where = options.remote or options.master or "this machine"
+        raise PipelineError(f"Spark does not start on {where}: {str(error).splitlines()[0]}") from None
+
+
+def _is_submitted() -> bool:
+    """Whether spark-submit has started us, and its JVM waits for us."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def _look_for_java() -> None:
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    try:
+        if java is None:
+            raise FileNotFoundError
+        command = [java, "-version"]  # the operator's own
+        said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stderr  # noqa: S603
+        version = said.split('"')[1].split(".")[0]
+    except (OSError, subprocess.SubprocessError, IndexError):
+        raise PipelineError(f"There is no Java that works here. {_INSTALL_JAVA}") from None
+    if not version.isdigit() or int(version) < LEAST_JAVA:
+        raise PipelineError(f"{java} is Java {version}. {_INSTALL_JAVA}, or set JAVA_HOME.")
