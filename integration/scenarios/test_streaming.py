@@ -24,6 +24,7 @@ from gf_i2p.netdb.session_config import SERVICE_OPTIONS, session_config
 from integration.localfarm import becomes, until
 from integration.testnet.client import Network, RouterPlace
 from integration.testnet.router import I2CP_PORT, PROXY_PORT
+from integration.web import web_server
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -63,11 +64,8 @@ async def site() -> AsyncIterator[tuple[str, int]]:
 
     app = web.Application(client_max_size=2 * len(BIG))
     app.add_routes([web.route("*", "/", hello), web.get("/big", big)])
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    yield runner.addresses[0][:2]
-    await runner.cleanup()
+    async with web_server(app) as place:
+        yield place
 
 
 class Master:
