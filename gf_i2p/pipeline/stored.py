@@ -59,7 +59,10 @@ class Stored:
                 yield piece
             return
         yield from self._unpack()
-        while self._read():  # for the digest
+
+    def finish(self) -> None:
+        """Read what is left, for the digest."""
+        while self._read():
             pass
 
     def _read(self) -> bytes:
