@@ -22,7 +22,12 @@ from pyspark.sql.types import (
 from gf_i2p.farm.record import StatusRecord
 from gf_i2p.farm.schema import text as schema_text
 
-_PLAIN: Final = {"integer": LongType, "number": DoubleType, "string": StringType, "boolean": BooleanType}
+_PLAIN: Final[dict[str, type[DataType]]] = {
+    "integer": LongType,
+    "number": DoubleType,
+    "string": StringType,
+    "boolean": BooleanType,
+}
 _OPEN_TEXTS: Final = frozenset({"version", "reachability", "lastPublishedRI"})
 """What the schema leaves open, and is no number."""
 
