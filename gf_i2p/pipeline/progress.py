@@ -1,4 +1,4 @@
-"""Tells how far Spark is, as lines of text, wherever it runs: by asking its driver now and then, or as a server tells."""
+"""Tells how far Spark is, as lines of text: asks the driver now and then, or hears it from a Connect server."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -36,9 +36,9 @@ class Steps:
 def watched(spark: "SparkSession", say: Callable[[str], None]) -> Iterator[Steps]:
     """Watch what Spark does meanwhile; give what a job calls at each of its steps. `say`: may be called by a thread."""
     steps = Steps(say)
-    if hasattr(spark, "registerProgressHandler") and not _is_classic(spark):
+    if type(spark).__module__.startswith("pyspark.sql.connect"):  # the only place where a job sees a difference
 
-        def hear(stages: Any, **_: Any) -> None:
+        def hear(stages: Any, *_: Any, **__: Any) -> None:
             steps.tasks(sum(each.num_completed_tasks for each in stages), sum(each.num_tasks for each in stages))
 
         spark.registerProgressHandler(hear)
@@ -55,13 +55,6 @@ def watched(spark: "SparkSession", say: Callable[[str], None]) -> Iterator[Steps
     finally:
         ended.set()
         thread.join()
-
-
-def _is_classic(spark: "SparkSession") -> bool:
-    """Whether the driver is in our own JVM. The only place where the jobs see a difference."""
-    from pyspark.sql.utils import is_remote  # noqa: PLC0415 -- an extra, and it takes seconds
-
-    return not is_remote()
 
 
 def _ask(spark: "SparkSession", steps: Steps, ended: threading.Event) -> None:

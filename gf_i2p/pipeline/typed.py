@@ -103,7 +103,7 @@ class Typer:
         arrays = [
             pa.array([farm] * count, pa.string()),
             _days(received),
-            pa.array([each.index for each in found], pa.int64()),
+            pa.array([each.at for each in found], pa.int64()),
             pa.array([each.term for each in found], pa.int64()),
             pa.array(received, pa.int64()),
             pa.array([exporter] * count, pa.int64()),

@@ -7,7 +7,7 @@ line agrees: a single index that is far off is that line's mistake.
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from enum import IntEnum
 from typing import Final, NamedTuple
 
@@ -37,8 +37,8 @@ class Found(NamedTuple):
     """One line."""
 
     what: Is
-    index: int
-    """0 when it is bad."""
+    at: int
+    """Index of the entry; 0 when it is bad."""
     term: int
     received_ms: int
     text: bytes
@@ -73,20 +73,24 @@ class Walk:
         self.lines = 0
         self._offset = 0
 
-    def __iter__(self) -> Iterator[Found]:
+    def __iter__(self) -> Generator[Found]:
         """Yield the entries, and the bad lines. Ends at once where there is no first line."""
         pending: tuple[Found | Place, int] | None = None  # what may be far off, or behind missing lines; where it is
         missed = 0  # bad lines since the last good one
         for line in self._lines:
-            found = self._header(line) if self.header is None else self._read(line)
             if self.header is None:
-                return
+                self._header(line)
+                if self.header is None:
+                    return
+                self.lines, self._offset = 1, _length(line) + 1
+                continue
             self.lines += 1
             at, self._offset = self._offset, self._offset + _length(line) + 1
+            found = self._read(line)
             if found is None:
                 continue
-            if isinstance(found, Found) and found.index == self.last_index + 1 and pending is None and not self.closed:
-                self.last_index, missed = found.index, 0
+            if isinstance(found, Found) and found.at == self.last_index + 1 and pending is None and not self.closed:
+                self.last_index, missed = found.at, 0
                 yield found
                 continue
             if isinstance(found, Found) and found.what is Is.BAD:
@@ -211,11 +215,11 @@ def _entries(found: Found | Place) -> Iterable[Found]:
 
 
 def _first(found: Found | Place) -> int:
-    return found.index if isinstance(found, Found) else found.first
+    return found.at if isinstance(found, Found) else found.first
 
 
 def _last(found: Found | Place) -> int:
-    return found.index if isinstance(found, Found) else found.last
+    return found.at if isinstance(found, Found) else found.last
 
 
 def _length(line: bytes | Overlong) -> int:

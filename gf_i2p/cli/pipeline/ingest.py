@@ -48,17 +48,15 @@ def show(found: "Figures") -> str:
     """Describe it in a few lines."""
     read = found.files - found.unchanged
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in found.kinds.items() if count) or "nothing"
+    alike = f"{found.unchanged:,} as they were, {found.duplicates:,} the same as others"
+    size = f"{found.read_bytes:,} read, {found.content_bytes:,} unpacked"
     lines = [
-        f"files       {found.files:,}: {read:,} read, {found.unchanged:,} as they were, {found.duplicates:,} the same "
-        f"as others, {found.damaged:,} with something wrong",
+        f"files       {found.files:,}: {read:,} read, {alike}, {found.damaged:,} with something wrong",
         f"entries     {found.entries:,} in {found.lines:,} lines: {found.new:,} new, {found.known:,} known",
         f"new         {kinds}; {found.misfits:,} status records are not believed",
         f"quarantine  {found.quarantined_rows:,} new rows",
-    ]
-    lines += [f"            {count:,} × {printable(reason)}" for reason, count in found.quarantined.items()]
-    lines += [
-        f"bytes       {found.read_bytes:,} read, {found.content_bytes:,} unpacked; the lake's entries take "
-        f"{found.lake_bytes:,}",
+        *(f"            {count:,} × {printable(reason)}" for reason, count in found.quarantined.items()),
+        f"bytes       {size}; the lake's entries take {found.lake_bytes:,}",
         f"time        {found.seconds:.1f} s, {found.rows_per_second:,.0f} entries a second",
     ]
     return "\n".join(lines)
