@@ -161,7 +161,7 @@ def _read_file(system: fs.FileSystem, path: str, length: int, kind: str) -> dict
     if length > MAX_FILE_BYTES:
         return row | {"reason": f"{length} bytes are more than the {MAX_FILE_BYTES} of any such file; it is not read"}
     try:
-        with system.open_input_stream(path) as stream:
+        with system.open_input_stream(path, compression=None) as stream:  # or it unpacks without a bound
             data = stream.read(MAX_FILE_BYTES + 1)
     except FileNotFoundError:
         return None  # the router has forgotten somebody
