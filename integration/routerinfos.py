@@ -70,11 +70,23 @@ def path_of(directory: Path, info: RouterInfo) -> Path:
     return directory / f"r{name[0]}" / f"routerInfo-{name}.dat"
 
 
-def write(directory: Path, netdb: NetDb) -> int:
-    """Write a netDb directory; return how many bytes there are."""
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A netDb directory that was written."""
+
+    size: int
+    """Of all files, in bytes."""
+    floodfills: list[bytes]
+    """The hashes of those that are floodfills."""
+
+
+def write(directory: Path, netdb: NetDb) -> Written:
+    """Write a netDb directory."""
     for letter in _LETTERS:
         (directory / f"r{letter}").mkdir(parents=True, exist_ok=True)
-    size = 0
+    size, floodfills = 0, []
     for info in infos(netdb):
         size += path_of(directory, info).write_bytes(info.data)
-    return size
+        if info.floodfill:
+            floodfills.append(info.hash)
+    return Written(size, floodfills)

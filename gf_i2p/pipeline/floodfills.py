@@ -101,12 +101,17 @@ def find_closest(
         progress(f"looking for the closest of {len(floodfills)} floodfills to {hashes} hashes")
         write_closest(spark, lake, targets, options.day, floodfills)
         ended = time.monotonic()
+        (counts,) = routers.agg(
+            fn.count("*").alias("routers"),
+            fn.count_if(~routers.verified).alias("unverified"),
+            fn.count("profile").alias("profiles"),
+        ).collect()
         return FloodfillFigures(
             files=found.count,
             bytes=found.size,
-            routers=routers.count(),
-            unverified=routers.where(~routers.verified).count(),
-            profiles=routers.where(routers.profile.isNotNull()).count(),
+            routers=counts.routers,
+            unverified=counts.unverified,
+            profiles=counts.profiles,
             quarantined=quarantined,
             floodfills=len(floodfills),
             hashes=hashes,

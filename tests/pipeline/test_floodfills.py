@@ -40,7 +40,8 @@ def run(spark: "SparkSession", lake: Lake, netdb: Path, **changes: Any) -> Flood
 def rows_of(spark: "SparkSession", lake: Lake, name: str) -> list[dict[str, Any]]:
     found = table(spark, lake, name)
     assert found is not None
-    return found.toArrow().to_pylist()
+    rows: list[dict[str, Any]] = found.toArrow().to_pylist()
+    return rows
 
 
 def expected(floodfills: list[RouterInfo], targets: list[Target]) -> dict[tuple[str, str, int], tuple[str, str]]:
