@@ -22,7 +22,7 @@ from gf_i2p.farm.score import Score, own_score, share
 from gf_i2p.farm.strict import MAX_DATE_MS, RecordError, whole
 from gf_i2p.farm.versions import MAX_AHEAD_MS, newest_announced
 
-__all__ = ["MAX_AHEAD_MS", "FarmState", "SnapshotError"]
+__all__ = ["MAX_AHEAD_MS", "FarmState", "SnapshotError", "read_entry"]
 
 _FORMAT: Final = 2
 _OLD_FORMAT: Final = 1
@@ -36,6 +36,18 @@ _OF_OFFICE: Final = frozenset({"move", "release", "drain", "undrain"})
 
 class SnapshotError(ValueError):
     """The bytes are no state that this version knows; `str()` says why."""
+
+
+def read_entry(value: bytes) -> StatusRecord | AdminEntry | None:
+    """Read an Application entry, of whatever farm; None: it is neither a status record nor an admin entry."""
+    try:
+        return StatusRecord.parse(value)
+    except RecordError:
+        pass
+    try:
+        return AdminEntry.parse(value)
+    except RecordError:
+        return None
 
 
 class FarmState:
@@ -83,6 +95,11 @@ class FarmState:
         return self.election.publisher
 
     @property
+    def mode(self) -> str:
+        """What the publisher is to do; "off" without one."""
+        return candidates.OFF if self.publisher is None else self.most.mode
+
+    @property
     def choice(self) -> Choice:
         """Who publishes what, and why not others; made when it is asked for after a change."""
         if self._choice is None:
@@ -91,7 +108,7 @@ class FarmState:
 
     def field(self) -> Field:
         """Give all that leaves are judged by, now."""
-        return Field(self.posters, self.administration, self.most.master, self.clock.passed_ms)
+        return Field(self.posters, self.administration, self.most.master, self.clock.passed_ms, self.parameters)
 
     def objection(self, server: int) -> str | None:
         """Say why a server cannot publish, or None."""
@@ -168,11 +185,18 @@ class FarmState:
 
         What is neither a record of a server or member of this farm, nor an admin entry, changes nothing.
         """
-        try:
-            record = StatusRecord.parse(value)
-        except RecordError:
-            self._administrate(value, index)
-            return
+        self.take(read_entry(value), value, index)
+
+    def take(self, found: StatusRecord | AdminEntry | None, value: bytes, index: int) -> None:
+        """Take in an entry as `apply` does, when it has been read already. `found`: what `read_entry` gives."""
+        if isinstance(found, StatusRecord):
+            self._hear(found, value, index)
+        elif found is not None and found.cluster == self.cluster:
+            self.administration.apply(found, index)
+            self._servers_changed(told=found.action in _OF_OFFICE)
+            self.listing.look(self.field())
+
+    def _hear(self, record: StatusRecord, value: bytes, index: int) -> None:
         if record.cluster != self.cluster:
             return
         if record.id in self.servers:
@@ -207,16 +231,6 @@ class FarmState:
         for member in members.long_silent(self.posters, self.members, self.clock.passed_ms):
             del self.members[member]
             self.posters.remove(member)
-
-    def _administrate(self, value: bytes, index: int) -> None:
-        try:
-            entry = AdminEntry.parse(value)
-        except RecordError:
-            return
-        if entry.cluster == self.cluster:
-            self.administration.apply(entry, index)
-            self._servers_changed(told=entry.action in _OF_OFFICE)
-            self.listing.look(self.field())
 
     def _accuse(self, record: StatusRecord, index: int) -> None:
         """Take in what a server says of others: it is news, for their newest records are older."""
@@ -283,19 +297,20 @@ class FarmState:
             if reason is None and publisher is not None:
                 reason = why_not(server, standings[server], publisher, standings[publisher])
             reasons[server] = reason or "it was not chosen"
-        entries, branches = self._entries()
+        entries, branches = self.entries()
         scores = {server: score for server in sorted(self.servers) if (score := self.score(server)) is not None}
         return Choice(
             publisher,
             reasons,
-            mode=candidates.OFF if publisher is None else self.most.mode,
+            mode=self.mode,
             entries=entries,
             branches=branches,
             left_out=self._left_out(),
             scores=scores,
         )
 
-    def _entries(self) -> tuple[tuple[Entry, ...], tuple[Branch, ...]]:
+    def entries(self) -> tuple[tuple[Entry, ...], tuple[Branch, ...]]:
+        """Give what is listed, as `Choice` has it: in the first set, and in those below it."""
         listed = self.listing.listed
         found = sorted(
             (Entry(hash_, each.type, each.cost, each.owner) for hash_, each in listed.items()),
