@@ -182,7 +182,7 @@ class Replay:
         for run in self.runs:
             try:
                 run.state.take(found, value, row.index)
-            except Exception:  # as in the node, which stays alive: see node.view.take_in
+            except Exception:  # noqa: BLE001 -- as in the node, which stays alive: see node.view.take_in
                 self.defects += 1
         return self._look(told=isinstance(found, AdminEntry))
 
