@@ -9,7 +9,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,13 +18,14 @@ from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.grid import Set
 from gf_i2p.pipeline.lake import Lake
 from gf_i2p.pipeline.measures import Measures, Trial
+from gf_i2p.pipeline.recommend import Result
 from gf_i2p.pipeline.replay import Decision, Row
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["BacktestFigures", "Result", "Window", "backtest"]
+__all__ = ["BacktestFigures", "Player", "Window", "backtest", "results"]
 
 _CORES: Final = 8
 """Of a cluster that does not say how many it has."""
@@ -45,6 +46,7 @@ _DECISION: Final = {
 _RESULT: Final = {
     "farm": "string",
     "parameters": "string",
+    "in_force": "string",
     "live": "boolean",
     "exact": "boolean",
     "entries": "long",
@@ -92,16 +94,6 @@ class BacktestFigures:
         return round(self.entries * self.sets / self.seconds) if self.seconds else 0
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """A row of the table `backtest`."""
-
-    farm: str
-    live: bool
-    cost: float
-    measures: Measures
-
-
 def backtest(
     spark: "SparkSession",
     lake: Lake,
@@ -109,10 +101,11 @@ def backtest(
     window: Window | None = None,
     *,
     tell: Callable[[str], None] = lambda _: None,
+    one_farm: bool = False,
 ) -> BacktestFigures:
-    """Replay, and write both tables anew: they have the last run's results. `sets`: from `grid`, the live one first.
+    """Replay, and write both tables anew: they have the last run's results.
 
-    Raises `PipelineError`.
+    `sets`: from `grid`, the live one first. `one_farm`: whether more than one is a mistake. Raises `PipelineError`.
     """
     from pyspark import StorageLevel  # noqa: PLC0415 -- an extra
     from pyspark.sql import functions as f  # noqa: PLC0415
@@ -124,6 +117,8 @@ def backtest(
     farms = entries.select("farm").distinct().count()
     if not farms:
         raise PipelineError(f"There is nothing to replay in {lake.path('entries')}: look at --farm, --since, --until.")
+    if one_farm and farms > 1:
+        raise PipelineError(f"There are {farms} farms in {lake.root}, and each has parameters of its own: add --farm.")
     chunks = _chunks(sets, -(-_cores(spark) // farms))
     tasks = farms * len(chunks) * _PARTITIONS_EACH
     partitions = max(min(tasks, int(spark.conf.get("spark.sql.shuffle.partitions") or tasks)), 1)
@@ -158,11 +153,9 @@ def backtest(
     )
 
 
-def results(spark: "SparkSession", lake: Lake, farm: str | None = None) -> Iterator[list[Result]]:
-    """Give what the table `backtest` says, farm by farm; one farm's rows at a time are in memory."""
+def results(spark: "SparkSession", lake: Lake) -> Iterator[list[Result]]:
+    """Give what the table `backtest` says, farm by farm, the cheapest first; one farm's rows are in memory."""
     table = spark.read.parquet(lake.path("backtest"))
-    if farm is not None:
-        table = table.where(table["farm"] == farm)
     of_one: list[Result] = []
     for row in table.orderBy("farm", "cost", "parameters").toLocalIterator():
         found = _result(row.asDict())
@@ -175,11 +168,10 @@ def results(spark: "SparkSession", lake: Lake, farm: str | None = None) -> Itera
 
 
 def _result(row: dict[str, Any]) -> Result:
-    names = ("entries", "exact", "farm_ms", "changes", "unneeded", "without_publisher_ms", "stale_ms", "set_changes")
-    measures = Measures(
-        parameters=json.loads(row["parameters"]), balance=row["balance"], **{name: row[name] for name in names}
-    )
-    return Result(row["farm"], row["live"], row["cost"], measures)
+    found = {each.name: row[each.name] for each in fields(Measures)}
+    for name in ("parameters", "in_force"):
+        found[name] = json.loads(row[name])
+    return Result(row["farm"], Measures(**found), row["superseded"], row["gaps"])
 
 
 def _entries(spark: "SparkSession", lake: Lake, window: Window) -> "DataFrame":
@@ -187,7 +179,7 @@ def _entries(spark: "SparkSession", lake: Lake, window: Window) -> "DataFrame":
     from pyspark.sql import functions as f  # noqa: PLC0415
 
     try:
-        table = spark.read.parquet(lake.path("entries"))
+        table = spark.read.option("mergeSchema", "false").parquet(lake.path("entries"))
         table = table.select(
             "farm",
             "index",
@@ -196,7 +188,6 @@ def _entries(spark: "SparkSession", lake: Lake, window: Window) -> "DataFrame":
             "kind",
             f.coalesce(f.col("value").cast("binary"), f.col("raw")).alias("value"),
             "servers",
-            "day",
         )
     except AnalysisException as error:
         raise PipelineError(
@@ -209,7 +200,7 @@ def _entries(spark: "SparkSession", lake: Lake, window: Window) -> "DataFrame":
         table = table.where(for_good | (f.col("received_ms") >= window.since_ms))
     if window.until_ms is not None:
         table = table.where(f.col("received_ms") < window.until_ms)
-    return table.drop("day")
+    return table
 
 
 def _cores(spark: "SparkSession") -> int:
@@ -233,6 +224,7 @@ class Player:
         self._chunks = chunks
 
     def __call__(self, batches: Iterable["pa.RecordBatch"]) -> Iterator["pa.RecordBatch"]:
+        """Give rows of both tables, for `mapInArrow`."""
         import pyarrow as pa  # noqa: PLC0415 -- an extra
 
         schema = _arrow_schema()
@@ -294,12 +286,17 @@ def _results_of(farm: str, trial: Trial) -> Iterator[dict[str, Any]]:
             **asdict(measures),
             "what": "result",
             "farm": farm,
-            "parameters": json.dumps(measures.parameters, separators=(",", ":"), sort_keys=True),
+            "parameters": _json(measures.parameters),
+            "in_force": _json(measures.in_force),
             "live": not measures.parameters,
             "cost": measures.cost(),
             "superseded": trial.replay.superseded,
             "gaps": trial.replay.gaps,
         }
+
+
+def _json(of: Mapping[str, Any]) -> str:
+    return json.dumps(of, separators=(",", ":"), sort_keys=True)
 
 
 def _ddl(columns: Mapping[str, str]) -> str:

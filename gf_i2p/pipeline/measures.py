@@ -61,6 +61,8 @@ class Measures:
 
     parameters: Mapping[str, Any]
     """What the set fixes, by the names in the log; empty: nothing, these are the live ones."""
+    in_force: Mapping[str, Any]
+    """All parameters as they were at the end, by the names in the log."""
     entries: int
     """Of the log."""
     exact: bool
@@ -208,7 +210,7 @@ class Measure:
             old, tally.publisher = tally.publisher, found.publisher
             if old is not None and old != found.publisher and self._counts:
                 tally.changes += 1
-                if not told and self._seemed_well(old, found):
+                if not told and self._seems_well(old, found):
                     tally.lost.setdefault(old, []).append(self._clock.passed_ms)
         if listing:
             tally.set_changes += self._counts
@@ -222,6 +224,7 @@ class Measure:
         return [
             Measures(
                 parameters=run.fixed,
+                in_force=run.state.parameters.all(),
                 entries=replay.entries,
                 exact=replay.gaps == 0 and replay.exact,
                 farm_ms=self._measured_ms,
@@ -250,7 +253,7 @@ class Measure:
             and -AHEAD_MS <= now - record.date_ms <= SILENT_MS
         )
 
-    def _seemed_well(self, server: int, run: Run) -> bool:
+    def _seems_well(self, server: int, run: Run) -> bool:
         """Whether nothing is known that keeps a server from publishing, as it loses the office."""
         seen, record = self._seen.get(server), run.state.records.get(server)
         return (
