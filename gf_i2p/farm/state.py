@@ -74,6 +74,7 @@ class FarmState:
         self.most = Setting()
         """What most servers are configured to publish."""
         self._settings: dict[int, Setting] = {}
+        self._counted: dict[int, Setting] = {}  # those of which `most` are most
         self._own_scores: dict[int, Score] = {}
         self._choice: Choice | None = None
 
@@ -222,7 +223,7 @@ class FarmState:
             self.last_published_ms = newest_announced(
                 self.last_published_ms, self.records.values(), self.clock.now_ms, self.publisher
             )
-        self._servers_changed()
+        self._servers_changed(looked=True)
 
     def _member_says(self, record: StatusRecord, value: bytes, index: int) -> None:
         self.members.pop(record.id, None)
@@ -250,10 +251,14 @@ class FarmState:
                     self.listing.deadline_ms, self.clock.passed_ms + self.parameters.leaf_down_ms
                 )
 
-    def _servers_changed(self, *, told: bool = False) -> None:
+    def _servers_changed(self, *, told: bool = False, looked: bool = False) -> None:
+        """`told`: an administrator has spoken of the office. `looked`: the clock was looked at with the same dates."""
         self._choice = None
-        self._look_at_clock()
-        before, self.most = self.most.master, Setting.of_most(self._settings)
+        if not looked:
+            self._look_at_clock()
+        before = self.most.master
+        if self._settings != self._counted:
+            self.most, self._counted = Setting.of_most(self._settings), dict(self._settings)
         self.election.hold(self.standings(), self.clock.passed_ms, self.parameters, told=told)
         if self.most.master != before:
             self.listing.look(self.field())
@@ -261,7 +266,9 @@ class FarmState:
     def _read(self, record: StatusRecord) -> None:
         """Keep what of a server's newest record is asked for again and again."""
         self._own_scores[record.id] = own_score(record.router)
-        self._settings[record.id] = Setting.of(record)
+        setting = Setting.of(record)
+        if setting != self._settings.get(record.id):
+            self._settings[record.id] = setting
 
     def _look_at_clock(self, *, joined: bool = False) -> None:
         dates = [record.date_ms for record in self.records.values()]

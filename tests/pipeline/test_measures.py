@@ -96,17 +96,20 @@ def test_what_an_administrator_asks_for_is_needed() -> None:
 
 
 def test_time_without_a_publisher_counts_when_one_could() -> None:
-    """Records a minute apart are too old for a farm that wants them every 35 s."""
-    log = settled(1)
-    log.servers = (1,)
+    """Where records are 50 s apart, a farm that wants them every 35 s holds the only one that may for dead."""
+    log = Log(1, 2)
+    log.rounds(8, s2={"publish": None})
     for _ in range(20):
-        log.rounds(1)
-        log.now += STEP
+        log.rounds(1, silent=(2,))
+        log.now += 20_000
+        log.rounds(1, silent=(1,), s2={"publish": None})
+        log.now += 20_000
     assert log.measure().without_publisher_ms == 0
-    log.rounds(40, s1={"up": False})
-    down = log.measure()
-    assert down.without_publisher_ms == 0, "nobody could"
-    assert down.changes == 0
+    found = log.measure(freshMs=35_000)
+    assert found.without_publisher_ms == pytest.approx(20 * 50_000, rel=0.1)
+    assert found.changes == 0, "the same one comes back each time"
+    log.rounds(40, s1={"up": False}, s2={"publish": None})
+    assert log.measure().without_publisher_ms == 0, "nobody could"
 
 
 def test_a_leaf_that_is_down_is_stale_until_it_is_taken_out() -> None:

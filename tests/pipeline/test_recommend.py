@@ -41,9 +41,8 @@ def test_the_cheapest_is_recommended_and_the_front_has_those_that_none_beats() -
     assert advice.changes == {"leafDownMs": 0}, "the margin is that already"
     assert advice.gain == pytest.approx(1 - better.cost / live.cost)
     assert command(advice) == "gf-i2p farm set DIR leafDownMs=0"
-    assert dict((name, (old, new)) for name, old, new in compared(live.measures, better.measures))[
-        "s of stale leaves"
-    ] == (600, 60)
+    shown = {name: (old, new) for name, old, new in compared(live.measures, better.measures)}
+    assert shown["s of stale leaves"] == (600, 60)
 
 
 @pytest.mark.parametrize(
