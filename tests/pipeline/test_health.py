@@ -18,6 +18,8 @@ from gf_i2p.pipeline.lake import Lake
 from tests.farm.strategies import leaf, record
 from tests.pipeline.rows import Row, entries
 
+pytestmark = pytest.mark.timeout(600)  # the first test waits for Spark to start
+
 HOUR = 3_600_000
 START = 1_789_999_200_000
 
