@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol
 
 from gf_i2p.cli.errors import Exit
 from gf_i2p.cli.keys_parser import Add
+from gf_i2p.cli.pipeline import synth
 from gf_i2p.cli.values import whole
 from gf_i2p.pipeline.session import DEFAULT_MEMORY_MB, SessionOptions
 
@@ -31,7 +32,7 @@ class Job(Protocol):
         """Do it. Raises `PipelineError`, `CommandError` and `OSError`."""
 
 
-JOBS: Final[Mapping[str, Job]] = {}
+JOBS: Final[Mapping[str, Job]] = {"synth": synth}
 
 
 def add_pipeline(commands: Any, add: Add, run: Callable[[argparse.Namespace], object]) -> None:
