@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
@@ -160,9 +160,7 @@ def _shapes(options: SynthOptions) -> list[Shape]:
     ]
 
 
-def _simulate(
-    pool: ProcessPoolExecutor, options: SynthOptions, kept: Path, say: Callable[[str], None]
-) -> list[list[Path]]:
+def _simulate(pool: Executor, options: SynthOptions, kept: Path, say: Callable[[str], None]) -> list[list[Path]]:
     """Let farms of each kind live, and return where that is kept."""
     lives = _LIVES if options.rows is not None else min(options.days, _LIVES)
     shapes = _shapes(options)
@@ -212,7 +210,7 @@ def _plan(options: SynthOptions, lives: list[list[Life]], kept: list[list[Path]]
 
 
 def _write(
-    pool: ProcessPoolExecutor, options: SynthOptions, farms: list[_Farm], say: Callable[[str], None]
+    pool: Executor, options: SynthOptions, farms: list[_Farm], say: Callable[[str], None]
 ) -> list[dict[str, Any]]:
     tasks = [pool.submit(_write_farm, options, farm) for farm in farms]
     for number, task in enumerate(as_completed(tasks), 1):
@@ -284,6 +282,17 @@ def _truth(lives: list[Life], days: Iterable[int], present: list[set[int]]) -> d
     }
 
 
-def _pool(options: SynthOptions) -> ProcessPoolExecutor:
+class _Here(Executor):
+    """Does what is submitted in this process, at once."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Do it."""
+        done: Future[Any] = Future()
+        done.set_result(fn(*args, **kwargs))
+        return done
+
+
+def _pool(options: SynthOptions) -> Executor:
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return ProcessPoolExecutor(options.processes or usable, multiprocessing.get_context("spawn"))
+    processes = options.processes or usable
+    return _Here() if processes == 1 else ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"))

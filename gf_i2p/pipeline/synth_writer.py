@@ -83,7 +83,7 @@ class Template:
         applied = 0.0
         for index, entry in enumerate(life.entries, 1):
             if index in missing:
-                maker.miss(index)
+                maker.miss(index, entry)
                 continue
             applied = max(applied, _applied(life, server, entry, chance))
             maker.entry(index, entry, int(applied * 1000) + entry.errors_ms[server - 1])
@@ -125,6 +125,7 @@ class _Maker:
         self.gaps = 0
         self._cluster = cluster
         self._missed_from = 0
+        self._servers: tuple[int, ...] = ()
 
     def entry(self, index: int, entry: Entry, received_ms: int) -> None:
         """Add an entry's line. `received_ms`: of the day."""
@@ -134,11 +135,11 @@ class _Maker:
             piece = _Piece()
             self.pieces.append(piece)
         self.kinds[entry.kind] += 1
+        self._servers = entry.servers or self._servers
         piece.add('{"index":')
         if entry.kind == "servers":
             piece.hole(_INDEX, index, f',"leader":{entry.leader},"received":')
-            servers = ",".join(map(str, entry.servers))
-            piece.hole(_TIME, received_ms, f',"servers":[{servers}],"term":')
+            piece.hole(_TIME, received_ms, f',"servers":{_list(entry.servers)},"term":')
         else:
             piece.hole(_INDEX, index, ',"received":')
             # Names of times, each with its value between it and the rest.
@@ -151,9 +152,10 @@ class _Maker:
             piece.add(',"term":')
         piece.hole(_TERM, entry.term, "}\n")
 
-    def miss(self, index: int) -> None:
+    def miss(self, index: int, entry: Entry) -> None:
         """Leave an entry out."""
         self._missed_from = self._missed_from or index
+        self._servers = entry.servers or self._servers
 
     def end(self, last: int) -> None:
         """Say what was left out up to `last`, if there is any."""
@@ -161,9 +163,13 @@ class _Maker:
             piece = self.pieces[-1]
             piece.add('{"gap":[')
             piece.hole(_INDEX, self._missed_from, ",")
-            piece.hole(_INDEX, last, "]}\n")
+            piece.hole(_INDEX, last, f'],"servers":{_list(self._servers)}}}\n')
             self._missed_from = 0
             self.gaps += 1
+
+
+def _list(servers: tuple[int, ...]) -> str:
+    return f"[{','.join(map(str, servers))}]"
 
 
 class Writer:

@@ -23,12 +23,10 @@ class Job(Protocol):
     HELP: str
     """What it does, in a clause."""
 
-    @staticmethod
-    def add_arguments(parser: argparse.ArgumentParser) -> None:
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add those that only it has."""
 
-    @staticmethod
-    def run(options: argparse.Namespace, print_json: Callable[[Any], None]) -> Exit:
+    def run(self, options: argparse.Namespace, print_json: Callable[[Any], None]) -> Exit:
         """Do it. Raises `PipelineError`, `CommandError` and `OSError`."""
 
 
