@@ -7,6 +7,7 @@ get batches of so many rows.
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -86,6 +87,7 @@ def start(options: SessionOptions) -> "SparkSession":
     elif not _is_submitted():
         _look_for_java()
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # nobody outside has business with it
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers have what we have
         for name, value in _OF_OUR_OWN.items():
             builder = builder.config(name, value)
         builder = builder.config("spark.driver.memory", f"{options.memory_mb}m").master(options.master or "local[*]")

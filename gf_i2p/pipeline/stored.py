@@ -1,0 +1,176 @@
+"""Reads one file of a history on whatever file system, unpacks it, and saves what can be saved of a damaged one."""
+
+import hashlib
+import time
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import pyarrow.fs as pafs
+
+from gf_i2p.storage.history_lines import MAX_LINE_BYTES
+
+HEAD_BYTES: Final = 4 << 10
+"""How much of what is quarantined is kept."""
+_PIECE_BYTES: Final = 256 << 10
+_UNPACKED_BYTES: Final = 1 << 20
+_GZIP: Final = 31
+"""zlib's way to say: in gzip's format."""
+
+
+class Readable(Protocol):
+    """A file that is open to be read."""
+
+    def read(self, size: int, /) -> bytes:
+        """Return up to so many bytes; none at the end."""
+
+
+def file_system(path: str) -> tuple[Any, str]:
+    """Return the file system of a path, absolute or an address, and the path there."""
+    return pafs.FileSystem.from_uri(path)
+
+
+class Stored:
+    """The bytes of a file, unpacked, once; afterwards tells how it ended."""
+
+    def __init__(self, file: Readable, *, packed: bool) -> None:
+        """`packed`: whether it is gzip's."""
+        self._file = file
+        self._packed = packed
+        self._sha256 = hashlib.sha256()
+        self.stored_bytes = 0
+        """What was read of the file as it is stored."""
+        self.damage: str | None = None
+        """Why not all of it could be unpacked."""
+        self.damaged_at = 0
+        """In the file as it is stored: no later than this many bytes from its beginning something is wrong."""
+
+    @property
+    def sha256(self) -> str:
+        """Of the file as it is stored, in hex."""
+        return self._sha256.hexdigest()
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield the content by pieces of up to about a MiB."""
+        if not self._packed:
+            while piece := self._read():
+                yield piece
+            return
+        yield from self._unpack()
+
+    def finish(self) -> None:
+        """Read what is left, for the digest."""
+        while self._read():
+            pass
+
+    def _read(self) -> bytes:
+        piece = self._file.read(_PIECE_BYTES)
+        self._sha256.update(piece)
+        self.stored_bytes += len(piece)
+        return piece
+
+    def _unpack(self) -> Iterator[bytes]:
+        engine = zlib.decompressobj(_GZIP)
+        while piece := self._read():
+            more = True
+            while more:
+                if engine.eof:
+                    piece = piece.lstrip(b"\0")  # gzip(1) takes padding, too
+                    if not piece:
+                        break
+                    if not piece.startswith(b"\x1f"):
+                        self._damaged("there is something behind its end")
+                        return
+                    engine = zlib.decompressobj(_GZIP)
+                before = engine.copy()
+                try:
+                    unpacked = engine.decompress(piece, _UNPACKED_BYTES)
+                except zlib.error as error:
+                    yield _saved(before, piece)
+                    self._damaged(str(error).rpartition(": ")[2])
+                    return
+                if unpacked:
+                    yield unpacked
+                piece = engine.unused_data if engine.eof else engine.unconsumed_tail
+                more = bool(piece) or (not engine.eof and len(unpacked) == _UNPACKED_BYTES)
+        if not engine.eof:
+            self._damaged("its end is missing")
+
+    def _damaged(self, why: str) -> None:
+        self.damage = f"its gzip is damaged: {why}"
+        self.damaged_at = self.stored_bytes
+
+
+def _saved(engine: Any, piece: bytes) -> bytes:
+    """Unpack byte by byte up to the one that is wrong."""
+    saved: list[bytes] = []
+    with suppress(zlib.error):
+        saved.extend(engine.decompress(piece[byte : byte + 1]) for byte in range(len(piece)))
+    return b"".join(saved)
+
+
+@dataclass(frozen=True, slots=True)
+class Overlong:
+    """A line that is longer than any may be."""
+
+    head: bytes
+    length: int
+    digest: str
+    """Of all of it: md5 in hex."""
+
+
+class Lines:
+    """The lines of a file, without their ends; afterwards tells what stands behind the last end."""
+
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        self._pieces = iter(pieces)
+        self.rest: bytes | Overlong = b""
+        self.bytes = 0
+        """What was read, unpacked."""
+
+    def __iter__(self) -> Iterator[bytes | Overlong]:
+        """Yield them."""
+        rest = b""
+        for given in self._pieces:
+            piece = given
+            self.bytes += len(piece)
+            if len(rest) > MAX_LINE_BYTES and b"\n" not in piece:
+                piece, overlong = self._overlong(rest + piece)
+                if overlong is None:
+                    return
+                yield overlong
+                rest = b""
+            first, *others = piece.split(b"\n")
+            if not others:
+                rest += first
+                continue
+            yield _bounded(rest + first)
+            rest = others.pop()
+            yield from others
+        self.rest = _bounded(rest)
+
+    def _overlong(self, begun: bytes) -> tuple[bytes, Overlong | None]:
+        """Go on to the end of a line that is too long, without keeping it; return what follows, and the line."""
+        digest, length, head = hashlib.md5(begun, usedforsecurity=False), len(begun), begun[:HEAD_BYTES]
+        for piece in self._pieces:
+            self.bytes += len(piece)
+            part, found, rest = piece.partition(b"\n")
+            digest.update(part)
+            length += len(part)
+            if found:
+                return rest, Overlong(head, length, digest.hexdigest())
+        self.rest = Overlong(head, length, digest.hexdigest())
+        return b"", None
+
+
+def _bounded(line: bytes) -> bytes | Overlong:
+    if len(line) <= MAX_LINE_BYTES:
+        return line
+    return Overlong(line[:HEAD_BYTES], len(line), hashlib.md5(line, usedforsecurity=False).hexdigest())
+
+
+def now_ms() -> int:
+    """Return the time, in ms since the epoch."""
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,74 @@
+"""Tables of the lake as data frames, whether they are there yet or not."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from gf_i2p.pipeline.lake import PARTITIONS, Lake
+from gf_i2p.pipeline.stored import file_system
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_SIZES: Final = "path string, bytes bigint"
+
+
+def read(spark: "SparkSession", lake: Lake, table: str) -> "DataFrame | None":
+    """Return a table with all columns that any of its files has; None: nothing was written to it yet."""
+    from pyspark.errors import AnalysisException  # noqa: PLC0415 -- an extra, and it takes seconds
+
+    try:
+        return spark.read.option("mergeSchema", "true").parquet(lake.path(table))
+    except AnalysisException as error:
+        if error.getCondition() in {"PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA"}:
+            return None
+        raise
+
+
+def read_columns(spark: "SparkSession", lake: Lake, table: str, columns: str) -> "DataFrame":
+    """Return some columns of a table (`NAME TYPE, …`), without a look at each file's; no rows where there is none."""
+    from pyspark.errors import AnalysisException  # noqa: PLC0415
+
+    try:
+        return spark.read.schema(columns).parquet(lake.path(table))
+    except AnalysisException as error:
+        if error.getCondition() == "PATH_NOT_FOUND":
+            return spark.createDataFrame([], columns)
+        raise
+
+
+def append(rows: "DataFrame", lake: Lake, table: str) -> None:
+    """Add rows to a table, in the files' order that they have now."""
+    rows.write.mode("append").partitionBy(*PARTITIONS.get(table, ())).parquet(lake.path(table))
+
+
+def size(spark: "SparkSession", path: str) -> int:
+    """Return how many bytes a directory has, 0 when it is not there."""
+    asked = spark.createDataFrame([(path,)], "path string").coalesce(1)
+    found = asked.mapInArrow(_sizes, _SIZES).agg({"bytes": "sum"}).first()
+    return 0 if found is None else found[0] or 0
+
+
+def delete(spark: "SparkSession", path: str) -> None:
+    """Delete a directory, if it is there, where Spark's workers see it."""
+    spark.createDataFrame([(path,)], "path string").coalesce(1).mapInArrow(_deleted, "path string").count()
+
+
+def _sizes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for path in batch.column(0).to_pylist():
+            system, inside = file_system(path)
+            found = system.get_file_info(pafs.FileSelector(inside, recursive=True, allow_not_found=True))
+            total = sum(each.size or 0 for each in found)
+            yield pa.RecordBatch.from_pydict({"path": [path], "bytes": pa.array([total], pa.int64())})
+
+
+def _deleted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for path in batch.column(0).to_pylist():
+            system, inside = file_system(path)
+            if system.get_file_info(inside).type != pafs.FileType.NotFound:
+                system.delete_dir(inside)
+        yield batch

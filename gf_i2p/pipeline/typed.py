@@ -1,0 +1,238 @@
+"""Entries as columns: what kind each is, and a status record's fields with their types.
+
+Almost all entries are status records that fit: Arrow reads a batch of them at once, and what the schema demands beyond
+types is checked by columns. Whatever is in doubt is read once more, one by one, by the code with which the nodes
+themselves read it (`StatusRecord.parse`), which has the last word.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pajson
+
+from gf_i2p.farm.record import MAX_OPENINGS, MAX_RECORD_BYTES, StatusRecord
+from gf_i2p.farm.strict import RecordError
+from gf_i2p.pipeline.record_schema import RecordSchema
+from gf_i2p.pipeline.walk import Found, Is, servers_of
+
+EARLIEST_MS: Final = 1_577_836_800_000
+"""2020-01-01: before this no farm was. A clock that was never set says 1970."""
+MAX_APART_MS: Final = 86_400_000
+"""Between a record's date and when the exporter took it in."""
+_DAY_MS: Final = 86_400_000
+_LAST_DAY: Final = 2_932_896
+"""9999-12-31, in days since the epoch."""
+_ONE_BY_ONE: Final = 16
+"""So few records are not halved any more to find the odd one."""
+_STATUS: Final = {"id", "date", "router"}
+_ADMIN: Final = {"action", "by"}
+
+Odd = tuple[str, dict[str, Any] | None, str | None]
+"""Kind, record (a row of the column) and misfit of an entry that was read by itself."""
+
+
+def entries_schema(schema: RecordSchema) -> pa.Schema:
+    """Return the columns of the table `entries`."""
+    return pa.schema(
+        {
+            "farm": pa.string(),
+            "day": pa.string(),
+            "index": pa.int64(),
+            "term": pa.int64(),
+            "received_ms": pa.int64(),
+            "exporter": pa.int64(),
+            "kind": pa.string(),
+            "value": pa.string(),
+            "raw": pa.binary(),
+            "servers": pa.list_(pa.int64()),
+            "leader": pa.int64(),
+            "misfit": pa.string(),
+            "record": schema.type,
+        }
+    )
+
+
+class Typer:
+    """Makes rows of entries."""
+
+    def __init__(self, schema_text: str) -> None:
+        """`schema_text`: the JSON Schema of the status record."""
+        self._schema = RecordSchema(schema_text)
+        self.schema = entries_schema(self._schema)
+        self._read_as = pajson.ParseOptions(
+            explicit_schema=pa.schema({"i": pa.int64(), "r": self._schema.type}), unexpected_field_behavior="ignore"
+        )
+
+    def rows(self, farm: str, exporter: int, found: Sequence[Found]) -> pa.RecordBatch:
+        """Give the rows of entries of one farm, none of them bad, as one server has exported them."""
+        count = len(found)
+        likely = [
+            place
+            for place, (what, _, _, _, text, *_) in enumerate(found)
+            if what is Is.RECORD and text[:1] == b"{" and b'"router"' in text
+        ]
+        odd: dict[int, Odd] = {}
+        quick: list[tuple[list[int], pa.StructArray]] = []
+        self._read(farm, found, likely, quick, odd)
+        fits = {place for places, _ in quick for place in places}
+        for place, each in enumerate(found):
+            if place not in fits and place not in odd:
+                odd[place] = self._odd(farm, each)
+        kinds: list[str] = ["status"] * count
+        misfits: list[str | None] = [None] * count
+        servers: list[Sequence[int] | None] = [None] * count
+        leaders: list[int | None] = [None] * count
+        for place, (kind, _, misfit) in odd.items():
+            kinds[place], misfits[place] = kind, misfit
+            if kind == "servers":
+                servers[place], leaders[place] = servers_of(found[place].text)
+        received = [each.received_ms for each in found]
+        values = [
+            each.text if each.what is Is.RECORD and (place not in odd or misfits[place] != _NOT_JSON) else None
+            for place, each in enumerate(found)
+        ]
+        raws = [
+            each.text if each.what is Is.RAW or (each.what is Is.RECORD and values[place] is None) else None
+            for place, each in enumerate(found)
+        ]
+        arrays = [
+            pa.array([farm] * count, pa.string()),
+            _days(received),
+            pa.array([each.index for each in found], pa.int64()),
+            pa.array([each.term for each in found], pa.int64()),
+            pa.array(received, pa.int64()),
+            pa.array([exporter] * count, pa.int64()),
+            pa.array(kinds, pa.string()),
+            pa.array(values, pa.binary()).cast(pa.string()),
+            pa.array(raws, pa.binary()),
+            pa.array(servers, pa.list_(pa.int64())),
+            pa.array(leaders, pa.int64()),
+            pa.array(misfits, pa.string()),
+            self._records(count, quick, odd),
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def _read(
+        self,
+        farm: str,
+        found: Sequence[Found],
+        places: list[int],
+        quick: list[tuple[list[int], pa.StructArray]],
+        odd: dict[int, Odd],
+    ) -> None:
+        """Read those at `places` by columns into `quick`, and what is in doubt into `odd`."""
+        if not places:
+            return
+        table = self._table([found[place].text for place in places])
+        if table is None:
+            if len(places) <= _ONE_BY_ONE:
+                odd |= {place: self._odd(farm, found[place]) for place in places}
+                return
+            middle = len(places) // 2
+            self._read(farm, found, places[:middle], quick, odd)
+            self._read(farm, found, places[middle:], quick, odd)
+            return
+        records = table.column("r").combine_chunks()
+        if isinstance(records, pa.ChunkedArray):
+            records = records.chunk(0)
+        doubt = self._schema.doubtful(records)
+        dates = records.field("date").to_numpy(zero_copy_only=False)
+        received = np.array([found[place].received_ms for place in places], dtype=np.int64)
+        with np.errstate(invalid="ignore"):
+            doubt |= ~((dates >= EARLIEST_MS) & (received >= EARLIEST_MS) & (np.abs(dates - received) <= MAX_APART_MS))
+        doubt |= ~pc.fill_null(pc.equal(records.field("cluster"), farm), False).to_numpy(zero_copy_only=False)
+        for number, place in enumerate(places):
+            text = found[place].text
+            if (
+                b"null" in text
+                or not text.isascii()
+                or len(text) > MAX_RECORD_BYTES
+                or text.count(b"{") + text.count(b"[") > MAX_OPENINGS
+            ):
+                doubt[number] = True
+        odd |= {places[number]: self._odd(farm, found[places[number]]) for number in np.flatnonzero(doubt).tolist()}
+        sure = np.flatnonzero(~doubt)
+        if len(sure):
+            quick.append(([places[number] for number in sure.tolist()], records.take(pa.array(sure))))
+
+    def _table(self, texts: Sequence[bytes]) -> pa.Table | None:
+        """Read records; None: at least one of them is not of the types that it should be."""
+        joined = b"".join([b'{"i":%d,"r":%b}\n' % (number, text) for number, text in enumerate(texts)])
+        try:
+            table = pajson.read_json(
+                pa.BufferReader(joined),
+                read_options=pajson.ReadOptions(use_threads=False, block_size=len(joined) + 1),
+                parse_options=self._read_as,
+            )
+        except pa.ArrowInvalid:
+            return None
+        numbers = table.column("i").to_numpy()
+        if len(numbers) != len(texts) or not np.array_equal(numbers, np.arange(len(texts))):
+            return None
+        return table
+
+    def _odd(self, farm: str, found: Found) -> Odd:
+        """Read one by itself."""
+        if found.what is not Is.RECORD:
+            return ("servers" if found.what is Is.SERVERS else "other"), None, None
+        try:
+            value = json.loads(found.text, parse_constant=_no_number)
+        except (ValueError, RecursionError):
+            return "other", None, _NOT_JSON
+        if not isinstance(value, dict):
+            return "other", None, None
+        is_status = value.keys() >= _STATUS
+        misfit, row = self._status(farm, found, value) if is_status else (None, None)
+        if row is None and value.keys() >= _ADMIN:
+            return "admin", None, None
+        return ("status" if is_status else "other"), row, misfit
+
+    def _status(self, farm: str, found: Found, value: Mapping[str, Any]) -> tuple[str | None, dict[str, Any] | None]:
+        if reason := self._schema.misfit(value):
+            return reason, None
+        try:
+            record = StatusRecord.parse(found.text)
+            row = self._schema.row(value)
+        except RecordError as error:
+            return str(error), None
+        except ValueError:
+            return "it has text that is no Unicode", None
+        if record.cluster != farm:
+            return "it is of another farm", None
+        if record.date_ms < EARLIEST_MS:
+            return "its date is before 2020", None
+        if found.received_ms < EARLIEST_MS:
+            return "the exporter's clock said that it was before 2020", None
+        if abs(record.date_ms - found.received_ms) > MAX_APART_MS:
+            return "its date is more than a day away from when the exporter took it in", None
+        return None, row
+
+    def _records(
+        self, count: int, quick: list[tuple[list[int], pa.StructArray]], odd: Mapping[int, Odd]
+    ) -> pa.StructArray:
+        if len(quick) == 1 and len(quick[0][0]) == count:
+            return quick[0][1]
+        by_itself = [(place, row) for place, (_, row, _) in odd.items() if row is not None]
+        parts = [records for _, records in quick]
+        parts.append(pa.array([row for _, row in by_itself], self._schema.type))
+        order = np.full(count, -1, dtype=np.int64)
+        order[[place for places, _ in quick for place in places] + [place for place, _ in by_itself]] = np.arange(
+            sum(map(len, parts))
+        )
+        return pa.concat_arrays(parts).take(pa.array(order, mask=order < 0))
+
+
+_NOT_JSON: Final = "it is not JSON"
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(name)
+
+
+def _days(received_ms: Sequence[int]) -> pa.Array:
+    days = np.minimum(np.array(received_ms, dtype=np.int64) // _DAY_MS, _LAST_DAY)
+    return pa.array(days.astype("datetime64[D]").astype(str), pa.string())

@@ -1,0 +1,279 @@
+"""Goes through one file of a history line by line, and says what each line is; survey and reading go the same way.
+
+A file accounts for every index from its first on, in order. A line that is none, or that has not its place in this
+order, is bad; the others are taken all the same. Where lines are missing the order goes on behind them, when the next
+line agrees: a single index that is far off is that line's mistake.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Final, NamedTuple
+
+from gf_i2p.pipeline.stored import Lines, Overlong
+from gf_i2p.storage.history_lines import (
+    MAX_TIME_MS,
+    Gap,
+    Header,
+    LineError,
+    Other,
+    Record,
+    Trailer,
+    parse_line,
+)
+from gf_i2p.wire.limits import MAX_ID, MAX_INTEGER
+from gf_i2p.wire.names import check_name
+
+FORMATS: Final = (1, 2)
+MAX_SERVERS: Final = 4096
+_GLANCE: Final = re.compile(
+    rb' ?\{"index":([0-9]{1,18}),"received":([0-9]{1,15}),"record":(.+),"term":([0-9]{1,18})\}'
+).fullmatch
+_SERVERS: Final = {"index", "leader", "received", "servers", "term"}
+
+
+class Is(IntEnum):
+    """What a line is."""
+
+    RECORD = 0
+    """An entry; `text`: its value, as JSON."""
+    RAW = 1
+    """An entry; `text`: its value, which is no JSON."""
+    SERVERS = 2
+    """A Configuration entry; `text`: the line."""
+    BAD = 3
+    """No line of a history, or not here; `text`: the line, or the beginning of it."""
+
+
+class Found(NamedTuple):
+    """One line."""
+
+    what: Is
+    index: int
+    """0 when it is bad."""
+    term: int
+    received_ms: int
+    text: bytes
+    reason: str = ""
+    """Why it is bad."""
+    overlong: Overlong | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A Configuration entry, or where lines are that are no entries: an empty `servers`."""
+
+    first: int
+    last: int
+    term: int = 0
+    received_ms: int = 0
+    servers: tuple[int, ...] = ()
+    leader: int | None = None
+
+
+class Walk:
+    """Goes through a file; afterwards tells what it was like. Use as an iterator, once."""
+
+    def __init__(self, lines: Lines, *, strict: bool) -> None:
+        """`strict`: whether each record is read, to see that it is JSON; where a checksum vouches for it, no."""
+        self._lines = lines
+        self._strict = strict
+        self.header: Header | None = None
+        self.problem: str | None = None
+        """What is wrong with the file, not with a line; the first such thing."""
+        self.problem_at = 0
+        """At which byte of its content."""
+        self.last_index = 0
+        """The last that the file accounts for."""
+        self.closed = False
+        """Whether it has its last line."""
+        self.lines = 0
+        self._offset = 0
+
+    def __iter__(self) -> Iterator[Found]:
+        """Yield the entries, and the bad lines. Ends at once where there is no first line."""
+        pending: tuple[Found | Place, int] | None = None  # what may be far off, or behind missing lines; where it is
+        missed = 0  # bad lines since the last good one
+        for line in self._lines:
+            found = self._header(line) if self.header is None else self._read(line)
+            if self.header is None:
+                return
+            self.lines += 1
+            at, self._offset = self._offset, self._offset + _length(line) + 1
+            if found is None:
+                continue
+            if isinstance(found, Found) and found.index == self.last_index + 1 and pending is None and not self.closed:
+                self.last_index, missed = found.index, 0
+                yield found
+                continue
+            if isinstance(found, Found) and found.what is Is.BAD:
+                missed += 1
+                yield found
+                continue
+            first = _first(found)
+            if pending is not None:
+                held, where = pending
+                pending = None
+                if first == _last(held) + 1:
+                    self._wrong(f"after entry {self.last_index} comes {_first(held)}", where)
+                    self.last_index, missed = _last(held), 0
+                    yield from _entries(held)
+                else:
+                    missed += 1
+                    yield _misplaced(held, self.last_index)
+            if self.last_index < first <= self.last_index + 1 + missed and not self.closed:
+                self.last_index, missed = _last(found), 0
+                yield from _entries(found)
+            elif first > self.last_index and not self.closed:
+                pending = found, at
+            else:
+                missed += 1
+                yield _misplaced(found, self.last_index)
+        if pending is not None:
+            held, where = pending
+            self._wrong(f"after entry {self.last_index} comes {_first(held)}", where)
+            self.last_index = _last(held)
+            yield from _entries(held)
+        if self.header is None:
+            self._wrong("it is empty, or its first line has no end", 0)
+        elif self._lines.rest:
+            yield _bad(self._lines.rest, "it has no end: the file was cut, or is being written")
+
+    def _wrong(self, what: str, offset: int) -> None:
+        if self.problem is None:
+            self.problem, self.problem_at = what, offset
+
+    def _header(self, line: bytes | Overlong) -> None:
+        try:
+            if isinstance(line, Overlong):
+                raise LineError("it is too long")
+            found = parse_line(_as_first_format(line))
+            if not isinstance(found, Header):
+                raise LineError("it should be the first line of a history's file")
+            check_name("cluster name", found.cluster)
+        except ValueError as error:
+            self._wrong(f"line 1: {error}", 0)
+            return
+        self.header = found
+        self.last_index = found.first - 1
+
+    def _read(self, line: bytes | Overlong) -> Found | Place | None:
+        """Return an entry, the span of a gap or of others; None for the last line."""
+        if isinstance(line, Overlong):
+            return _bad(line, "it is too long")
+        if match := _GLANCE(line):
+            index, received_ms, text, term = match.groups()
+            if self._strict and not _is_json(text):
+                return _bad(line, "it is not JSON in UTF-8")
+            return Found(Is.RECORD, int(index), int(term), int(received_ms), text)
+        try:
+            return self._slowly(line)
+        except LineError as error:
+            return _bad(line, str(error))
+
+    def _slowly(self, line: bytes) -> Found | Place | None:
+        if b'"servers"' in line and (place := _servers(line)):
+            if place.servers:
+                return Found(Is.SERVERS, place.first, place.term, place.received_ms, line.strip())
+            return place
+        match parse_line(line):
+            case Record(index, term, received_ms, value, raw):
+                if raw is not None:
+                    return Found(Is.RAW, index, term, received_ms, raw)
+                try:
+                    text = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+                except ValueError:
+                    raise LineError("it has text that is no Unicode") from None
+                return Found(Is.RECORD, index, term, received_ms, text)
+            case Gap(first, last) | Other(first, last):
+                return Place(first, last)
+            case Trailer(last):
+                if last != self.last_index:
+                    self._wrong(f"its last line says {last}, after entry {self.last_index}", self._offset)
+                self.closed = True
+                return None
+        raise LineError("it is a first line in the middle of a file")
+
+
+def servers_of(line: bytes) -> tuple[tuple[int, ...], int | None]:
+    """Return the servers of a Configuration's line, as `Found.text` has it, and who led."""
+    place = _servers(line)
+    assert place is not None
+    return place.servers, place.leader
+
+
+def _servers(line: bytes) -> Place | None:
+    """Read a line that has "servers"; None: it has not, or not as a Configuration, a gap or a restored one has them."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict) or "servers" not in found:
+        return None
+    servers, leader = found["servers"], found.get("leader")
+    if not isinstance(servers, list) or len(servers) > MAX_SERVERS or not all(_whole(each, MAX_ID) for each in servers):
+        return None
+    if found.keys() == _SERVERS:
+        index, term, received_ms = found["index"], found["term"], found["received"]
+        if not (
+            index and _whole(index, MAX_INTEGER) and _whole(term, MAX_INTEGER) and _whole(received_ms, MAX_TIME_MS)
+        ):
+            return None
+        if not servers or not (leader is None or _whole(leader, MAX_ID)):
+            return None
+        return Place(index, index, term, received_ms, tuple(servers), leader)
+    del found["servers"]
+    without = parse_line(json.dumps(found).encode())
+    return Place(without.first, without.last) if isinstance(without, Gap) else None
+
+
+def _as_first_format(line: bytes) -> bytes:
+    """A first line says the same in all formats so far."""
+    for version in FORMATS[1:]:
+        line = line.replace(b'"format":%d,' % version, b'"format":1,')
+    return line
+
+
+def _whole(value: Any, high: int) -> bool:
+    return type(value) is int and 0 <= value <= high
+
+
+def _is_json(text: bytes) -> bool:
+    try:
+        json.loads(text, parse_constant=_no_number)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(name)
+
+
+def _bad(line: bytes | Overlong, reason: str) -> Found:
+    if isinstance(line, Overlong):
+        return Found(Is.BAD, 0, 0, 0, line.head, reason, line)
+    return Found(Is.BAD, 0, 0, 0, line, reason)
+
+
+def _misplaced(found: Found | Place, last: int) -> Found:
+    text = found.text if isinstance(found, Found) else b""
+    return Found(Is.BAD, 0, 0, 0, text, f"entry {_first(found)} does not belong after entry {last}")
+
+
+def _entries(found: Found | Place) -> Iterable[Found]:
+    return (found,) if isinstance(found, Found) else ()
+
+
+def _first(found: Found | Place) -> int:
+    return found.index if isinstance(found, Found) else found.first
+
+
+def _last(found: Found | Place) -> int:
+    return found.index if isinstance(found, Found) else found.last
+
+
+def _length(line: bytes | Overlong) -> int:
+    return line.length if isinstance(line, Overlong) else len(line)
