@@ -130,7 +130,7 @@ class Sizing:
         options = self._options
         wanted = ("--rows", rows, "--farms", options.farms, "--nodes", options.nodes, "--seed", options.seed)
         say(f"{rows:,} rows: synth")
-        made = await self._run("synth", [exports, *wanted], directory)
+        made = await run_job("synth", [exports, *wanted], directory)
         made.rows = made.said["lines"]
         entries, status = made.said["entries"], made.said["status"]
         ran = [made]
@@ -139,7 +139,7 @@ class Sizing:
             scratch = directory / "scratch"
             scratch.mkdir()
             more = [lake, *([exports] if job == "ingest" else []), "--memory", options.memory, "--scratch", scratch]
-            one = await self._run(job, more, directory)
+            one = await run_job(job, more, directory)
             shutil.rmtree(scratch)
             one.rows = made.said["lines"] if job == "ingest" else status if job == "health" else entries
             ran.append(one)
@@ -163,23 +163,24 @@ class Sizing:
             shutil.rmtree(directory)
         return figures
 
-    async def _run(self, job: str, arguments: Sequence[object], directory: Path) -> Ran:
-        """Run one job. Raises `FailedError`."""
-        output, log = directory / f"{job}.json", directory / f"{job}.log"
-        # Only its answer is on its standard output, and that goes to a file of its own by way of the shell.
-        inner = [sys.executable, *PROGRAM, "pipeline", job, *map(str, arguments), "--json"]
-        command = ["sh", "-c", 'output="$1"; shift; exec "$@" > "$output"', "sh", str(output), *inner]
-        memory, began = Memory(), time.monotonic()
-        with Processes(grace=20.0) as processes:
-            process = processes.spawn(job, command, log)
-            while process.poll() is None:
-                memory.look(process.pid)
-                await asyncio.sleep(_POLL_SECONDS)
-        seconds = time.monotonic() - began
-        said = _answer(output)
-        if process.returncode != 0 or not said:
-            raise FailedError(f"{job} failed ({process.returncode}): {said.get('error') or tail(log)}")
-        return Ran(job, 0, seconds, memory, said)
+
+async def run_job(job: str, arguments: Sequence[object], directory: Path) -> Ran:
+    """Run one job, its output into files of `directory`. Raises `FailedError`."""
+    output, log = directory / f"{job}.json", directory / f"{job}.log"
+    # Only its answer is on its standard output, and that goes to a file of its own by way of the shell.
+    inner = [sys.executable, *PROGRAM, "pipeline", job, *map(str, arguments), "--json"]
+    command = ["sh", "-c", 'output="$1"; shift; exec "$@" > "$output"', "sh", str(output), *inner]
+    memory, began = Memory(), time.monotonic()
+    with Processes(grace=20.0) as processes:
+        process = processes.spawn(job, command, log)
+        while process.poll() is None:
+            memory.look(process.pid)
+            await asyncio.sleep(_POLL_SECONDS)
+    seconds = time.monotonic() - began
+    said = _answer(output)
+    if process.returncode != 0 or not said:
+        raise FailedError(f"{job} failed ({process.returncode}): {said.get('error') or tail(log)}")
+    return Ran(job, 0, seconds, memory, said)
 
 
 def _answer(output: Path) -> dict[str, Any]:
