@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 
 from gf_i2p.cli.errors import Exit
 from gf_i2p.cli.keys_parser import Add
-from gf_i2p.cli.pipeline import backtest, floodfills, health, ingest
+from gf_i2p.cli.pipeline import backtest, floodfills, health, ingest, synth
 
 
 class Job(Protocol):
@@ -26,6 +26,7 @@ class Job(Protocol):
 
 
 JOBS: Final[Mapping[str, Job]] = {
+    "synth": synth,
     "ingest": ingest,
     "health": health,
     "backtest": backtest,
