@@ -18,7 +18,7 @@ from gf_i2p.cli.errors import CommandError, Exit
 from gf_i2p.cli.files import load_client_file
 from gf_i2p.cli.logs import configure
 from gf_i2p.cli.reloading import Ask, Print
-from gf_i2p.cli.show import OUTSIDE, in_touch, printable, standing_lines
+from gf_i2p.cli.show import OUTSIDE, in_touch, printable, sensed_lines, standing_lines
 from gf_i2p.farm.admin import AdminEntry
 from gf_i2p.farm.strict import RecordError
 from gf_i2p.netdb.encoding import to_b32_address
@@ -264,13 +264,13 @@ def _show(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
     keys, lines = {
         "list": (("leaves",), _leaves),
         "log": (("log",), _log),
-        "show": (("parameters",), _parameters)
+        "show": (("parameters", "sensed"), _parameters)
         if action.group == "farm"
         else (("publisher", "mode", "moved_to", "servers"), _publisher),
     }[action.name]
     if options.json:
         told = ("applied", "leader", "membership", *keys)
-        print_json({"ok": True, **{key: answer[key] for key in told}})
+        print_json({"ok": True, **{key: answer[key] for key in told if key in answer}})
     else:
         known = lines(answer) if answer["servers"] else [NOT_KNOWN]
         print("\n".join(printable(line) for line in [*standing_lines(answer), *known]))
@@ -316,7 +316,7 @@ def _parameters(answer: Mapping[str, Any]) -> list[str]:
         allowed = " or ".join(each["range"]) if name == "tree" else f"{each['range'][0]} to {each['range'][1]}"
         line = f"{name:<15} {each['value']!s:>9}  ({allowed}; default {each['default']})"
         lines.append(line if each["changed"] is None else f"{line}  changed {_when(each['changed'])}")
-    return lines
+    return [*lines, *sensed_lines(answer.get("sensed", []))]  # an older node has none
 
 
 def _log(answer: Mapping[str, Any]) -> list[str]:

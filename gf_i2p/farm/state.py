@@ -215,6 +215,8 @@ class FarmState:
             return
         if entry.cluster == self.cluster:
             self.administration.apply(entry, index)
+            if entry.sensed is not None:  # older nodes ignore it: not even a look at the leaves may come of it
+                return
             self._servers_changed(told=entry.action in _OF_OFFICE)
             self.listing.look(self.field())
 

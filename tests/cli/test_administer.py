@@ -12,6 +12,7 @@ from gf_i2p.cli.errors import CommandError
 from gf_i2p.cli.main import main as run
 from gf_i2p.cli.show import NO_LEADER_KNOWN, OUTSIDE
 from gf_i2p.farm.admin import AdminEntry
+from gf_i2p.farm.sensed import Floodfill, Sensed
 from gf_i2p.farm.state import FarmState
 from gf_i2p.netdb.encoding import to_b32_address, to_base64
 from gf_i2p.node.administration import described
@@ -244,6 +245,16 @@ def test_where_nothing_is_published_nobody_is_said_to_publish(node: Node, out: O
     shown = out("publisher", "show", "node")[1]
     assert shown.splitlines()[0] == now
     assert "publishes\n" not in shown
+
+
+def test_what_was_sensed_is_shown_with_the_farm(node: Node, out: Out) -> None:
+    sensed = Sensed("2026-07-02", (Floodfill(bytes(32), b"\x01" * 32),))
+    node.take(AdminEntry("farm", NOW, "admin-ann", "sensed", hash=leaf(1).hash, sensed=sensed).encode())
+    text = out("farm", "show", "node")[1]
+    assert f"closest floodfills sensed for 1 hash, last at index {node.index}" in text
+    assert f"{LEAF}  1 floodfill on 2026-07-02, the closest shares 7 bits (by admin-ann; 1 day known)" in text
+    [told] = json.loads(out("farm", "show", "node", "--json")[1])["sensed"]
+    assert (told["address"], told["day"], told["closest"][0]["distance"]) == (LEAF, "2026-07-02", "01" * 32)
 
 
 def test_nothing_that_others_wrote_controls_the_terminal(node: Node, out: Out) -> None:
