@@ -122,9 +122,10 @@ def level(availability: float) -> int:
 def heat(made: Heat, period: Period) -> Markup:
     """Draw the availability of servers by hours or days."""
     rows = [_heat_row(each, made, period) for each in made.rows]
+    said = f"Each field is {words.lasting(made.stretch_ms)}; the figure is the mean of all hours."
     if made.others:
-        mean = words.percent(made.others_availability)
-        rows.append(note(f"{words.plural(made.others, 'more server')} are not drawn; their mean is {mean}."))
+        said += f" {words.plural(made.others, 'more server')} are not drawn; their mean is "
+        said += f"{words.percent(made.others_availability)}."
     cells = (
         (
             words.server(each.server),
@@ -140,7 +141,7 @@ def heat(made: Heat, period: Period) -> Markup:
     return joined(
         legend(*((f"a{at}", text) for at, (_, text) in enumerate(LEVELS)), ("none", "no record")),
         _rows(*rows, axis(period)),
-        note(f"Each field is {words.lasting(made.stretch_ms)}; the figure is the mean of all hours."),
+        note(said),
         folded("As a table", table(head, cells, "Availability of servers")),
     )
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from pyarrow import fs
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as sf
 
 from gf_i2p.pipeline.errors import PipelineError
@@ -172,8 +172,7 @@ def _floodfills(closest: DataFrame) -> Floodfills:
     figures = [name for name in closest.columns if name not in _OF_CLOSEST]
     found: dict[tuple[str, str], dict[str, list[Near]]] = {}
     for row in rows:
-        profile = {name: _shown(row[name]) for name in figures if row[name] is not None}
-        near = Near(row["rank"], row["floodfill"], row["distance"], dict(list(profile.items())[:_FIGURES]))
+        near = Near(row["rank"], row["floodfill"], row["distance"], _profile({name: row[name] for name in figures}))
         found.setdefault((row["called"] or "", row["hash"]), {}).setdefault(row["day"], []).append(near)
     return Floodfills(
         [
@@ -182,6 +181,15 @@ def _floodfills(closest: DataFrame) -> Floodfills:
         ],
         max(total - len(found), 0),
     )
+
+
+def _profile(figures: dict[str, Any]) -> dict[str, str]:
+    """Give the first of a profile's figures: columns, or the fields of one."""
+    found: dict[str, str] = {}
+    for name, value in figures.items():
+        fields = value.asDict() if isinstance(value, Row) else {name: value}
+        found |= {key: _shown(figure) for key, figure in fields.items() if figure is not None}
+    return dict(list(found.items())[:_FIGURES])
 
 
 def _shown(value: object) -> str:

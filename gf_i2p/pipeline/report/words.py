@@ -83,4 +83,4 @@ def figure(value: float | None) -> str:
     """Give any number with some four digits."""
     if value is None:
         return "–"
-    return count(value) if abs(value) >= 1000 or value == int(value) else f"{value:.3g}"
+    return count(value) if abs(value) >= 1000 or value == round(value) else f"{value:.3g}"
