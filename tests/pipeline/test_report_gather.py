@@ -17,7 +17,7 @@ from tests.pipeline.reports import BEGAN_MS, HOSTILE
 from tests.pipeline.rows import Row, entries
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.timeout(300)  # Spark starts, and makes some forty small jobs
 LISTED = "listed array<struct<hash: string, type: int, cost: int, owner: long, branch: int>>"
@@ -45,7 +45,11 @@ def at(hours: float) -> int:
 
 def write(spark: "SparkSession", lake: Lake, name: str, rows: Sequence[tuple[Any, ...]]) -> None:
     frame = spark.createDataFrame(rows, SCHEMAS[name])
-    frame.write.partitionBy(*PARTITIONS.get(name, ())).parquet(lake.path(name))
+    frame.coalesce(1).write.partitionBy(*PARTITIONS.get(name, ())).parquet(lake.path(name))
+
+
+def read(spark: "SparkSession", lake: Lake, name: str) -> "DataFrame":
+    return spark.read.parquet(lake.path(name)).where("farm = 'web'")
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +71,7 @@ def lake(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Lak
         for row in rows
     ]
     frame = entries(spark, rows)
-    frame.write.partitionBy("farm", "day").parquet(made.path("entries"))
+    frame.coalesce(1).write.partitionBy("farm", "day").parquet(made.path("entries"))
     one, two = ("leaf1", 3, 10, 1, None), ("leaf2", 3, 99, 2, None)
     write(
         spark,
@@ -193,14 +197,14 @@ def test_weights_are_carried_on_and_gaps_stay(report: Report) -> None:
 
 
 def test_a_period_knows_what_was_before_it(spark: "SparkSession", lake: Lake) -> None:
-    web = gather(spark, lake, Asked(("web",), at(15), at(24))).farms[0]
-    assert web.period.since_ms >= at(15)
-    assert web.timeline is not None
-    assert web.timeline.led[-1] == Turn(at(20), None)
-    assert web.timeline.published == [Turn(at(0), None), Turn(at(1), 2)]
-    assert (web.timeline.led_changes, web.timeline.published_changes) == (1, 0)
-    assert web.weights is not None
-    assert {line.name: set(line.values) for line in web.weights.lines} == {"leaf2": {99.0}}
+    period = Period(at(15), at(24))
+    entries_of, decisions = read(spark, lake, "entries"), read(spark, lake, "decisions")
+    made = gather_farm.timeline(entries_of, decisions, period)
+    assert made.led == [Turn(at(0), 1), Turn(at(12), 2), Turn(at(20), None)]
+    assert made.published == [Turn(at(0), None), Turn(at(1), 2)]
+    assert (made.led_changes, made.published_changes) == (1, 0)
+    weights = gather_farm.weights(decisions, period)
+    assert {line.name: set(line.values) for line in weights.lines} == {"leaf2": {99.0}}
 
 
 def test_the_last_three_days_of_floodfills(report: Report) -> None:
@@ -217,17 +221,17 @@ def test_the_last_three_days_of_floodfills(report: Report) -> None:
 def test_what_is_too_much_is_summed_up(spark: "SparkSession", lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("MAX_SERVERS", "MAX_LEAVES", "MAX_ANOMALIES", "MAX_SETS", "MAX_TURNS"):
         monkeypatch.setattr(gather_farm, name, 1)
-    web = gather(spark, lake, Asked(("web",))).farms[0]
-    assert web.heat is not None
-    assert web.weights is not None
-    assert web.anomalies is not None
-    assert web.backtest is not None
-    assert web.timeline is not None
-    assert ([row.server for row in web.heat.rows], web.heat.others, web.heat.others_availability) == ([2], 1, 1.0)
-    assert ([line.name for line in web.weights.lines], web.weights.others) == (["leaf2"], 1)
-    assert (len(web.anomalies.found), web.anomalies.total) == (1, 3)
-    assert ([each.live for each in web.backtest.trials], web.backtest.total) == ([True], 3)
-    assert (web.timeline.led, web.timeline.led_changes) == ([Turn(at(20), None)], 2)
+    period = Period(at(0), at(HOURS))
+    heat = gather_farm.heat(read(spark, lake, "server_hours"), period)
+    assert ([row.server for row in heat.rows], heat.others, heat.others_availability) == ([2], 1, 1.0)
+    weights = gather_farm.weights(read(spark, lake, "decisions"), period)
+    assert ([line.name for line in weights.lines], weights.others) == (["leaf2"], 1)
+    found = gather_farm.anomalies(read(spark, lake, "anomalies"), period)
+    assert (len(found.found), found.total) == (1, 3)
+    trials = gather_farm.backtest(read(spark, lake, "backtest"), period)
+    assert ([each.live for each in trials.trials], trials.total) == ([True], 3)
+    made = gather_farm.timeline(read(spark, lake, "entries"), None, period)
+    assert (made.led, made.led_changes, made.published) == ([Turn(at(20), None)], 2, None)
 
 
 def test_what_is_not_there(spark: "SparkSession", lake: Lake, tmp_path: Path) -> None:
