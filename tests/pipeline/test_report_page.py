@@ -14,7 +14,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gf_i2p.pipeline.report import words
-from gf_i2p.pipeline.report.data import Anomalies, Anomaly, Period, Quarantine, Reason, Report, Timeline, Trial, Turn
+from gf_i2p.pipeline.report.data import (
+    Anomalies,
+    Anomaly,
+    Near,
+    Period,
+    Quarantine,
+    Reason,
+    Report,
+    Timeline,
+    Trial,
+    Turn,
+)
 from gf_i2p.pipeline.report.farm_charts import level, spans, timeline
 from gf_i2p.pipeline.report.layout import WIDTH, across, steps, ticks
 from gf_i2p.pipeline.report.markup import MAX_TEXT, clean, element, joined
@@ -246,19 +257,42 @@ def trial(cost: float | None, *, live: bool = False, parameters: str = "{}") -> 
     return Trial(parameters, live, 1, 1, 1, 1, 1, None, cost)
 
 
-def test_a_small_gain_recommends_nothing() -> None:
-    live = report().farms[0].backtest
-    assert live is not None
-    for costs, best in (([0.96, None], None), ([0.94, 0.9], 0.9), ([], None)):
-        found = recommended(replace(live, trials=[trial(1.0, live=True), *map(trial, costs)]))
-        assert (None if found is None else found.cost) == best
-    assert recommended(replace(live, trials=[trial(0.1)])) is None
+def test_what_is_recommended_is_possible_and_a_gain() -> None:
+    found = report().farms[0].backtest
+    assert found is not None
+    live = trial(1.0, live=True)
+    for others, best in (
+        ([trial(0.96), trial(None)], None),
+        ([trial(0.94), trial(0.9)], 0.9),
+        ([trial(0.94), trial(0.2, parameters='{"marginal": 1}')], 0.94),
+        ([], None),
+    ):
+        made = recommended(replace(found, trials=[live, *others]))
+        assert (None if made is None else made.cost) == best
+    assert recommended(replace(found, trials=[trial(0.1)])) is None
+    for farm_ms, best in ((DAY_MS, 0.5), (DAY_MS - 1, None)):
+        made = recommended(replace(found, trials=[replace(live, farm_ms=farm_ms), trial(0.5)]))
+        assert (None if made is None else made.cost) == best
+
+
+@pytest.mark.parametrize(
+    ("distance", "bits"), [(0, 256), (1, 255), (2, 254), (5 << 240, 13), (1 << 255, 0), ((1 << 256) - 1, 0)]
+)
+def test_how_close_a_floodfill_is(distance: int, bits: int) -> None:
+    near = Near(1, "", f"{distance:064x}")
+    assert near.equal_bits == bits
+    assert bits <= near.closeness <= bits + 1
+    assert Near(1, "", "no number").closeness == 0
 
 
 def test_only_what_differs_is_shown() -> None:
     live = trial(1.0, live=True, parameters='{"a":1,"b":2}')
     assert differences(trial(1.0, parameters='{"a":1,"b":3,"c":4}'), live) == "b = 3, c = 4"
     assert differences(live, live) == "as in the log"
+    assert (
+        differences(trial(1.0, parameters='{"a":1,"b":3}'), replace(live, parameters="{}", in_force='{"a":1}'))
+        == "b = 3"
+    )
     assert differences(trial(1.0, parameters="[" * 10), live) == f"parameters = {'[' * 10}"
 
 

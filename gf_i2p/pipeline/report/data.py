@@ -3,6 +3,7 @@
 What a table is missing for is None; `Section.MADE_BY` of the page says which job makes it.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -160,6 +161,10 @@ class Trial:
     set_changes: int
     balance: float | None
     cost: float | None
+    farm_ms: int | None = None
+    """How long the replay was; None: not known."""
+    in_force: str = ""
+    """JSON; of the live set, what the farm has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,9 +204,21 @@ class Near:
     def equal_bits(self) -> int:
         """How many bits the routing keys begin with that are the same; 0 when the distance is none."""
         try:
-            return max(256 - int(self.distance, 16).bit_length(), 0)
+            return min(max(256 - int(self.distance, 16).bit_length(), 0), 256)
         except ValueError:
             return 0
+
+    @property
+    def closeness(self) -> float:
+        """The same as 256 less the distance's logarithm, which tells more floodfills apart: 0 to 256."""
+        try:
+            distance = int(self.distance, 16)
+        except ValueError:
+            return 0.0
+        if distance < 1:
+            return 256.0 if distance == 0 else 0.0
+        bits = distance.bit_length()  # a float holds no 256 bits, but the first of them
+        return max(257 - bits - math.log2((distance << 64 >> bits) / 2**63), 0.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,7 @@ def timeline(made: Timeline, period: Period) -> Markup:
             *(_span(each, period, 3, 7, "led", f"{name} led") for each in led if each[2] == server),
             *(_span(each, period, 12, 11, "published", f"{name} published") for each in published if each[2] == server),
         ]
-        share = words.percent(lasted[server][1] / period.length_ms)
+        share = words.percent(None if made.published is None else lasted[server][1] / period.length_ms)
         about = f"{name}: led {words.lasting(lasted[server][0])}, published {words.lasting(lasted[server][1])}"
         lanes.append(row(name, plot(_LANE, about, grid(period, _LANE), *shapes), share))
     without = [each for each in published if each[2] is None]
@@ -229,7 +229,7 @@ def anomalies(made: Anomalies, period: Period) -> Markup:
     more = made.total - len(made.found)
     text = f"The strongest {len(made.found)} of {words.count(made.total)}." if more else f"All {len(made.found)}."
     return joined(
-        legend(("strong", "score of 10 and more"), ("weak", "score of 5 to 10")),
+        legend(("strong", "score of 10 and more (large)"), ("weak", "score of 5 to 10 (small)")),
         _rows(*rows, axis(period)),
         note(text),
         folded(

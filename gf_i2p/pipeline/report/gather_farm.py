@@ -199,6 +199,8 @@ def backtest(trials: DataFrame, _period: Period) -> Backtest:
                 int(row.set_changes or 0),
                 row.balance,
                 row.cost,
+                row.farm_ms if "farm_ms" in trials.columns else None,
+                (row.in_force or "") if "in_force" in trials.columns else "",
             )
             for row in rows
         ],

@@ -3,6 +3,8 @@
 import json
 from typing import Any, Final
 
+from gf_i2p.farm.parameters import Parameters
+from gf_i2p.farm.strict import RecordError
 from gf_i2p.pipeline.report import words
 from gf_i2p.pipeline.report.data import Backtest, Closest, Floodfills, Near, Quarantine, TableSize, Trial
 from gf_i2p.pipeline.report.layout import WIDTH, block, dot, folded, note, plot, row, table
@@ -51,26 +53,39 @@ def backtest(made: Backtest) -> Markup:
     said = "Less is better in all columns. nobody: time without a publisher though a server could; stale leaves: time "
     said += "in which a listed leaf was in truth down, added up over leaves."
     if best is None:
-        said += " Nothing is recommended: no set costs 5 % less than the live one."
+        said += (
+            " Nothing is recommended: no set costs 5 % less than the live one, or there is less than a day to go by."
+        )
     if more > 0:
         said += f" {words.plural(more, 'more set')} cost more and are not shown."
     return joined(element("div", tables, class_="wide", role="region", aria_label="Backtest", tabindex="0"), note(said))
 
 
 def recommended(made: Backtest) -> Trial | None:
-    """Return the cheapest set when it costs clearly less than the live one."""
+    """Return the cheapest set that the farm could have, when it costs clearly less than the live one.
+
+    As the job backtest recommends: on a day of the farm at least.
+    """
     live = next((each for each in made.trials if each.live), None)
-    known = [each for each in made.trials if each.cost is not None and not each.live]
-    if live is None or live.cost is None or not known:
+    if live is None or live.cost is None or (live.farm_ms is not None and live.farm_ms < words.DAY_MS):
         return None
-    best = min(known, key=lambda each: each.cost or 0.0)
-    assert best.cost is not None
-    return best if best.cost < live.cost * (1 - GAIN) else None
+    known = [each for each in made.trials if each.cost is not None and not each.live and _can_be(each, live)]
+    best = min(known, key=lambda each: each.cost or 0.0, default=None)
+    return best if best is not None and (best.cost or 0.0) <= live.cost * (1 - GAIN) else None
+
+
+def _can_be(trial: Trial, live: Trial) -> bool:
+    """Whether all values go together with what the farm has."""
+    try:
+        Parameters().changed({**_read(live.in_force or live.parameters), **_read(trial.parameters)})
+    except RecordError:
+        return False
+    return True
 
 
 def differences(trial: Trial, live: Trial | None) -> str:
     """Say in what a set differs from the live one."""
-    own, others = _read(trial.parameters), _read(live.parameters) if live is not None else {}
+    own, others = _read(trial.parameters), {} if live is None else _read(live.in_force or live.parameters)
     if trial.live:
         return "as in the log"
     found = [f"{name} = {value}" for name, value in own.items() if others.get(name, None) != value]
@@ -106,7 +121,7 @@ def floodfills(made: Floodfills) -> Markup:
 def _closest(each: Closest, highest: int) -> Markup:
     rows, cells = [], []
     for day, near in sorted(each.days.items()):
-        places = [WIDTH * one.equal_bits / highest for one in near]
+        places = [WIDTH * one.closeness / highest for one in near]
         lines = [
             element("line", x1=(x := WIDTH * bits / highest), x2=x, y1=0, y2=_DAY, class_="grid")
             for bits in range(0, highest + 1, 4)
@@ -128,11 +143,12 @@ def _closest(each: Closest, highest: int) -> Markup:
             (day, str(one.rank), one.floodfill, str(one.equal_bits), one.distance[:16] + "…", _profile(one))
             for one in near
         ]
-    name = f"{each.name} – {each.hash}" if each.name and each.name != each.hash else each.hash
+    name = each.name or "a hash"
     head = ["day", "rank", "floodfill", "equal bits", "distance", "profile"]
     return element(
         "div",
-        element("h4", name, class_="hash"),
+        element("h4", name),
+        element("div", each.hash, class_="hash"),
         element("div", *rows, class_="rows"),
         folded("As a table", table(head, cells, f"The floodfills closest to {each.hash}", text_columns=6)),
         class_="closest",

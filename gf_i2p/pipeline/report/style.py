@@ -25,13 +25,14 @@ font:16px/1.5 system-ui,sans-serif;overflow-wrap:anywhere}
 h1{font-size:1.6rem;line-height:1.2;margin:0 0 .3rem}
 h2{font-size:1.35rem;margin:2.4rem 0 .4rem;padding-top:.8rem;border-top:3px solid var(--published)}
 h3{font-size:1.08rem;margin:1.8rem 0 .4rem}
-h4{font-size:.9rem;margin:1.1rem 0 .3rem}
+h4{font-size:.9rem;margin:1.1rem 0 .1rem}
+.hash{font:.78rem/1.3 ui-monospace,monospace;color:var(--soft)}
 p{margin:.3rem 0}
 a{color:var(--published)}
 nav ul{display:flex;flex-wrap:wrap;gap:.2rem 1.1rem;list-style:none;margin:.6rem 0;padding:0}
 .soft,.note,.legend,caption{color:var(--soft);font-size:.86rem}
 .note{max-width:62rem}
-.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(8.5rem,1fr));gap:.6rem;margin:.8rem 0;padding:0}
+.tiles{display:grid;grid-template-columns:repeat(auto-fill,minmax(8.2rem,1fr));gap:.6rem;margin:.8rem 0;padding:0}
 .tiles div{border:1px solid var(--line);border-radius:6px;padding:.5rem .7rem}
 .tiles dt{color:var(--soft);font-size:.8rem}
 .tiles dd{margin:0;font-size:1.25rem;font-variant-numeric:tabular-nums}
@@ -54,8 +55,8 @@ svg{display:block}
 .a0{fill:var(--a0)}.a1{fill:var(--a1)}.a2{fill:var(--a2)}.a3{fill:var(--a3)}.a4{fill:var(--a4)}.a5{fill:var(--a5)}
 .area{fill:var(--area)}
 .line{fill:none;stroke:var(--published);stroke-width:1.5;vector-effect:non-scaling-stroke}
-.dot{fill:none;stroke-width:8;stroke-linecap:round;vector-effect:non-scaling-stroke}
-.dot.strong{stroke:var(--strong)}.dot.weak{stroke:var(--weak)}
+.dot{fill:none;stroke-width:9;stroke-linecap:round;vector-effect:non-scaling-stroke}
+.dot.strong{stroke:var(--strong)}.dot.weak{stroke:var(--weak);stroke-width:5}
 .dot.first{stroke:var(--published)}.dot.other{stroke:var(--soft);stroke-width:6}
 rect.strong{fill:var(--strong)}rect.weak{fill:var(--weak)}
 .wide{overflow-x:auto;margin:.4rem 0}
@@ -63,7 +64,8 @@ table{border-collapse:collapse;font-size:.86rem;min-width:50%}
 caption{text-align:left;padding:.2rem 0}
 th,td{text-align:left;padding:.2rem .7rem .2rem 0;border-bottom:1px solid var(--line);
 vertical-align:top;min-width:3.5rem}
-td:first-child{min-width:7rem}
+td:first-child{min-width:9.5rem}
+strong,code{white-space:nowrap}
 th.n,td.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
 .best td{background:var(--best)}
 summary{cursor:pointer;font-size:.86rem;color:var(--soft);padding:.3rem 0}
