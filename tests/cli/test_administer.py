@@ -16,6 +16,7 @@ from gf_i2p.farm.sensed import Floodfill, Sensed
 from gf_i2p.farm.state import FarmState
 from gf_i2p.netdb.encoding import to_b32_address, to_base64
 from gf_i2p.node.administration import described
+from gf_i2p.node.clientfile import ClientFile
 from gf_i2p.node.setup import write_private
 from integration.localfarm import LocalFarm
 from integration.processes import free_ports
@@ -334,3 +335,33 @@ async def test_an_administrator_changes_it_from_any_machine(tmp_path: Path) -> N
         code, shown = await gf_json("farm", "show", farm.node(1))
         changed = shown["parameters"]["margin"]["changed"]
         assert (code, changed["by"], changed["reason"], changed["index"]) == (0, "admin-alice", "calm", answer["index"])
+
+
+async def test_what_the_pipeline_posts_is_in_the_state_of_a_real_farm(tmp_path: Path) -> None:
+    """Parameters by the command, which needs no Spark for them; what was sensed by the same way."""
+    endpoint = f"1=tcp://127.0.0.1:{free_ports(1)[0]}"
+    code, _, error = await gf("init", tmp_path / "farm", "--server", endpoint, "--admin", "ann", "--client", "load")
+    assert code == 0, error
+    file, fragment = tmp_path / "farm" / "admin-ann.toml", tmp_path / "recommended.toml"
+    fragment.write_text("[farm.parameters]\nmargin = 80\n")
+    with LocalFarm(tmp_path / "farm", servers=1) as farm:
+        farm.start_all()
+        await farm.leader()
+        words = ("pipeline", "post", tmp_path, "--farm", "farm", "--admin", file, "--parameters", fragment, "--yes")
+        code, answer = await gf_json(*words)
+        assert (code, answer["what"], len(answer["indexes"])) == (0, ["set margin = 80"], 1)
+        sensed = Sensed("2026-07-02", (Floodfill(bytes(32), b"\x01" * 32),))
+        entries = [
+            AdminEntry("farm", NOW, "admin-ann", "sensed", hash=bytes([each]) * 32, sensed=sensed) for each in (1, 2)
+        ]
+        index, _ = await administer.post(ClientFile.load(file), entries, print)
+        assert index == answer["indexes"][0] + 2
+
+        async def shown() -> Any:
+            return (await gf_json("farm", "show", farm.node(1)))[1]
+
+        now = await shown()
+        while now["applied"] < index:
+            now = await shown()
+        assert now["parameters"]["margin"]["changed"]["by"] == "admin-ann"
+        assert [each["index"] for each in now["sensed"]] == [index - 1, index]
