@@ -80,6 +80,7 @@ body{padding:.8rem;font-size:15px}
 .reasons .label{grid-column:1/-1;white-space:normal}
 .label,.value{font-size:.76rem}
 .tick.odd{display:none}
+td strong{display:block}
 }
 @media print{
 body{max-width:none;font-size:11px;padding:0}
