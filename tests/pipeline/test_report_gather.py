@@ -19,7 +19,7 @@ from tests.pipeline.rows import Row, entries
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.timeout(300)  # Spark starts, and makes some forty small jobs
+pytestmark = pytest.mark.timeout(600)  # Spark starts, and makes some forty small jobs
 LISTED = "listed array<struct<hash: string, type: int, cost: int, owner: long, branch: int>>"
 SCHEMAS = {
     "decisions": f"farm string, index long, received_ms long, publisher long, mode string, {LISTED}",
