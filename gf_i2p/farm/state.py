@@ -194,6 +194,8 @@ class FarmState:
             self._hear(found, value, index)
         elif found is not None and found.cluster == self.cluster:
             self.administration.apply(found, index)
+            if found.sensed is not None:  # older nodes ignore it: not even a look at the leaves may come of it
+                return
             self._servers_changed(told=found.action in _OF_OFFICE)
             self.listing.look(self.field())
 

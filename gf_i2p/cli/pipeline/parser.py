@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 
 from gf_i2p.cli.errors import Exit
 from gf_i2p.cli.keys_parser import Add
-from gf_i2p.cli.pipeline import backtest, floodfills, health, ingest, synth
+from gf_i2p.cli.pipeline import backtest, floodfills, health, ingest, post, report, synth
 
 
 class Job(Protocol):
@@ -31,6 +31,8 @@ JOBS: Final[Mapping[str, Job]] = {
     "health": health,
     "backtest": backtest,
     "floodfills": floodfills,
+    "report": report,
+    "post": post,
 }
 
 
