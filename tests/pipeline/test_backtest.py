@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,8 +51,8 @@ def write(spark: "SparkSession", lake: Lake, farms: dict[str, Sequence[Row]]) ->
 def log() -> list[Row]:
     life = Life(5)
     rows = [row(index, value) for index, value in enumerate(life.log, 1)]
-    forgotten = [each._replace(index=len(rows) + place, term=0) for place, each in enumerate(rows[5:9])]
-    return [*rows[:3], rows[3]._replace(term=0), *rows[3:], *forgotten]
+    forgotten = [replace(each, index=len(rows) + place, term=0) for place, each in enumerate(rows[5:9])]
+    return [*rows[:3], replace(rows[3], term=0), *rows[3:], *forgotten]
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +64,7 @@ def in_order(log: list[Row]) -> list[Row]:
 def lake(spark: "SparkSession", log: list[Row], tmp_path_factory: pytest.TempPathFactory) -> Lake:
     made = Lake(str(tmp_path_factory.mktemp("lake")))
     small = [row(1, (1, 2)), row(2, b"\xff"), *(row(2 + each, record(each, leaf(each)).encode()) for each in (1, 2))]
-    write(spark, made, {CLUSTER: log, "farm": [each._replace(term=1) for each in small]})
+    write(spark, made, {CLUSTER: log, "farm": [replace(each, term=1) for each in small]})
     return made
 
 
