@@ -85,7 +85,7 @@ def bandwidth_used(router: Mapping[str, Any]) -> float | None:
 def number(found: Mapping[str, Any], name: str) -> float | None:
     """Return a number of a record that nobody has checked; None when there is none, or it is less than 0."""
     value = found.get(name)
-    if type(value) not in _NUMBERS or value < 0:
+    if value is None or type(value) not in _NUMBERS or value < 0:
         return None
     return float(value)
 

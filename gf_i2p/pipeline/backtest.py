@@ -249,12 +249,11 @@ class Player:
 
 
 def _rows(batches: Iterable["pa.RecordBatch"]) -> Iterator[tuple[str, int, Row]]:
-    names = ("index", "term", "received_ms", "kind", "value")
+    names = ("farm", "chunk", "index", "term", "received_ms", "kind", "value", "servers")
     for batch in batches:
-        farms, chunks, servers = (batch.column(name).to_pylist() for name in ("farm", "chunk", "servers"))
         columns = [batch.column(name).to_pylist() for name in names]
-        for farm, chunk, ids, *row in zip(farms, chunks, servers, *columns, strict=True):
-            yield farm, chunk, Row(*row, tuple(ids or ()))
+        for farm, chunk, index, term, received_ms, kind, value, servers in zip(*columns, strict=True):
+            yield farm, chunk, Row(index, term, received_ms, kind, value, tuple(servers or ()))
 
 
 def _decision_row(farm: str, decision: Decision) -> dict[str, Any]:

@@ -8,8 +8,8 @@ only because of spaces would count here, and has not counted in the farm.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Final, NamedTuple, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Final, Protocol
 
 from gf_i2p.farm.admin import AdminEntry, Administration
 from gf_i2p.farm.parameters import NAMES, Parameters
@@ -21,7 +21,8 @@ SERVERS: Final = "servers"
 """The kind of a Configuration entry; those of Application entries make no difference here."""
 
 
-class Row(NamedTuple):
+@dataclass(slots=True)  # not frozen, which would take as long as to read it
+class Row:
     """A row of the table `entries`."""
 
     index: int
@@ -34,7 +35,8 @@ class Row(NamedTuple):
     """Of a Configuration entry."""
 
 
-class Decision(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Decision:
     """What follows from the log up to an entry, where that is not what followed before."""
 
     index: int

@@ -1,12 +1,17 @@
 """Backtests of small lakes by Spark: what the tables hold is what the same rows give without Spark."""
 
+import argparse
 import json
 from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gf_i2p.cli.errors import Exit
+from gf_i2p.cli.pipeline import backtest as command
 from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.pipeline.backtest import Player, Window, backtest, results
 from gf_i2p.pipeline.errors import PipelineError
@@ -50,8 +55,8 @@ def write(spark: "SparkSession", lake: Lake, farms: dict[str, Sequence[Row]]) ->
 def log() -> list[Row]:
     life = Life(5)
     rows = [row(index, value) for index, value in enumerate(life.log, 1)]
-    forgotten = [each._replace(index=len(rows) + place, term=0) for place, each in enumerate(rows[5:9])]
-    return [*rows[:3], rows[3]._replace(term=0), *rows[3:], *forgotten]
+    forgotten = [replace(each, index=len(rows) + place, term=0) for place, each in enumerate(rows[5:9])]
+    return [*rows[:3], replace(rows[3], term=0), *rows[3:], *forgotten]
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +68,7 @@ def in_order(log: list[Row]) -> list[Row]:
 def lake(spark: "SparkSession", log: list[Row], tmp_path_factory: pytest.TempPathFactory) -> Lake:
     made = Lake(str(tmp_path_factory.mktemp("lake")))
     small = [row(1, (1, 2)), row(2, b"\xff"), *(row(2 + each, record(each, leaf(each)).encode()) for each in (1, 2))]
-    write(spark, made, {CLUSTER: log, "farm": [each._replace(term=1) for each in small]})
+    write(spark, made, {CLUSTER: log, "farm": [replace(each, term=1) for each in small]})
     return made
 
 
@@ -104,6 +109,29 @@ def test_one_farm_and_a_time_may_be_chosen(spark: "SparkSession", lake: Lake, in
     assert before.inexact == whole.inexact == 0
     assert figures.entries < whole.entries
     assert [len(each) for each in results(spark, lake)] == [1]
+
+
+def test_the_command_writes_what_it_recommends_for_one_farm(
+    spark: "SparkSession", lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "session", lambda _: nullcontext(spark))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--json", action="store_true")
+    command.add_arguments(parser)
+    out, printed = tmp_path / "recommended.toml", list[Any]()
+    arguments = [lake.root, "--set", "margin=0,100", "--out", str(out), "--json"]
+    with pytest.raises(PipelineError, match="add --farm"):
+        command.run(parser.parse_args(arguments), printed.append)
+    assert command.run(parser.parse_args([*arguments, "--farm", CLUSTER]), printed.append) is Exit.OK
+    [found] = printed
+    assert (found["farms"], found["sets"], found["more_farms"]) == (1, 3, False)
+    [only] = found["results"]
+    assert only["farm"] == CLUSTER
+    assert [each["parameters"] for each in only["sets"] if each["live"]] == [{}]
+    assert "h of farm time are too few" in only["why_not"]
+    assert only["why_not"] in out.read_text()
+    assert json.loads(json.dumps(found)) == found
+    assert [path.name for path in tmp_path.iterdir()] == [out.name]
 
 
 def test_what_is_not_there_is_said(spark: "SparkSession", lake: Lake, tmp_path: Path) -> None:

@@ -153,7 +153,7 @@ def test_costs_that_say_nothing_of_the_load_are_out_of_balance() -> None:
     log.rounds(60, s2={"leaves": (busy,)})
     free = log.measure().balance
     log.rows.insert(1, row(2, AdminEntry("farm", 1, "admin-ann", "cost", hash=busy.hash, cost=1).encode()))
-    log.rows = [each._replace(index=place) for place, each in enumerate(log.rows, 1)]
+    log.rows = [dataclasses.replace(each, index=place) for place, each in enumerate(log.rows, 1)]
     assert 0 < free < 0.1 < log.measure().balance < 0.3, "who is full costs as little as who is idle"
 
 
@@ -165,7 +165,10 @@ def test_a_gap_ends_what_was_measured_and_is_not_measured_itself() -> None:
     log.now += 1000 * STEP
     log.rounds(20)
     rows = log.rows
-    log.rows = [*rows[: skipped - 5], *(each._replace(index=each.index + 5) for each in rows[skipped - 5 :])]
+    log.rows = [
+        *rows[: skipped - 5],
+        *(dataclasses.replace(each, index=each.index + 5) for each in rows[skipped - 5 :]),
+    ]
     found = log.measure(leafDownMs=3_600_000)
     assert not found.exact
     assert found.stale_ms == before.stale_ms

@@ -2,6 +2,7 @@
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -196,8 +197,8 @@ async def test_a_farm_that_began_anew_from_a_snapshot_goes_on_from_there(
 # Gaps ----------------------------------------------------------------------------------------------------------------
 
 
-def _posts(first: int, *servers: int, **changes: bool) -> list[Row]:
-    return [row(first + place, record(each, leaf(each), **changes).encode()) for place, each in enumerate(servers)]
+def _posts(first: int, *servers: int, up: bool = True) -> list[Row]:
+    return [row(first + place, record(each, leaf(each), up=up).encode()) for place, each in enumerate(servers)]
 
 
 def test_after_a_gap_nothing_is_exact_until_all_have_posted_and_the_servers_are_known() -> None:
@@ -237,8 +238,8 @@ def test_what_administrators_said_before_a_gap_still_counts() -> None:
 
 
 def test_of_one_index_the_highest_term_counts_and_lower_ones_after_it_never() -> None:
-    down = [each._replace(term=1) for each in _posts(5, 1, 2, up=False)]
-    up = [each._replace(term=7) for each in _posts(5, 1)]
+    down = [replace(each, term=1) for each in _posts(5, 1, 2, up=False)]
+    up = [replace(each, term=7) for each in _posts(5, 1)]
     rows = [row(1, (1, 2)), *_posts(2, 1, 2), row(4, (1, 2))]
     replay = Replay("farm")
     for each in [*rows, *up, *down]:
