@@ -19,6 +19,7 @@ from integration.testnet.namespace import MissingError, check_programs
 FOLDER: Final = Path(__file__).parent
 GROUPS: Final = (
     ("test_make_farm.py",),
+    ("test_pipeline.py",),
     ("test_farm.py",),
     ("test_doctor.py", "test_sam.py", "test_keys.py"),
     ("test_failover.py", "test_trees.py"),

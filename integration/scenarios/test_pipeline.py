@@ -1,0 +1,134 @@
+"""What a farm on real routers has done goes through all jobs of the pipeline, and its sum back into the farm's log.
+
+The replay must give the publishers that the farm had, and the floodfills are found in the routers' own netDbs.
+"""
+
+import asyncio
+import itertools
+import json
+import os
+import sys
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow.parquet as pq
+import pytest
+import pytest_asyncio
+
+from gf_i2p.node.layout import HISTORY_DIRECTORY
+from integration.i2pfarm import I2pFarm
+from integration.localfarm import PROGRAM, until
+from integration.testnet.client import Network
+
+pytestmark = pytest.mark.timeout(1200)
+
+SECONDS: Final = 300.0
+JOB_SECONDS: Final = 300.0
+SERVERS: Final = 3
+DAYS: Final = 3
+"""For which the closest floodfills are found."""
+REPORT: Final = os.environ.get("GF_I2P_REPORT")
+"""Where the report is kept, for people to look at."""
+
+
+async def gf(*words: str | Path) -> dict[str, Any]:
+    """Run a command of ours that must succeed; return what it says."""
+    began = time.monotonic()
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *PROGRAM, *map(str, words), "--json", stdout=asyncio.subprocess.PIPE
+    )
+    try:
+        async with asyncio.timeout(JOB_SECONDS):
+            said, _ = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    assert process.returncode == 0, said.decode()
+    print(
+        f"{time.monotonic() - began:6.1f} s  {' '.join(str(word) for word in words[:2])}: {said.decode().strip()[:600]}"
+    )
+    answer: dict[str, Any] = json.loads(said)
+    return answer
+
+
+@pytest_asyncio.fixture
+async def farm(network: Network, tmp_path: Path) -> AsyncIterator[I2pFarm]:
+    """Three nodes that publish, beside routers that are no floodfills."""
+    routers = [router for router in network.routers if not router.floodfill][-SERVERS:]
+    with I2pFarm(tmp_path / "farm", routers, password=network.password, admins=["ada"]) as made:
+        made.place(themselves=True)
+        made.start_all()
+        await made.leader(SECONDS)
+        yield made
+
+
+async def publisher(farm: I2pFarm, *, but: int | None = None) -> int:
+    """Wait until all that run agree who publishes, another one than `but`."""
+    found: set[int | None] = set()
+
+    async def agreed() -> bool:
+        farm.check()
+        answers = [await farm.status(server) for server in farm.running]
+        found.clear()
+        found.update(None if answer is None else answer["farm"]["publisher"] for answer in answers)
+        return len(found) == 1 and not found & {None, but}
+
+    await until("one publisher that all know", SECONDS, agreed)
+    (one,) = found
+    assert one is not None
+    return one
+
+
+async def test_a_farms_history_goes_through_all_jobs(network: Network, farm: I2pFarm, tmp_path: Path) -> None:
+    first = await publisher(farm)
+    farm.kill(first)
+    second = await publisher(farm, but=first)
+    farm.start(first)
+    await farm.leader(SECONDS)
+    await gf("publisher", "move", farm.node(first), str(first))
+    third = await publisher(farm, but=second)
+    await farm.exported(await farm.converged(SECONDS), SECONDS)
+    farm.stop()
+
+    lake = tmp_path / "lake"
+    exports = [farm.node(server) / HISTORY_DIRECTORY for server in farm.ids]
+    taken = await gf("pipeline", "ingest", lake, *exports)
+    assert taken["quarantined_rows"] == 0
+    assert taken["kinds"]["status"] >= SERVERS
+    assert taken["kinds"]["servers"] >= 1
+    assert (await gf("pipeline", "ingest", lake, *exports))["new"] == 0
+
+    health = await gf("pipeline", "health", lake)
+    assert {each["server"] for each in health["servers"]} == set(farm.ids)
+
+    backtest = await gf("pipeline", "backtest", lake, "--out", tmp_path / "recommended.toml", "--set", "margin=50,100")
+    assert backtest["farms"] == 1
+    decided = pq.read_table(lake / "decisions").sort_by("index").to_pylist()
+    assert all(decision["exact"] for decision in decided[-SERVERS:])
+    publishers = [key for key, _ in itertools.groupby(decision["publisher"] for decision in decided)]
+    assert [each for each in publishers if each is not None][-3:] == [first, second, third], publishers
+
+    netdbs = [word for router in network.routers for word in ("--netdb", str(router.directory))]
+    closest = await gf("pipeline", "floodfills", lake, *netdbs)
+    assert closest["floodfills"] >= len(network.floodfills)
+    assert closest["rows"] >= DAYS * (SERVERS + 1), "for the master and each leaf"
+
+    report = Path(REPORT) if REPORT else tmp_path / "report.html"
+    await gf("pipeline", "report", lake, "--out", report)
+    page = report.read_text("utf-8")
+    assert "<svg" in page
+    assert all(f"server {server}" in page for server in farm.ids)
+
+    farm.start_all()
+    await farm.leader(SECONDS)
+    admin = farm.directory / "admin-ada.toml"
+    posted = await gf("pipeline", "post", lake, "--farm", "farm", "--admin", admin, "--sensing", "--yes")
+    assert posted["indexes"]
+
+    async def all_know() -> bool:
+        return all((await gf("farm", "show", farm.node(server)))["sensed"] for server in farm.ids)
+
+    await until("every server has what was sensed", SECONDS, all_know)
