@@ -39,11 +39,11 @@ _OF_OUR_OWN: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
-    "spark.driver.host": "localhost",
-    "spark.driver.bindAddress": "127.0.0.1",
     "spark.io.compression.codec": "zstd",
     "spark.sql.catalogImplementation": "in-memory",
 }
+# Nobody outside has business with a Spark that is all on this machine; a cluster's executors call its driver.
+_OF_THIS_MACHINE: Final = {"spark.driver.host": "localhost", "spark.driver.bindAddress": "127.0.0.1"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +86,12 @@ def start(options: SessionOptions) -> "SparkSession":
         builder = builder.remote(options.remote)
     elif not _is_submitted():
         _look_for_java()
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # nobody outside has business with it
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers have what we have
-        for name, value in _OF_OUR_OWN.items():
+        if is_local(options):
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        for name, value in own_settings(options).items():
             builder = builder.config(name, value)
-        builder = builder.config("spark.driver.memory", f"{options.memory_mb}m").master(options.master or "local[*]")
-        if options.scratch is not None:
-            builder = builder.config("spark.local.dir", str(options.scratch))
+        builder = builder.master(options.master or "local[*]")
     elif options.master is not None:
         raise PipelineError("spark-submit says where it runs: give it --master, and leave ours out.")
     for name, value in options.more.items():
@@ -102,6 +101,21 @@ def start(options: SessionOptions) -> "SparkSession":
     except (PySparkException, RuntimeError) as error:
         where = options.remote or options.master or "this machine"
         raise PipelineError(f"Spark does not start on {where}: {str(error).splitlines()[0]}") from None
+
+
+def is_local(options: SessionOptions) -> bool:
+    """Return whether all of a Spark that we start is on this machine."""
+    return options.master is None or options.master.startswith("local")
+
+
+def own_settings(options: SessionOptions) -> dict[str, str]:
+    """Return what is set where we start Spark's JVM ourselves, by Spark's names."""
+    made = _OF_OUR_OWN | {"spark.driver.memory": f"{options.memory_mb}m"}
+    if is_local(options):
+        made |= _OF_THIS_MACHINE
+    if options.scratch is not None:
+        made["spark.local.dir"] = str(options.scratch)
+    return made
 
 
 def _is_submitted() -> bool:
