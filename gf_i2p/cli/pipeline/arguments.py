@@ -1,0 +1,43 @@
+"""The arguments that several jobs of `gf-i2p pipeline` have."""
+
+import argparse
+from pathlib import Path
+from typing import Final
+
+from gf_i2p.cli.values import whole
+from gf_i2p.pipeline.session import DEFAULT_MEMORY_MB, SessionOptions
+
+MAX_MEMORY_MB: Final = 1 << 20
+
+
+def add_lake(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of a job on the lake's tables."""
+    parser.add_argument("lake", metavar="LAKE", help="the directory of the pipeline's tables, or its address")
+    add_spark(parser)
+
+
+def add_spark(parser: argparse.ArgumentParser) -> None:
+    """Add where and how Spark runs."""
+    spark = parser.add_argument_group("Spark")
+    spark.add_argument("--master", metavar="URL", help="as spark-submit's (default: all cores of this machine)")
+    spark.add_argument("--remote", metavar="URL", help="a Spark Connect server, sc://HOST:PORT")
+    spark.add_argument(
+        "--memory",
+        type=whole(MAX_MEMORY_MB, low=512),
+        default=DEFAULT_MEMORY_MB,
+        metavar="MB",
+        help=f"of Spark's heap on this machine (default: {DEFAULT_MEMORY_MB})",
+    )
+    spark.add_argument("--scratch", type=Path, metavar="DIR", help="where Spark puts what its memory does not hold")
+
+
+def session_options(options: argparse.Namespace) -> SessionOptions:
+    """Give what `add_spark` has read."""
+    return SessionOptions(options.master, options.remote, options.memory, options.scratch)
+
+
+def add_days(parser: argparse.ArgumentParser) -> None:
+    """Add which farm, and which days."""
+    parser.add_argument("--farm", metavar="NAME", help="only this one")
+    parser.add_argument("--since", metavar="DAY", help="from this day on, YYYY-MM-DD in UTC")
+    parser.add_argument("--until", metavar="DAY", help="up to this day, which is the last")

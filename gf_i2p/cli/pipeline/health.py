@@ -1,0 +1,105 @@
+"""`gf-i2p pipeline health`: makes the hours of servers and destinations, and shows how well they were."""
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
+
+from gf_i2p.cli.errors import Exit
+from gf_i2p.cli.pipeline.arguments import add_days, add_lake, session_options
+from gf_i2p.cli.progress import Progress
+from gf_i2p.cli.show import printable
+from gf_i2p.farm.record import FIRST_MEMBER_ID
+from gf_i2p.pipeline.days import Span
+from gf_i2p.pipeline.lake import Lake
+from gf_i2p.pipeline.session import session
+
+if TYPE_CHECKING:
+    from gf_i2p.pipeline.health import Anomaly, HealthFigures, ServerSummary
+
+HELP = "availability, gaps, lag, clock skew and anomalies of servers and destinations, by the hour"
+_SHOWN_SERVERS: Final = 200
+_SHOWN_ANOMALIES: Final = 10
+_HEAD: Final = ("farm", "server", "hours", "available", "gaps", "longest", "flaps", "lag", "skew", "tunnels")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add those that only it has."""
+    add_lake(parser)
+    add_days(parser)
+
+
+def run(options: argparse.Namespace, print_json: Callable[[Any], None]) -> Exit:
+    """Do it. Raises `PipelineError`."""
+    lake, span = Lake(options.lake), Span.parse(options.since, options.until)
+    with session(session_options(options)) as spark, Progress() as progress:
+        from gf_i2p.pipeline import health  # noqa: PLC0415 -- needs Spark
+
+        figures = health.refresh(spark, lake, options.farm, span, on_step=lambda step: progress(f"health: {step}"))
+        servers, odd = health.summarize(spark, lake, options.farm, span)
+        most = health.MAX_SERVERS, health.MAX_ANOMALIES
+    if options.json:
+        print_json(
+            {
+                "ok": True,
+                **asdict(figures),
+                "records_per_second": figures.records_per_second,
+                "servers": [asdict(each) for each in servers[: most[0]]],
+                "more_servers": len(servers) > most[0],
+                "newest_anomalies": [asdict(each) for each in odd[: most[1]]],
+                "more_anomalies": len(odd) > most[1],
+            }
+        )
+    else:
+        print(show(figures, servers, odd))
+    return Exit.OK
+
+
+def show(figures: "HealthFigures", servers: "Sequence[ServerSummary]", odd: "Sequence[Anomaly]") -> str:
+    """Describe it for people: a table, the newest anomalies, and what was done."""
+    rows = [_HEAD, *(_row(each) for each in servers[:_SHOWN_SERVERS])]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
+    lines = [_line(row, widths) for row in rows]
+    if len(servers) > _SHOWN_SERVERS:
+        lines.append(f"and more servers than {_SHOWN_SERVERS}: --farm shows those of one")
+    if odd:
+        lines += ["", "Unlike a server's own past, newest first:"]
+        lines += [f"  {printable(each.farm)}: {each.text}" for each in odd[:_SHOWN_ANOMALIES]]
+        if len(odd) > _SHOWN_ANOMALIES:
+            lines.append("  and more; --json has them")
+    done = f"{figures.records:,} records in {figures.seconds:.1f} s, {figures.records_per_second:,.0f} a second"
+    made = f"{figures.server_hours:,} hours of servers, {figures.destination_hours:,} of destinations"
+    lines += ["", f"{done}: {made}, {figures.anomalies:,} anomalies"]
+    return "\n".join(lines)
+
+
+def _row(server: "ServerSummary") -> tuple[str, ...]:
+    name = f"{server.server}" if server.server < FIRST_MEMBER_ID else f"{server.server} (member)"
+    return (
+        printable(server.farm),
+        name,
+        f"{server.hours:,}",
+        f"{server.availability:.2%}",
+        f"{server.gaps:,}",
+        _time(server.longest_gap_ms),
+        f"{server.flaps:,}",
+        "-" if server.lag_ms is None else f"{server.lag_ms:,.0f} ms",
+        "-" if server.skew_ms is None else f"{server.skew_ms / 1000:+,.1f} s",
+        "-" if server.tunnels is None else f"{server.tunnels:,.0f}",
+    )
+
+
+def _line(row: Sequence[str], widths: Sequence[int]) -> str:
+    """Align it: the farm to the left, all else to the right."""
+    return "  ".join(
+        [row[0].ljust(widths[0]), *(text.rjust(width) for text, width in zip(row[1:], widths[1:], strict=True))]
+    )
+
+
+def _time(ms: int) -> str:
+    """Say how long; a silence of a whole hour may go on in the next."""
+    if not ms:
+        return "-"
+    if ms >= 3_600_000:
+        return "1 h or more"
+    return f"{ms / 1000:.0f} s" if ms < 120_000 else f"{ms / 60_000:.0f} min"

@@ -1,0 +1,72 @@
+"""UTC days, as a job's arguments name them."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Final, Self
+
+from gf_i2p.pipeline.errors import PipelineError
+
+HOUR_MS: Final = 3_600_000
+DAY_MS: Final = 24 * HOUR_MS
+_FIRST: Final = date(2000, 1, 1)
+_LAST: Final = date(9000, 1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Some days. None: no limit."""
+
+    since: date | None = None
+    until: date | None = None
+    """The last day; it belongs to them."""
+
+    @classmethod
+    def parse(cls, since: str | None, until: str | None) -> Self:
+        """Read two days, YYYY-MM-DD. Raises `PipelineError`."""
+        made = cls(_day(since), _day(until))
+        if made.since is not None and made.until is not None and made.since > made.until:
+            raise PipelineError(f"--since {since} is after --until {until}: no day is left.")
+        return made
+
+    @property
+    def since_ms(self) -> int | None:
+        """When the first begins, in ms since the epoch."""
+        return None if self.since is None else _start_ms(self.since)
+
+    @property
+    def until_ms(self) -> int | None:
+        """When the last has ended."""
+        return None if self.until is None else _start_ms(self.until) + DAY_MS
+
+
+ALL_DAYS: Final = Span()
+
+
+def spans_around(days: Iterable[str]) -> list[Span]:
+    """Give the days to be made anew when these, YYYY-MM-DD, have new entries: each with the one before and after it."""
+    found: list[Span] = []
+    one = timedelta(days=1)
+    for day in sorted({date.fromisoformat(each) for each in days}):
+        last = found[-1].until if found else None
+        if last is not None and day - one <= last + one:
+            found[-1] = Span(found[-1].since, day + one)
+        else:
+            found.append(Span(day - one, day + one))
+    return found
+
+
+def _day(text: str | None) -> date | None:
+    if text is None:
+        return None
+    try:
+        found = date.fromisoformat(text)
+    except ValueError:
+        found = date.min
+    if not _FIRST <= found <= _LAST:
+        raise PipelineError(f"{text!r} is no day from {_FIRST} to {_LAST}: write YYYY-MM-DD.")
+    return found
+
+
+def _start_ms(day: date) -> int:
+    return int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()) * 1000
