@@ -23,7 +23,7 @@ from gf_i2p.cli.logs import configure
 from gf_i2p.node.clientfile import ClientFile
 from gf_i2p.node.layout import DATABASE_FILE, HISTORY_DIRECTORY
 from gf_i2p.storage.database import Storage
-from gf_i2p.storage.history_lines import Gap
+from gf_i2p.storage.history_lines import Gap, Servers
 from gf_i2p.storage.history_reading import read_history
 from gf_i2p.transport.client import FarmClient
 from gf_i2p.transport.errors import NotCommittedError, OutcomeUnknownError
@@ -106,8 +106,9 @@ def stored_keys(farm: LocalFarm, server: int) -> dict[int, str]:
     for line in read_history(farm.node(server) / HISTORY_DIRECTORY):
         if isinstance(line, Gap):
             end = line.last
-        else:
-            end = line.index
+            continue
+        end = line.index
+        if not isinstance(line, Servers):
             keys[line.index] = line.value["key"]
     storage = Storage.open(farm.node(server) / DATABASE_FILE, cluster="farm", server_id=server)
     try:

@@ -36,7 +36,8 @@ def show_summary(found: Summary) -> str:
     extent = f"entries {found.first} to {found.last}" if found.last >= found.first else "no entries yet"
     lines = [
         f"history  of server {found.server} of farm {found.cluster}: {extent}, in {found.files} files",
-        f"records  {found.records}, {found.raw} of them not JSON; {found.others} entries of other kinds left out",
+        f"records  {found.records}, {found.raw} of them not JSON",
+        f"servers  {found.configurations} Configurations; {found.others} entries of other kinds are left out",
     ]
     if found.first > 1:
         lines.append(f"removed  the entries up to {found.first - 1}: the files in which they were are gone")

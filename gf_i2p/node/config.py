@@ -113,7 +113,7 @@ class LoggingTable(Table):
 
 
 class HistoryTable(Table):
-    """The export of committed Application entries to files."""
+    """The export of committed entries to files."""
 
     enabled: bool = True
     rotate_mib: Annotated[int, Field(ge=1, le=65_536)] = 64

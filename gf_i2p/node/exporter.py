@@ -1,4 +1,4 @@
-"""Exports the log: every committed Application entry goes to the history, once and in order.
+"""Exports the log: every committed entry goes to the history, once and in order.
 
 It follows the log like `FarmView`, at its own place, which the history's files remember. Files are written in a thread
 of their own, for an fsync takes from tenths of a millisecond to seconds, and packed in another (`Packing`). Encoding
@@ -29,6 +29,7 @@ from gf_i2p.storage.errors import StorageError
 from gf_i2p.storage.history import History, Rotation
 from gf_i2p.storage.history_reading import HistoryError
 from gf_i2p.transport.backoff import Backoff
+from gf_i2p.wire.messages import NOBODY
 
 logger = structlog.get_logger()
 
@@ -165,10 +166,10 @@ class Exporter:
             return
         if (last := self._log_base) >= first:
             logger.warning("the history has a gap: the log has these entries no more", first=first, last=last)
-            await self._write(history, history.gap, last)
+            await self._write(history, history.gap, last, self._servers_after(last))
         elif first <= self._core.applicable:
             page = self._core.log.slice(first, self._core.applicable, max_entries=_PAGE_ENTRIES, max_bytes=_PAGE_BYTES)
-            await self._write(history, history.append, page)
+            await self._write(history, history.append, page, self._led)
         else:
             self._works()
             self._more.clear()
@@ -187,6 +188,21 @@ class Exporter:
         exported was taken away.
         """
         return max(self._begins_after, self._core.log.base)
+
+    @property
+    def _led(self) -> tuple[int, int] | None:
+        """The present term and its leader; None when we know none. Who led earlier terms nobody keeps."""
+        core = self._core
+        return None if core.leader == NOBODY else (core.term, core.leader)
+
+    def _servers_after(self, index: int) -> list[int] | None:
+        """Ids of the servers when all up to `index`, which the log has no more, is taken in; None: not known.
+
+        Where a damaged snapshot has taken the Configuration along, the one that a new farm begins with stands in, at
+        index 0: that is no answer.
+        """
+        found = self._core.configuration_at(index)
+        return [server.id for server in found.servers] if found.log_index else None
 
     async def _open(self) -> History:
         history = await self._in_thread(self._opened)

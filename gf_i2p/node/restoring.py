@@ -168,7 +168,8 @@ def _begin_history(saved: SavedSnapshot, directory: Path, planned: Plan, rotatio
         directory, cluster=planned.cluster, server_id=planned.server.id, rotation=rotation, clock=now_ms
     )
     try:
-        history.restored(saved.snapshot.index, term)
+        servers = [server.id for server in saved.snapshot.configuration.servers]
+        history.restored(saved.snapshot.index, term, servers)
     finally:
         history.close()
 

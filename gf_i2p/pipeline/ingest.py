@@ -28,7 +28,7 @@ from gf_i2p.pipeline.taking import CHANGED, taken
 from gf_i2p.pipeline.typed import entries_schema
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row, SparkSession
+    from pyspark.sql import Column, DataFrame, Row, SparkSession
 
 KINDS: Final = ("status", "admin", "servers", "other")
 QUARANTINE: Final = (
@@ -145,27 +145,41 @@ class _Run:
         self._step("looking for files")
         asked = self.spark.createDataFrame([(path,) for path in exports], "path string")
         there = self._staged(asked.mapInArrow(listed, columns(LISTED)), "listed")
-        if lost := there.where("error is not null").select("error").first():
-            raise PipelineError(f"{lost[0]}. Give the directories in which nodes' histories are.")
         there = there.dropDuplicates(["path"])
         files = tables.read_columns(self.spark, self.lake, "files", FILES)
-        todo = there.join(files, ["path", "size", "mtime_ms"], "left_anti")
-        every = there.agg(F.count("*")).first()
-        count = todo.agg(F.count("*"), F.sum("size")).first()
-        assert every is not None
+        known = files.select("path", "size", "mtime_ms").dropDuplicates().withColumn("known", F.lit(1))
+        todo = there.join(known, ["path", "size", "mtime_ms"], "left").where("known is null")
+        count = (
+            there.join(known, ["path", "size", "mtime_ms"], "left")
+            .agg(
+                F.count("size").alias("files"),
+                F.count("known").alias("unchanged"),
+                F.sum(F.when(F.col("known").isNull(), F.col("size"))).alias("bytes"),
+                F.min("error").alias("error"),
+            )
+            .first()
+        )
         assert count is not None
-        if not every[0]:
+        if count["error"]:
+            raise PipelineError(f"{count['error']}. Give the directories in which nodes' histories are.")
+        if not count["files"]:
             raise PipelineError(
                 f"There is no history under {', '.join(exports)}: its files are called entries-….jsonl or ….jsonl.gz"
             )
-        if not count[0]:
+        new_files = count["files"] - count["unchanged"]
+        if not new_files:
             return Figures(
-                files=every[0], unchanged=every[0], kinds=dict.fromkeys(KINDS, 0), lake_bytes=self._lake_bytes(),
+                files=count["files"],
+                unchanged=count["unchanged"],
+                kinds=dict.fromkeys(KINDS, 0),
+                lake_bytes=self._lake_bytes(),
                 seconds=monotonic() - self._began,
-            )  # fmt: skip
-        self._step(f"going through {count[0]} files")
-        tasks = min(count[0], max(8, count[1] // _SURVEY_BYTES))
-        survey = self._staged(todo.repartition(tasks).mapInArrow(surveyed, columns(SURVEYED)), "surveyed", "part")
+            )
+        self._step(f"going through {new_files} files")
+        tasks = min(new_files, max(8, count["bytes"] // _SURVEY_BYTES))
+        survey = self._staged(
+            todo.select(*LISTED.names).repartition(tasks).mapInArrow(surveyed, columns(SURVEYED)), "surveyed", "part"
+        )
         survey_seconds = monotonic() - self._began
         read = self._staged(self._originals(survey.where("part = 'file'"), files), "files")
         runs = (
@@ -198,8 +212,8 @@ class _Run:
             "files",
         )
         return Figures(
-            files=every[0],
-            unchanged=every[0] - count[0],
+            files=count["files"],
+            unchanged=count["unchanged"],
             duplicates=totals[0],
             damaged=totals[1],
             lines=totals[2],
@@ -287,7 +301,7 @@ class _Run:
             "length",
             "digest",
         )
-        of_file = [
+        of_file: list[Column | str] = [
             F.col("path").alias("source"), F.lit("file").alias("what"), "farm", nothing, "reason",
             F.lit("").alias("text"), F.col("size").alias("length"), F.coalesce("sha256", F.lit("")).alias("digest"),
         ]  # fmt: skip

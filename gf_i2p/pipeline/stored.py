@@ -29,7 +29,8 @@ class Readable(Protocol):
 
 def file_system(path: str) -> tuple[Any, str]:
     """Return the file system of a path, absolute or an address, and the path there."""
-    return pafs.FileSystem.from_uri(path)
+    system, inside = pafs.FileSystem.from_uri(path)
+    return system, inside
 
 
 class Stored:
@@ -59,7 +60,10 @@ class Stored:
                 yield piece
             return
         yield from self._unpack()
-        while self._read():  # for the digest
+
+    def finish(self) -> None:
+        """Read what is left, for the digest."""
+        while self._read():
             pass
 
     def _read(self) -> bytes:

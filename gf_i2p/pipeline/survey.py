@@ -172,8 +172,7 @@ class _Going:
                     self.runs.append(run)
                 run["last"] = index
                 run["bytes"] += len(text)
-            for _ in self.stored:  # what is left when there is no first line: for the digest
-                pass
+            self.stored.finish()
 
     def problem(self) -> str | None:
         """What is wrong with the file as a whole; None: nothing."""

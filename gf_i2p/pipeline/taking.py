@@ -40,7 +40,7 @@ def _batches(plan: dict[str, Any]) -> Iterator[list[Found]]:
     file, packed = opened(plan["path"])
     with file, closing(iter(Walk(Lines(Stored(file, packed=packed)), strict=plan["strict"]))) as walk:
         for found in walk:
-            if found.what is Is.BAD or not wanted.takes(found.index, found.term):
+            if found.what is Is.BAD or not wanted.takes(found.at, found.term):
                 if wanted.done:
                     break
                 continue

@@ -89,7 +89,8 @@ class Typer:
         for place, (kind, _, misfit) in odd.items():
             kinds[place], misfits[place] = kind, misfit
             if kind == "servers":
-                servers[place], leaders[place] = servers_of(found[place].text)
+                configuration = servers_of(found[place].text)
+                servers[place], leaders[place] = configuration.servers, configuration.leader
         received = [each.received_ms for each in found]
         values = [
             each.text if each.what is Is.RECORD and (place not in odd or misfits[place] != _NOT_JSON) else None
@@ -102,7 +103,7 @@ class Typer:
         arrays = [
             pa.array([farm] * count, pa.string()),
             _days(received),
-            pa.array([each.index for each in found], pa.int64()),
+            pa.array([each.at for each in found], pa.int64()),
             pa.array([each.term for each in found], pa.int64()),
             pa.array(received, pa.int64()),
             pa.array([exporter] * count, pa.int64()),

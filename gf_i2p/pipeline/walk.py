@@ -7,31 +7,17 @@ line agrees: a single index that is far off is that line's mistake.
 
 import json
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Generator, Iterable
 from enum import IntEnum
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from gf_i2p.pipeline.stored import Lines, Overlong
-from gf_i2p.storage.history_lines import (
-    MAX_TIME_MS,
-    Gap,
-    Header,
-    LineError,
-    Other,
-    Record,
-    Trailer,
-    parse_line,
-)
-from gf_i2p.wire.limits import MAX_ID, MAX_INTEGER
+from gf_i2p.storage.history_lines import Gap, Header, LineError, Other, Record, Servers, Trailer, parse_line
 from gf_i2p.wire.names import check_name
 
-FORMATS: Final = (1, 2)
-MAX_SERVERS: Final = 4096
 _GLANCE: Final = re.compile(
     rb' ?\{"index":([0-9]{1,18}),"received":([0-9]{1,15}),"record":(.+),"term":([0-9]{1,18})\}'
 ).fullmatch
-_SERVERS: Final = {"index", "leader", "received", "servers", "term"}
 
 
 class Is(IntEnum):
@@ -51,8 +37,8 @@ class Found(NamedTuple):
     """One line."""
 
     what: Is
-    index: int
-    """0 when it is bad."""
+    at: int
+    """Index of the entry; 0 when it is bad."""
     term: int
     received_ms: int
     text: bytes
@@ -61,16 +47,11 @@ class Found(NamedTuple):
     overlong: Overlong | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A Configuration entry, or where lines are that are no entries: an empty `servers`."""
+class Place(NamedTuple):
+    """Where there are no entries that a history has."""
 
     first: int
     last: int
-    term: int = 0
-    received_ms: int = 0
-    servers: tuple[int, ...] = ()
-    leader: int | None = None
 
 
 class Walk:
@@ -92,20 +73,24 @@ class Walk:
         self.lines = 0
         self._offset = 0
 
-    def __iter__(self) -> Iterator[Found]:
+    def __iter__(self) -> Generator[Found]:
         """Yield the entries, and the bad lines. Ends at once where there is no first line."""
         pending: tuple[Found | Place, int] | None = None  # what may be far off, or behind missing lines; where it is
         missed = 0  # bad lines since the last good one
         for line in self._lines:
-            found = self._header(line) if self.header is None else self._read(line)
             if self.header is None:
-                return
+                self._header(line)
+                if self.header is None:
+                    return
+                self.lines, self._offset = 1, _length(line) + 1
+                continue
             self.lines += 1
             at, self._offset = self._offset, self._offset + _length(line) + 1
+            found = self._read(line)
             if found is None:
                 continue
-            if isinstance(found, Found) and found.index == self.last_index + 1 and pending is None and not self.closed:
-                self.last_index, missed = found.index, 0
+            if isinstance(found, Found) and found.at == self.last_index + 1 and pending is None and not self.closed:
+                self.last_index, missed = found.at, 0
                 yield found
                 continue
             if isinstance(found, Found) and found.what is Is.BAD:
@@ -149,7 +134,7 @@ class Walk:
         try:
             if isinstance(line, Overlong):
                 raise LineError("it is too long")
-            found = parse_line(_as_first_format(line))
+            found = parse_line(line)
             if not isinstance(found, Header):
                 raise LineError("it should be the first line of a history's file")
             check_name("cluster name", found.cluster)
@@ -174,10 +159,6 @@ class Walk:
             return _bad(line, str(error))
 
     def _slowly(self, line: bytes) -> Found | Place | None:
-        if b'"servers"' in line and (place := _servers(line)):
-            if place.servers:
-                return Found(Is.SERVERS, place.first, place.term, place.received_ms, line.strip())
-            return place
         match parse_line(line):
             case Record(index, term, received_ms, value, raw):
                 if raw is not None:
@@ -187,6 +168,8 @@ class Walk:
                 except ValueError:
                     raise LineError("it has text that is no Unicode") from None
                 return Found(Is.RECORD, index, term, received_ms, text)
+            case Servers(index, term, received_ms):
+                return Found(Is.SERVERS, index, term, received_ms, line)
             case Gap(first, last) | Other(first, last):
                 return Place(first, last)
             case Trailer(last):
@@ -197,47 +180,11 @@ class Walk:
         raise LineError("it is a first line in the middle of a file")
 
 
-def servers_of(line: bytes) -> tuple[tuple[int, ...], int | None]:
-    """Return the servers of a Configuration's line, as `Found.text` has it, and who led."""
-    place = _servers(line)
-    assert place is not None
-    return place.servers, place.leader
-
-
-def _servers(line: bytes) -> Place | None:
-    """Read a line that has "servers"; None: it has not, or not as a Configuration, a gap or a restored one has them."""
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(found, dict) or "servers" not in found:
-        return None
-    servers, leader = found["servers"], found.get("leader")
-    if not isinstance(servers, list) or len(servers) > MAX_SERVERS or not all(_whole(each, MAX_ID) for each in servers):
-        return None
-    if found.keys() == _SERVERS:
-        index, term, received_ms = found["index"], found["term"], found["received"]
-        if not (
-            index and _whole(index, MAX_INTEGER) and _whole(term, MAX_INTEGER) and _whole(received_ms, MAX_TIME_MS)
-        ):
-            return None
-        if not servers or not (leader is None or _whole(leader, MAX_ID)):
-            return None
-        return Place(index, index, term, received_ms, tuple(servers), leader)
-    del found["servers"]
-    without = parse_line(json.dumps(found).encode())
-    return Place(without.first, without.last) if isinstance(without, Gap) else None
-
-
-def _as_first_format(line: bytes) -> bytes:
-    """A first line says the same in all formats so far."""
-    for version in FORMATS[1:]:
-        line = line.replace(b'"format":%d,' % version, b'"format":1,')
-    return line
-
-
-def _whole(value: Any, high: int) -> bool:
-    return type(value) is int and 0 <= value <= high
+def servers_of(line: bytes) -> Servers:
+    """Return the Configuration of a line, as `Found.text` has it."""
+    found = parse_line(line)
+    assert isinstance(found, Servers)
+    return found
 
 
 def _is_json(text: bytes) -> bool:
@@ -268,11 +215,11 @@ def _entries(found: Found | Place) -> Iterable[Found]:
 
 
 def _first(found: Found | Place) -> int:
-    return found.index if isinstance(found, Found) else found.first
+    return found.at if isinstance(found, Found) else found.first
 
 
 def _last(found: Found | Place) -> int:
-    return found.index if isinstance(found, Found) else found.last
+    return found.at if isinstance(found, Found) else found.last
 
 
 def _length(line: bytes | Overlong) -> int:

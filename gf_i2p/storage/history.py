@@ -1,4 +1,4 @@
-"""The history: every committed Application entry, once and in order, in files that outlive the log's compaction.
+"""The history: what the log says, every committed entry once and in order, in files that outlive its compaction.
 
 A directory of JSON Lines (see `history_lines`). The newest file, `entries-<its first index, 20 digits>.jsonl`, grows by
 batches, each one write and one fsync. When it is large or old it gets a last line, the next file is begun, and the old
@@ -10,6 +10,10 @@ interrupts this, at the next opening the newest file is cut behind its last good
 done. What was cut comes from the log again: that keeps its entries until `History.durable_index` says that they are
 here. They are here only while the file that is written stands where it was begun: after each sync it is looked for.
 
+Application entries are there whole, of Configurations the ids of the servers, and who led.
+
+A file that an older version began is gone on with in its own format, and ended at the first opportunity.
+
 The newest file is read whole at opening, which takes up to a second. It has no checksums: a flipped bit inside a value
 goes unnoticed until the file is packed; from then on gzip's checksum guards it.
 """
@@ -18,7 +22,7 @@ import os
 import re
 import zlib
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -27,6 +31,7 @@ from typing import BinaryIO, Final
 
 from gf_i2p.storage import files
 from gf_i2p.storage.history_lines import (
+    FORMAT,
     MAX_TIME_MS,
     Header,
     LineError,
@@ -37,6 +42,7 @@ from gf_i2p.storage.history_lines import (
     parse_line,
     record_line,
     restored_line,
+    servers_line,
     trailer_line,
 )
 from gf_i2p.storage.history_reading import (
@@ -52,7 +58,9 @@ from gf_i2p.storage.history_reading import (
     scan,
 )
 from gf_i2p.wire.entries import Entry, ValueType
+from gf_i2p.wire.errors import RemoteProtocolError
 from gf_i2p.wire.limits import MAX_INTEGER
+from gf_i2p.wire.values import Configuration
 
 _NEW: Final = ".new"
 _UNFINISHED: Final = re.compile(r"entries-[0-9]{20}\.jsonl(\.gz)?\.new")
@@ -60,6 +68,8 @@ _PIECE_BYTES: Final = 1 << 20
 """Of what is packed, between two looks whether to stop: some hundredths of a second."""
 _SYNC_BYTES: Final = 8 << 20
 """Of what is packed, between two syncs: one for all of it could hold up the log's, and who stops, for seconds."""
+_WITH_SERVERS: Final = 2
+"""The first format that has the servers."""
 _GZIP: Final = 31
 """zlib's way to say: in gzip's format."""
 
@@ -122,9 +132,10 @@ class History:
         self._clock = clock
         self._interrupted = interrupted
         self._descriptor = -1
-        self._first = 0  # of the newest file, as the next three
+        self._first = 0  # of the newest file, as the next four
         self._size = 0
         self._opened_ms = 0
+        self._format = FORMAT
         self._ended = False  # whether it has its last line
         self._unpacked: deque[HistoryFile] = deque()  # ended files, which are to be packed
 
@@ -164,25 +175,34 @@ class History:
 
     # Writing --------------------------------------------------------------------------------------------------------
 
-    def append(self, entries: Sequence[Entry]) -> None:
+    def append(self, entries: Sequence[Entry], led: tuple[int, int] | None = None) -> None:
         """Export the entries after `durable_index`; on return they are durable.
 
+        `led`: a term and who led it, as far as this server knows: Configurations of that term are noted with it.
         Raises `OSError`; `durable_index` says how far it came. Raises `HistoryError` as `check_place` does.
         """
         now = self._now()
+        has_servers = self._next_format >= _WITH_SERVERS
         index = self.durable_index
         lines: list[bytes] = []
         size = 0
         others = 0  # entries of other kinds since the last line
         for entry in entries:
             index += 1
+            servers = None
             if entry.value_type is not ValueType.APPLICATION:
-                others += 1
-                continue
+                servers = _servers_of(entry) if has_servers else None
+                if servers is None:
+                    others += 1
+                    continue
             if others:
                 lines.append(other_line(index - others, index - 1))
                 others = 0
-            lines.append(record_line(index, entry.term, now, entry.value))
+            if servers is None:
+                lines.append(record_line(index, entry.term, now, entry.value))
+            else:
+                leader = led[1] if led is not None and led[0] == entry.term else None
+                lines.append(servers_line(index, entry.term, now, servers, leader))
             size += len(lines[-1])
             if size >= BATCH_BYTES:
                 self._write(b"".join(lines), index)
@@ -192,15 +212,29 @@ class History:
         if lines:
             self._write(b"".join(lines), index)
 
-    def gap(self, last: int) -> None:
-        """Note that the entries after `durable_index` up to `last` will never be here. Raises as `append` does."""
-        assert last > self.durable_index
-        self._write(gap_line(self.durable_index + 1, last), last)
+    def gap(self, last: int, servers: Collection[int] | None = None) -> None:
+        """Note that the entries after `durable_index` up to `last` will never be here. Raises as `append` does.
 
-    def restored(self, last: int, term: int) -> None:
-        """Note that the farm begins anew in this term, from a snapshot of the entry `last`. Raises as `append`."""
+        `servers`: ids of those that the farm has after them, None when that is not known.
+        """
         assert last > self.durable_index
-        self._write(restored_line(self.durable_index + 1, last, term), last)
+        self._write(gap_line(self.durable_index + 1, last, self._noted(servers)), last)
+
+    def restored(self, last: int, term: int, servers: Collection[int] | None = None) -> None:
+        """Note that the farm begins anew in this term, from a snapshot of the entry `last`. Raises as `append`.
+
+        `servers`: ids of those in the snapshot's Configuration, None when that is not known.
+        """
+        assert last > self.durable_index
+        self._write(restored_line(self.durable_index + 1, last, term, self._noted(servers)), last)
+
+    def _noted(self, servers: Collection[int] | None) -> Collection[int] | None:
+        return servers if self._next_format >= _WITH_SERVERS else None
+
+    @property
+    def _next_format(self) -> int:
+        """Format of the file to which the next line goes."""
+        return FORMAT if self._ended else self._format
 
     def _write(self, lines: bytes, last: int) -> None:
         """Append to the newest file and sync."""
@@ -240,10 +274,11 @@ class History:
 
     def _full(self) -> bool:
         old = self._clock() - self._opened_ms >= self._rotation.ms
-        return self.durable_index >= self._first and (old or self._size >= self._rotation.bytes)
+        due = old or self._size >= self._rotation.bytes or self._format != FORMAT
+        return due and self.durable_index >= self._first
 
     def rotate(self) -> None:
-        """End the newest file if it is large or old, and begin the next one. Raises as `append` does."""
+        """End the newest file if it is large, or old, also in its format; begin the next. Raises as `append` does."""
         if not self._ended and self._full():
             self._write(trailer_line(self.durable_index), self.durable_index)
             self._ended = True
@@ -286,6 +321,7 @@ class History:
         self.close()
         self._descriptor = descriptor
         self._first, self._size, self._opened_ms, self._ended = first, len(header), opened_ms, False
+        self._format = FORMAT
 
     def _remove_old(self) -> None:
         if not self._rotation.keep_ms:
@@ -342,7 +378,7 @@ class History:
                 self._go_on()
                 if isinstance(line, Header):
                     self._check(line)
-                    self._opened_ms = line.opened_ms
+                    self._opened_ms, self._format = line.opened_ms, line.format
         sequence = found.sequence
         self._first, self._size, self._ended = newest.first, found.end, sequence.closed
         self.durable_index, self.last_term, self.cut_bytes = sequence.last_index, sequence.last_term, found.torn
@@ -356,6 +392,8 @@ class History:
         files.sync_directory(self.directory)
         if self._ended:
             self._unpacked.append(newest)
+        elif self._format != FORMAT and self.durable_index < self._first:
+            self._begin(self._first)  # in the place of the one that is empty
 
     def _go_on(self) -> None:
         if self._interrupted():
@@ -364,6 +402,16 @@ class History:
     def _check(self, header: Header) -> None:
         if (header.cluster, header.server) != self._owner:
             raise mixed(self.directory, header, *self._owner)
+
+
+def _servers_of(entry: Entry) -> list[int] | None:
+    """Return the servers' ids in a Configuration entry; None for one of another kind, or that nobody can read."""
+    if entry.value_type is not ValueType.CONFIGURATION:
+        return None
+    try:
+        return [server.id for server in Configuration.decode(entry.value).servers]
+    except RemoteProtocolError:
+        return None
 
 
 def _create(path: Path) -> int:

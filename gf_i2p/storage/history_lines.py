@@ -1,16 +1,20 @@
 """The lines of the history's files: one JSON object each, in UTF-8, compact, keys sorted, no raw line break inside.
 
-    {"cluster":"farm","first":1,"format":1,"opened":1790000000000,"server":2}  the first line of a file
-    {"index":1,"received":1790000000123,"record":{"id":1,...},"term":1}        an Application entry, its value as JSON
-    {"base64":"/w==","index":2,"received":1790000000123,"term":1}              one whose value is not JSON: its bytes
-    {"other":[3,5]}                                                            Configuration entries: not exported
-    {"gap":[6,900]}                                                            entries that are not here: see `Gap`
-    {"restored":[1,800],"term":268435460}                                      the same, and why: see `Restored`
+    {"cluster":"farm","first":1,"format":2,"opened":1790000000000,"server":2}  the first line of a file
+    {"index":1,"leader":2,"received":1790000000123,"servers":[1,2],"term":1}   a Configuration entry: see `Servers`
+    {"index":2,"received":1790000000123,"record":{"id":1,...},"term":1}        an Application entry, its value as JSON
+    {"base64":"/w==","index":3,"received":1790000000123,"term":1}              one whose value is not JSON: its bytes
+    {"other":[4,5]}                                                            entries of other kinds: not exported
+    {"gap":[6,900],"servers":[1,2]}                                            entries that are not here: see `Gap`
+    {"restored":[1,800],"servers":[1,2],"term":268435460}                      the same, and why: see `Restored`
     {"last":900}                                                               the last line of a rotated file
 
 Every index from "first" on is in exactly one line, in order, and the next file goes on after "last": so what is missing
 shows, and is not taken for an entry of another kind. "opened" and "received" are ms since the epoch, by the clock of
-the server that exports: when the file was begun, and when that server applied the entry.
+the server that exports: when the file was begun, and when that server applied the entry. "leader" is null, and the
+"servers" of a gap are left out, where that server did not know.
+
+In a file of format 1 Configuration entries are among "other", and gaps have no servers.
 
 A line that begins with a space begins what was written and synced at once, and whatever stands before it was on the
 disk by then. JSON allows the space; only who looks for the torn end of a file need know of it.
@@ -22,13 +26,14 @@ others as the nearest double.
 import json
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
 
-from gf_i2p.wire.limits import MAX_ID, MAX_INTEGER, MAX_NAME_BYTES, MAX_VALUE_BYTES
+from gf_i2p.wire.limits import MAX_ID, MAX_INTEGER, MAX_NAME_BYTES, MAX_SERVERS, MAX_VALUE_BYTES
 
-FORMAT: Final = 1
+FORMAT: Final = 2
+"""Of the files that are begun now. Format 1, without Configurations, is read as well."""
 MAX_LINE_BYTES: Final = 2 << 20
 """A value of 1 MiB takes 1.4 MiB in base64. Numbers can make JSON longer than it was (1e15): then it is base64, too."""
 MAX_DEPTH: Final = 100
@@ -56,6 +61,8 @@ class Header:
     first: int
     """Index with which the file begins."""
     opened_ms: int
+    format: int = FORMAT
+    """1 to `FORMAT`."""
 
 
 @dataclass(slots=True)  # not frozen, which would take most of the time to read a line
@@ -73,6 +80,20 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
+class Servers:
+    """A Configuration entry."""
+
+    index: int
+    term: int
+    received_ms: int
+    """When the exporting server applied it."""
+    servers: tuple[int, ...]
+    """Ids of the servers, in the Configuration's order; at most `MAX_SERVERS`."""
+    leader: int | None
+    """Who led `term`, as far as the exporting server knew then; None: it did not know. It may be none of `servers`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Gap:
     """Entries that this server's log did not have when the history came to them; the other servers' histories may.
 
@@ -81,6 +102,8 @@ class Gap:
 
     first: int
     last: int
+    servers: tuple[int, ...] | None = field(default=None, kw_only=True)
+    """Ids of the servers by the Configuration that counts at `last`; None: not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +118,7 @@ class Restored(Gap):
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """Entries that are no Application entries."""
+    """Entries of other kinds, which are not exported; in files of format 1 Configurations are among them."""
 
     first: int
     last: int
@@ -108,7 +131,7 @@ class Trailer:
     last: int
 
 
-Line = Header | Record | Gap | Other | Trailer
+Line = Header | Record | Servers | Gap | Other | Trailer
 
 
 # Writing --------------------------------------------------------------------------------------------------------------
@@ -120,7 +143,7 @@ def header_line(header: Header) -> bytes:
         {
             "cluster": header.cluster,
             "first": header.first,
-            "format": FORMAT,
+            "format": header.format,
             "opened": header.opened_ms,
             "server": header.server,
         }
@@ -138,18 +161,31 @@ def record_line(index: int, term: int, received_ms: int, value: bytes) -> bytes:
     return b'{"base64":"%b","index":%d,"received":%d,"term":%d}\n' % (b64encode(value), index, received_ms, term)
 
 
-def gap_line(first: int, last: int) -> bytes:
-    """Encode that the entries from `first` to `last` are not here."""
-    return b'{"gap":[%d,%d]}\n' % (first, last)
+def servers_line(index: int, term: int, received_ms: int, servers: Collection[int], leader: int | None) -> bytes:
+    """Encode a Configuration entry with these servers, at most `MAX_SERVERS`, and who led its term, if known."""
+    assert len(servers) <= MAX_SERVERS
+    return _dump({"index": index, "leader": leader, "received": received_ms, "servers": [*servers], "term": term})
 
 
-def restored_line(first: int, last: int, term: int) -> bytes:
-    """Encode that the farm went on from a snapshot of the entry `last`, and that those before it are not here."""
-    return b'{"restored":[%d,%d],"term":%d}\n' % (first, last, term)
+def gap_line(first: int, last: int, servers: Collection[int] | None = None) -> bytes:
+    """Encode that the entries from `first` to `last` are not here, and who the servers are after them, if known."""
+    return _dump({"gap": [first, last]} | _known(servers))
+
+
+def restored_line(first: int, last: int, term: int, servers: Collection[int] | None = None) -> bytes:
+    """Encode that the farm went on from a snapshot of the entry `last`, and that those before it are not here.
+
+    `servers`: those of the snapshot's Configuration, if known.
+    """
+    return _dump({"restored": [first, last], "term": term} | _known(servers))
+
+
+def _known(servers: Collection[int] | None) -> dict[str, Any]:
+    return {} if servers is None else {"servers": [*servers]}
 
 
 def other_line(first: int, last: int) -> bytes:
-    """Encode that the entries from `first` to `last` are no Application entries."""
+    """Encode that the entries from `first` to `last` are of other kinds."""
     return b'{"other":[%d,%d]}\n' % (first, last)
 
 
@@ -217,6 +253,7 @@ def _dump(value: Mapping[str, Any]) -> bytes:
 _READ: Final = json.JSONDecoder(parse_constant=_no_number).decode
 _RECORD: Final = {"index", "received", "record", "term"}
 _RAW: Final = {"base64", "index", "received", "term"}
+_SERVERS: Final = {"index", "leader", "received", "servers", "term"}
 _RESTORED: Final = {"restored", "term"}
 _HEADER: Final = {"cluster", "first", "format", "opened", "server"}
 
@@ -234,18 +271,27 @@ def parse_line(data: bytes) -> Line:
         return Record(*_place(found), found["record"])
     if names == _RAW:
         return Record(*_place(found), None, _bytes(found["base64"]))
-    if len(names) == 1:
-        (name, value), *_ = found.items()
-        if name == "last":
-            return Trailer(_number(value, 0, MAX_INTEGER, name))
-        if name in {"gap", "other"} and isinstance(value, list) and len(value) == 2:
-            first, last = _span(value, name)
-            return Gap(first, last) if name == "gap" else Other(first, last)
-    if names == _RESTORED and isinstance(found["restored"], list) and len(found["restored"]) == 2:
-        return Restored(*_span(found["restored"], "restored"), _number(found["term"], 1, MAX_INTEGER, "term"))
-    if "format" in names and found["format"] != FORMAT:
+    if names == _SERVERS:
+        return Servers(*_place(found), _servers(found["servers"]), _leader(found["leader"]))
+    if names == {"last"}:
+        return Trailer(_number(found["last"], 0, MAX_INTEGER, "last"))
+    if names == {"other"}:
+        return Other(*_span(found, "other"))
+    if "format" in names:
+        return _header(found)
+    servers = _servers(found.pop("servers")) if "servers" in names else None
+    if names == {"gap"}:
+        return Gap(*_span(found, "gap"), servers=servers)
+    if names == _RESTORED:
+        term = _number(found["term"], 1, MAX_INTEGER, "term")
+        return Restored(*_span(found, "restored"), term, servers=servers)
+    raise LineError("it is of no kind that there is")
+
+
+def _header(found: Mapping[str, Any]) -> Header:
+    if found["format"] not in range(1, FORMAT + 1):
         raise LineError("its format is another version's: use the newest gf-i2p")
-    if names == _HEADER:
+    if found.keys() == _HEADER:
         cluster = found["cluster"]
         if not isinstance(cluster, str) or len(cluster) > MAX_NAME_BYTES:
             raise LineError("cluster is a name")
@@ -254,6 +300,7 @@ def parse_line(data: bytes) -> Line:
             _number(found["server"], 0, MAX_ID, "server"),
             _number(found["first"], 1, MAX_INTEGER, "first"),
             _number(found["opened"], 0, MAX_TIME_MS, "opened"),
+            _number(found["format"], 1, FORMAT, "format"),
         )
     raise LineError("it is of no kind that there is")
 
@@ -279,9 +326,25 @@ def _place(found: Mapping[str, Any]) -> tuple[int, int, int]:
     )
 
 
-def _span(value: list[object], name: str) -> tuple[int, int]:
+def _span(found: Mapping[str, Any], name: str) -> tuple[int, int]:
+    value = found[name]
+    if not isinstance(value, list) or len(value) != 2:
+        raise LineError(f"{name} is a first and a last index")
     first = _number(value[0], 1, MAX_INTEGER, name)
     return first, _number(value[1], first, MAX_INTEGER, name)
+
+
+def _servers(value: object) -> tuple[int, ...]:
+    if not isinstance(value, list) or len(value) > MAX_SERVERS:
+        raise LineError(f"servers is a list of at most {MAX_SERVERS} ids")
+    ids = tuple(_number(each, 0, MAX_ID - 1, "a server's id") for each in value)
+    if len(set(ids)) < len(ids):
+        raise LineError("servers has an id twice")
+    return ids
+
+
+def _leader(value: object) -> int | None:
+    return None if value is None else _number(value, 0, MAX_ID - 1, "leader")
 
 
 def _number(value: object, low: int, high: int, name: str) -> int:
@@ -324,7 +387,7 @@ class Sequence:
             self.header = line
             return
         match line:
-            case Record(index, term):
+            case Record(index, term) | Servers(index, term):
                 first = last = index
                 self.last_term = index, term
             case Gap(first, last) | Other(first, last):

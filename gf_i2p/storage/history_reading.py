@@ -28,6 +28,7 @@ from gf_i2p.storage.history_lines import (
     Record,
     Restored,
     Sequence,
+    Servers,
     Trailer,
     glance_line,
     parse_line,
@@ -236,13 +237,13 @@ def mixed(path: Path, found: Header, cluster: str, server: int) -> HistoryError:
     )
 
 
-def read_history(directory: Path) -> Iterator[Record | Gap]:
-    """Yield what a server has exported: each Application entry once, in order, and the gaps between them.
+def read_history(directory: Path) -> Iterator[Record | Servers | Gap]:
+    """Yield what a server has exported: each Application and Configuration entry once, in order, and the gaps.
 
     Raises as `read_lines` does. Nothing is written; a node may be at work on the files.
     """
     for line in read_lines(directory):
-        if isinstance(line, Record | Gap):
+        if isinstance(line, Record | Servers | Gap):
             yield line
 
 
@@ -260,6 +261,8 @@ class Summary:
     records: int = 0
     raw: int = 0
     """Those among the records that are not JSON."""
+    configurations: int = 0
+    """Configuration entries, as far as they are exported: see `Other`."""
     others: int = 0
     """Entries of other kinds, which are not exported."""
     gaps: list[tuple[int, int]] = field(default_factory=list)
@@ -277,6 +280,9 @@ def summarize(directory: Path, *, on_file: Callable[[int, int], None] = lambda *
                 found.last = index
                 found.records += 1
                 found.raw += raw is not None
+            case Servers(index):
+                found.last = index
+                found.configurations += 1
             case Restored(first, last, term):
                 found.restored.append((first, last, term))
                 found.last = last

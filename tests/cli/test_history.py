@@ -24,6 +24,9 @@ def test_it_says_what_is_there(directory: Path, capsys: pytest.CaptureFixture[st
     assert main(["history", "verify", str(directory)]) == 0
     output = capsys.readouterr().out
     assert "of server 7 of farm farm: entries 1 to 90, in" in output
+    truth = expected(80)
+    configurations = sum(isinstance(value, tuple) for _, _, value in truth)
+    assert f"servers  {configurations} Configurations; {80 - len(truth)} entries of other kinds are left out" in output
     assert "gap      81 to 90: not in this directory, for the log did not have them either; look in" in output
     assert "removed" not in output
 
@@ -33,10 +36,11 @@ def test_as_json(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     answer = json.loads(capsys.readouterr().out)
     truth = expected(80)
     raw = sum(isinstance(value, bytes) for _, _, value in truth)
+    configurations = sum(isinstance(value, tuple) for _, _, value in truth)
     assert answer == {
         "ok": True, "cluster": "farm", "server": 7, "files": len(list(directory.iterdir())), "first": 1, "last": 90,
-        "records": len(truth), "raw": raw, "others": 80 - len(truth), "gaps": [[81, 90]],
-        "restored": [],
+        "records": len(truth) - configurations, "raw": raw, "configurations": configurations,
+        "others": 80 - len(truth), "gaps": [[81, 90]], "restored": [],
     }  # fmt: skip
 
 
@@ -82,7 +86,7 @@ def test_damage_and_a_wrong_directory_fail(directory: Path, tmp_path: Path, caps
 def test_a_farm_that_began_anew(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     directory = tmp_path / "history"
     with closing(open_history(directory)) as history:
-        history.restored(40, 2**28)
+        history.restored(40, 2**28, [1])
         history.gap(41)
     assert main(["history", "verify", str(directory)]) == 0
     output = capsys.readouterr().out

@@ -19,12 +19,14 @@ from gf_i2p.node.exporter import Exporter
 from gf_i2p.node.layout import CONFIG_FILE, DATABASE_FILE, HISTORY_DIRECTORY
 from gf_i2p.node.node import Node
 from gf_i2p.node.status import status
+from gf_i2p.raft.core import Core
 from gf_i2p.storage.database import Storage
 from gf_i2p.storage.history import History, Rotation
-from gf_i2p.storage.history_lines import Gap, Record
+from gf_i2p.storage.history_lines import Gap, Record, Servers
 from gf_i2p.storage.history_reading import HistoryError, read_history, summarize
 from gf_i2p.transport.errors import NotCommittedError, OutcomeUnknownError
 from gf_i2p.wire.entries import ValueType
+from gf_i2p.wire.values import Configuration
 from integration.localfarm import LocalFarm, becomes, until
 from tests.node.farm import NodeFarm
 from tests.storage.exported import plain
@@ -55,7 +57,13 @@ def history(farm: NodeFarm, server: int = 1) -> Path:
 
 
 def values(farm: NodeFarm, server: int = 1) -> list[Any]:
-    return [each.value if isinstance(each, Record) else each for each in read_history(history(farm, server))]
+    """What was posted, and the gaps."""
+    lines = read_history(history(farm, server))
+    return [each.value if isinstance(each, Record) else each for each in lines if not isinstance(each, Servers)]
+
+
+def configurations(directory: Path) -> list[Servers]:
+    return [line for line in read_history(directory) if isinstance(line, Servers)]
 
 
 async def test_every_server_exports_the_same(tmp_path: Path) -> None:
@@ -68,6 +76,31 @@ async def test_every_server_exports_the_same(tmp_path: Path) -> None:
             assert values(farm, server) == list(range(200))
             assert status(node, 0.0)["history"] == {"exported": index}
         assert exporter(leader).releasable == index
+        found = [each for server in farm.nodes for each in configurations(history(farm, server))]
+        assert {each.servers for each in found} == {(1, 2, 3)}
+        led = {(each.term, each.leader) for each in found if each.leader is not None}
+        assert (leader.driver.core.log.term(index), leader.driver.core.id) in led
+        assert len(led) == len({term for term, _ in led}), "nobody says otherwise"
+
+
+async def test_who_led_earlier_terms_is_not_known(tmp_path: Path) -> None:
+    async with NodeFarm(tmp_path, servers=1) as farm:
+        await exported(await farm.leader(), 1)
+        await farm.stop(1)
+        await farm.start(1)
+        node = await farm.leader()
+        index = await post(node, b"1")
+        late = Exporter(tmp_path / "late", "farm", 1, node.driver, rotation=Rotation())
+        task = asyncio.create_task(late.run())
+        await asyncio.wait_for(late.reaches(index), 10)
+        task.cancel()
+        await late.close()
+        known = configurations(history(farm))
+        assert [each.leader for each in known] == [1] * len(known)
+        assert [each.index for each in known] == [each.index for each in configurations(tmp_path / "late")]
+        leaders = [each.leader for each in configurations(tmp_path / "late")]
+        assert leaders == [None] * (len(leaders) - 1) + [1]
+        assert len(leaders) > 1
 
 
 async def test_it_goes_on_where_it_was_after_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,9 +155,8 @@ async def test_kill_9_of_a_node_under_load_leaves_in_the_history_what_is_in_the_
         with contextlib.closing(storage):
             log = storage.read(1, length, 1 << 30)
         truth = [
-            (index, entry.term, json.loads(entry.value))
+            (index, entry.term, json.loads(entry.value) if entry.value_type is ValueType.APPLICATION else (1,))
             for index, entry in enumerate(log, 1)
-            if entry.value_type is ValueType.APPLICATION
         ]
         assert plain(read_history(farm.node(1) / HISTORY_DIRECTORY)) == truth
         assert len(truth) > 100
@@ -143,20 +175,26 @@ async def test_a_log_that_begins_later_makes_a_gap_in_its_place(tmp_path: Path) 
         exporter(node).log_begins_after(before)
         exporter(node).log_begins_after(index + 5)  # a snapshot was installed
         await exported(node, index + 5)
-        assert values(farm) == [*range(1, 9), Gap(index + 1, index + 5)]
+        assert values(farm) == [*range(1, 9), Gap(index + 1, index + 5, servers=(1,))]
 
 
-async def test_a_history_that_begins_late_begins_with_a_gap(tmp_path: Path) -> None:
+@pytest.mark.parametrize("known", [True, False])
+async def test_a_history_that_begins_late_begins_with_a_gap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, known: bool
+) -> None:
     async with NodeFarm(tmp_path, servers=1) as farm:
         node = await farm.leader()
         index = await post(node, *[b"%d" % n for n in range(9)])
+        if not known:  # a damaged snapshot: what a new farm begins with stands in for its Configuration
+            first = Configuration(0, 0, node.driver.core.configuration.servers)
+            monkeypatch.setattr(Core, "configuration_at", lambda *_: first)
         late = Exporter(tmp_path / "late", "farm", 1, node.driver, rotation=Rotation(), begins_after=index - 3)
         task = asyncio.create_task(late.run())
         await asyncio.wait_for(late.reaches(index), 10)
         task.cancel()
         await late.close()
         gap, *records = read_history(tmp_path / "late")
-        assert gap == Gap(1, index - 3)
+        assert gap == Gap(1, index - 3, servers=(1,) if known else None)
         assert [record.value for record in records if isinstance(record, Record)] == [6, 7, 8]
 
 
@@ -325,11 +363,11 @@ async def test_a_defect_costs_a_moment_and_no_entry(tmp_path: Path, monkeypatch:
     real = History.append
     failed: list[bool] = []
 
-    def append(self: History, entries: Any) -> None:
+    def append(self: History, entries: Any, led: Any) -> None:
         if len(failed) < 3:
             failed.append(True)
             raise ZeroDivisionError
-        real(self, entries)
+        real(self, entries, led)
 
     monkeypatch.setattr(History, "append", append)
     async with NodeFarm(tmp_path, servers=1) as farm:

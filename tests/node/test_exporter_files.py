@@ -143,7 +143,7 @@ async def test_what_the_log_has_no_more_is_a_gap_then(tmp_path: Path, monkeypatc
         await becomes("noticed", lambda: history(farm).exists())
         await exported(node, index)
         gap, *rest = values(farm)
-        assert gap == Gap(1, base)
+        assert gap == Gap(1, base, servers=(1,))
         assert rest == [0] * (index - base - 1) + [1]
 
 

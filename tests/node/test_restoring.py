@@ -19,7 +19,8 @@ from gf_i2p.node.snapshotting import of_running, of_stopped, state_of
 from gf_i2p.raft.core import MAX_TERM_STEP
 from gf_i2p.storage.database import Storage
 from gf_i2p.storage.errors import StorageError
-from gf_i2p.storage.history_reading import summarize
+from gf_i2p.storage.history_lines import Restored as BeginsAnew
+from gf_i2p.storage.history_reading import read_history, summarize
 from gf_i2p.storage.snapshot_file import SavedSnapshot
 from integration.localfarm import until
 from tests.farm.strategies import leaf, record
@@ -168,6 +169,8 @@ async def test_nothing_of_what_was_there_is_lost(tmp_path: Path) -> None:
         assert summarize(done.backup / HISTORY_DIRECTORY).last > saved.snapshot.index
         found = summarize(farm.path(1) / HISTORY_DIRECTORY)
         assert found.restored == [(1, saved.snapshot.index, done.term)]
+        (line,) = read_history(farm.path(1) / HISTORY_DIRECTORY)
+        assert line == BeginsAnew(1, saved.snapshot.index, done.term, servers=(1, 2, 3))
         assert not (farm.path(1) / "restoring").exists()
         assert set(Secrets.load(farm.path(1)).users) == {"server-1", "client-test", "admin-test"}
         assert [server.id for server in Config.load(farm.path(1)).servers] == [1]

@@ -92,7 +92,9 @@ async def test_a_follower_that_was_away_too_long_goes_on_from_the_leaders_snapsh
         history = farm.path(gone) / HISTORY_DIRECTORY
 
         async def has_gap() -> bool:
-            return any(isinstance(line, Gap) for line in read_history(history))
+            gaps = [line for line in read_history(history) if isinstance(line, Gap)]
+            assert {gap.servers for gap in gaps} <= {(1, 2, 3)}
+            return bool(gaps)
 
         await until("its history has a gap", 20, has_gap)
 

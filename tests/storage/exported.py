@@ -7,13 +7,21 @@ from pathlib import Path
 from typing import Any, Final
 
 from gf_i2p.storage.history import History, Rotation
-from gf_i2p.storage.history_lines import Gap, Record
+from gf_i2p.storage.history_lines import Gap, Record, Servers
 from gf_i2p.storage.history_reading import read_history
 from gf_i2p.wire.entries import Entry, ValueType
+from gf_i2p.wire.values import ClusterServer, Configuration
 
 CLUSTER: Final = "farm"
 SERVER: Final = 7
 RAW: Final = (b"", b"\xff\xfe", b"{", b"NaN", b'{"a":1,"a":2}', b'"\\ud800"', b"\n", b"[" * 101 + b"]" * 101)
+
+
+def configuration(index: int, *servers: int) -> bytes:
+    """A Configuration's value."""
+    return Configuration(
+        index, index - 1, tuple(ClusterServer(server, f"tcp://h{server}:9001") for server in servers)
+    ).encode()
 
 
 def entry(index: int) -> Entry:
@@ -21,8 +29,10 @@ def entry(index: int) -> Entry:
     rng = random.Random(index)
     term = 1 + index // 40
     kind = rng.random()
+    if index > 1 and kind < 0.05:
+        return Entry(term, ValueType.CLUSTER_SERVER, b"in no log of ours")
     if index == 1 or kind < 0.1:
-        return Entry(term, ValueType.CONFIGURATION, b"servers")
+        return Entry(term, ValueType.CONFIGURATION, configuration(index, *rng.sample(range(9), rng.randrange(1, 4))))
     if kind < 0.2:
         return Entry(term, ValueType.APPLICATION, rng.choice(RAW))
     value = {"id": index, "pad": "\u2028ü\n" * rng.choice((0, 1, 20, 300))}
@@ -34,12 +44,21 @@ def entries(first: int, last: int) -> list[Entry]:
 
 
 def expected(last: int) -> list[tuple[int, int, Any]]:
-    """What the history of the whole log holds: index, term, and value, in bytes where it is not JSON."""
+    """What the history of the whole log holds: index, term, and value.
+
+    It is in bytes where it is not JSON, and a Configuration's are the servers' ids in a tuple.
+    """
     return [
-        (index, each.term, each.value if each.value in RAW else json.loads(each.value))
+        (index, each.term, _value(each))
         for index, each in enumerate(entries(1, last), 1)
-        if each.value_type is ValueType.APPLICATION
+        if each.value_type is not ValueType.CLUSTER_SERVER
     ]
+
+
+def _value(each: Entry) -> Any:
+    if each.value_type is ValueType.CONFIGURATION:
+        return tuple(server.id for server in Configuration.decode(each.value).servers)
+    return each.value if each.value in RAW else json.loads(each.value)
 
 
 def found(directory: Path) -> list[tuple[int, int, Any]]:
@@ -47,11 +66,12 @@ def found(directory: Path) -> list[tuple[int, int, Any]]:
     return plain(read_history(directory))
 
 
-def plain(records: Iterable[Record | Gap]) -> list[tuple[int, int, Any]]:
-    made = []
-    for each in records:
-        assert isinstance(each, Record)
-        made.append((each.index, each.term, each.value if each.raw is None else each.raw))
+def plain(lines: Iterable[Record | Servers | Gap]) -> list[tuple[int, int, Any]]:
+    made: list[tuple[int, int, Any]] = []
+    for each in lines:
+        assert not isinstance(each, Gap)
+        value = each.servers if isinstance(each, Servers) else each.value if each.raw is None else each.raw
+        made.append((each.index, each.term, value))
     return made
 
 

@@ -12,10 +12,20 @@ import pytest
 
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.storage.history import Rotation, check_owner
-from gf_i2p.storage.history_lines import Gap, Record
+from gf_i2p.storage.history_lines import Gap, Record, Servers
 from gf_i2p.storage.history_reading import HistoryError, history_files, read_history, summarize
 from gf_i2p.wire.entries import Entry, ValueType
-from tests.storage.exported import Clock, entries, expected, export, found, open_history, plain, rotate
+from tests.storage.exported import (
+    Clock,
+    configuration,
+    entries,
+    expected,
+    export,
+    found,
+    open_history,
+    plain,
+    rotate,
+)
 
 FIRST = "entries-00000000000000000001.jsonl"
 HOUR = 3_600_000
@@ -39,24 +49,89 @@ def test_the_file_as_it_is_documented(directory: Path) -> None:
     clock = Clock()
     with closing(open_history(directory, clock=clock)) as history:
         clock.now += 123
-        history.append([Entry(3, ValueType.CONFIGURATION, b"x"), application(b'{ "b": 1 }'), application(b"\xff")])
-        history.append([Entry(3, ValueType.CONFIGURATION, b"x")] * 2)
-        history.gap(900)
+        servers = Entry(3, ValueType.CONFIGURATION, configuration(1, 7, 1, 2))
+        history.append([servers, application(b'{ "b": 1 }'), application(b"\xff")], (3, 2))
+        history.append([Entry(3, ValueType.CLUSTER_SERVER, b"x")] * 2)
+        history.gap(900, [7, 1])
         assert history.durable_index == 900
     assert names(directory) == [FIRST]
     assert (directory / FIRST).read_text() == (
-        '{"cluster":"farm","first":1,"format":1,"opened":1790000000000,"server":7}\n'
-        ' {"other":[1,1]}\n'
+        '{"cluster":"farm","first":1,"format":2,"opened":1790000000000,"server":7}\n'
+        ' {"index":1,"leader":2,"received":1790000000123,"servers":[7,1,2],"term":3}\n'
         '{"index":2,"received":1790000000123,"record":{"b":1},"term":3}\n'
         '{"base64":"/w==","index":3,"received":1790000000123,"term":3}\n'
         ' {"other":[4,5]}\n'
-        ' {"gap":[6,900]}\n'
+        ' {"gap":[6,900],"servers":[7,1]}\n'
     )
     assert list(read_history(directory)) == [
+        Servers(1, 3, 1790000000123, (7, 1, 2), 2),
         Record(2, 3, 1790000000123, {"b": 1}),
         Record(3, 3, 1790000000123, None, b"\xff"),
-        Gap(6, 900),
+        Gap(6, 900, servers=(7, 1)),
     ]
+
+
+def test_a_leader_is_noted_for_its_own_term_only(directory: Path) -> None:
+    with closing(open_history(directory)) as history:
+        entries = [Entry(term, ValueType.CONFIGURATION, configuration(1, 1)) for term in (3, 4, 5)]
+        history.append(entries, (4, 2))
+        history.append(entries[2:], None)
+        history.append([Entry(5, ValueType.CONFIGURATION, b"none that can be read"), application(b"1")], (5, 2))
+    assert [line.leader for line in read_history(directory) if isinstance(line, Servers)] == [None, 2, None, None]
+    assert (summarize(directory).others, summarize(directory).last) == (1, 6)
+
+
+def test_lines_that_are_only_configurations_make_batches_too(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gf_i2p.storage.history.BATCH_BYTES", 300)
+    with closing(open_history(directory)) as history:
+        history.append([Entry(3, ValueType.CONFIGURATION, configuration(1, 1, 2))] * 20)
+    lines = (directory / FIRST).read_bytes().splitlines()
+    assert 3 < sum(line.startswith(b" ") for line in lines) < 10
+
+
+OLD = (
+    b'{"cluster":"farm","first":1,"format":1,"opened":1790000000000,"server":7}\n'
+    b' {"other":[1,1]}\n'
+    b'{"index":2,"received":1790000000123,"record":{"b":1},"term":3}\n'
+)
+
+
+def test_a_file_of_an_older_version_keeps_its_format_and_is_ended_soon(directory: Path) -> None:
+    directory.mkdir()
+    (directory / FIRST).write_bytes(OLD)
+    with closing(open_history(directory)) as history:
+        servers = Entry(3, ValueType.CONFIGURATION, configuration(1, 7, 1))
+        history.append([servers], (3, 1))
+        history.gap(9, [1])
+        assert (directory / FIRST).read_bytes() == OLD + b' {"other":[3,3]}\n {"gap":[4,9]}\n'
+        assert history.due()
+        history.rotate()
+        assert not history.due()
+        history.append([servers], (3, 1))
+        assert history.pack()
+    assert list(read_history(directory)) == [
+        Record(2, 3, 1790000000123, {"b": 1}),
+        Gap(4, 9),
+        Servers(10, 3, 1790000000000, (7, 1), 1),
+    ]
+    summary = summarize(directory)
+    assert (summary.others, summary.configurations, summary.files, summary.last) == (2, 1, 2, 10)
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_what_comes_after_a_file_of_an_older_version_has_the_new_format(directory: Path, *, ended: bool) -> None:
+    """Ended, or with nothing in it yet."""
+    directory.mkdir()
+    old = OLD + b' {"last":2}\n' if ended else OLD[: OLD.index(b"\n") + 1]
+    (directory / FIRST).write_bytes(old)
+    with closing(open_history(directory)) as history:
+        history.append([Entry(3, ValueType.CONFIGURATION, configuration(1, 7, 1))])
+        first = history.durable_index
+    assert list(read_history(directory))[-1] == Servers(first, 3, 1790000000000, (7, 1), None)
+    with closing(open_history(directory)) as history:
+        assert not history.due()
+        history.append([application(b"1")])
+    assert summarize(directory).last == first + 1
 
 
 def test_it_goes_on_where_it_was(directory: Path) -> None:
@@ -474,12 +549,14 @@ def test_a_summary_counts(directory: Path) -> None:
         history.gap(60)
         history.gap(70)
         history.append([application(b"\xff")])
-        history.gap(80)
+        history.gap(80, [1])
     summary = summarize(directory)
-    truth = expected(50)
+    configurations = [each for each in expected(50) if isinstance(each[2], tuple)]
+    truth = [each for each in expected(50) if each not in configurations]
     assert (summary.cluster, summary.server, summary.first, summary.last) == ("farm", 7, 1, 80)
     assert summary.records == len(truth) + 1
     assert summary.raw == sum(isinstance(value, bytes) for _, _, value in truth) + 1
-    assert summary.others == 50 - len(truth)
+    assert summary.configurations == len(configurations) > 1
+    assert summary.others == 50 - len(truth) - len(configurations) > 1
     assert summary.gaps == [(51, 70), (72, 80)]
     assert summary.files == len(names(directory))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gf_i2p.storage import history_lines as lines
-from gf_i2p.storage.history_lines import Gap, Header, LineError, Other, Record, Sequence, Trailer
+from gf_i2p.storage.history_lines import Gap, Header, LineError, Other, Record, Restored, Sequence, Servers, Trailer
 from gf_i2p.wire.limits import MAX_INTEGER, MAX_VALUE_BYTES
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -121,7 +121,13 @@ def test_the_largest_values_fit_into_a_line(value: bytes) -> None:
     ("line", "value"),
     [
         (lines.header_line(Header("fär", 2**32 - 2, 1, 0)), Header("fär", 2**32 - 2, 1, 0)),
+        (lines.header_line(Header("f", 1, 1, 0, 1)), Header("f", 1, 1, 0, format=1)),
+        (lines.servers_line(5, 2, 9, (3, 0, 2**32 - 2), 2**32 - 2), Servers(5, 2, 9, (3, 0, 2**32 - 2), 2**32 - 2)),
+        (lines.servers_line(1, 0, 0, (), None), Servers(1, 0, 0, (), None)),
+        (lines.servers_line(1, 0, 0, range(64), 64), Servers(1, 0, 0, tuple(range(64)), 64)),
         (lines.gap_line(1, MAX_INTEGER), Gap(1, MAX_INTEGER)),
+        (lines.gap_line(1, 2, [3, 1]), Gap(1, 2, servers=(3, 1))),
+        (lines.restored_line(1, 2, 3, [3, 1]), Restored(1, 2, 3, servers=(3, 1))),
         (lines.other_line(3, 3), Other(3, 3)),
         (lines.trailer_line(0), Trailer(0)),
         (b' {"base64":"","index":1,"received":0,"term":0}\n', Record(1, 0, 0, None, b"")),
@@ -150,11 +156,26 @@ def test_lines_of_every_kind(line: bytes, value: lines.Line) -> None:
         (b'{"base64":"?","index":1,"received":1,"term":1}', "base64 is none"),
         (b'{"base64":1,"index":1,"received":1,"term":1}', "base64 is none"),
         (b'{"gap":[2,1]}', "gap is a whole number"),
-        (b'{"gap":[1]}', "no kind"),
+        (b'{"gap":[1]}', "a first and a last"),
+        (b'{"other":{"1":1,"2":2}}', "a first and a last"),
+        (b'{"gap":[1,2],"servers":null}', "servers is a list"),
+        (b'{"gap":[1,2],"servers":[1,1]}', "twice"),
+        (b'{"other":[1,2],"servers":[1]}', "no kind"),
+        (b'{"servers":[1]}', "no kind"),
+        (b'{"index":1,"leader":1,"received":1,"servers":1,"term":1}', "servers is a list"),
+        (b'{"index":1,"leader":1,"received":1,"servers":[4294967295],"term":1}', "server's id is a whole number"),
+        (b'{"index":1,"leader":1,"received":1,"servers":[true],"term":1}', "server's id is a whole number"),
+        (b'{"index":1,"leader":4294967295,"received":1,"servers":[1],"term":1}', "leader is a whole number"),
+        (b'{"index":1,"leader":1,"received":1,"servers":%s,"term":1}' % str([*range(65)]).encode(), "at most 64 ids"),
+        (b'{"index":1,"received":1,"servers":[1],"term":1}', "no kind"),
         (b'{"other":[1,"2"]}', "other is a whole number"),
         (b'{"last":-1}', "last is a whole number"),
-        (b'{"cluster":"f","first":1,"format":2,"opened":1,"server":1}', "another version"),
-        (b'{"format":2,"new":1}', "another version"),
+        (b'{"cluster":"f","first":1,"format":3,"opened":1,"server":1}', "another version"),
+        (b'{"cluster":"f","first":1,"format":0,"opened":1,"server":1}', "another version"),
+        (b'{"cluster":"f","first":1,"format":[],"opened":1,"server":1}', "another version"),
+        (b'{"cluster":"f","first":1,"format":1.0,"opened":1,"server":1}', "format is a whole number"),
+        (b'{"format":3,"new":1,"servers":"all"}', "another version"),
+        (b'{"format":2,"new":1}', "no kind"),
         (b'{"cluster":1,"first":1,"format":1,"opened":1,"server":1}', "cluster is a name"),
         (b'{"cluster":"f","first":0,"format":1,"opened":1,"server":1}', "first is a whole number"),
     ],
@@ -172,6 +193,7 @@ def test_what_is_no_line_is_refused(line: bytes, expected: str) -> None:
         ([Header("f", 1, 5, 0), Header("f", 1, 5, 0)], "in the middle"),
         ([Header("f", 1, 5, 0), Record(6, 1, 0, 1)], "after 4 comes 6"),
         ([Header("f", 1, 5, 0), Record(5, 1, 0, 1), Gap(5, 6)], "after 5 comes 5"),
+        ([Header("f", 1, 5, 0), Servers(5, 1, 0, (1,), 1), Servers(7, 1, 0, (1,), 1)], "after 5 comes 7"),
         ([Header("f", 1, 5, 0), Other(5, 9), Trailer(8)], "it ends with 8, after 9"),
         ([Header("f", 1, 5, 0), Gap(5, 9), Trailer(9), Record(10, 1, 0, 1)], "behind the file's last line"),
     ],
@@ -186,7 +208,7 @@ def test_lines_that_do_not_follow_each_other_are_refused(taken: list[lines.Line]
 
 def test_a_farm_that_began_anew_has_its_line() -> None:
     line = lines.restored_line(3, 80, 2**28)
-    assert lines.parse_line(line) == lines.Restored(3, 80, 2**28)
+    assert lines.parse_line(line) == Restored(3, 80, 2**28)
     assert list(json.loads(line)) == sorted(json.loads(line))
     assert isinstance(lines.parse_line(line), Gap), "who asks for gaps only gets it, too"
     sequence = Sequence(3)
@@ -209,3 +231,10 @@ def test_a_farm_that_began_anew_has_its_line() -> None:
 def test_such_a_line_is_whole_or_none(line: bytes) -> None:
     with pytest.raises(LineError):
         lines.parse_line(line)
+
+
+def test_the_term_of_a_configuration_is_known_too() -> None:
+    sequence = Sequence(5)
+    for line in (Header("f", 1, 5, 0), Record(5, 1, 0, 1), Servers(6, 2, 0, (1,), None), Gap(7, 9)):
+        sequence.take(line)
+    assert (sequence.last_index, sequence.last_term) == (9, (6, 2))

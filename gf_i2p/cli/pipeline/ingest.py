@@ -1,0 +1,62 @@
+"""`gf-i2p pipeline ingest`: takes nodes' histories into the lake, and says what was in them."""
+
+import argparse
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from gf_i2p.cli.errors import Exit
+from gf_i2p.cli.pipeline.arguments import add_lake, session_options
+from gf_i2p.cli.progress import Progress
+from gf_i2p.cli.show import printable
+from gf_i2p.pipeline.lake import Lake
+from gf_i2p.pipeline.session import session
+
+if TYPE_CHECKING:
+    from gf_i2p.pipeline.ingest import Figures
+
+HELP = "take histories into the lake: each entry once, typed; rerun it when there are more"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add those that only it has."""
+    add_lake(parser)
+    parser.add_argument(
+        "exports",
+        nargs="+",
+        metavar="EXPORT",
+        help="a directory, or its address, with a node's history (entries-….jsonl), or with such directories",
+    )
+
+
+def run(options: argparse.Namespace, print_json: Callable[[Any], None]) -> Exit:
+    """Do it. Raises `PipelineError`."""
+    with session(session_options(options)) as spark, Progress() as progress:
+        from gf_i2p.pipeline.ingest import ingest  # noqa: PLC0415 -- needs Spark
+        from gf_i2p.pipeline.progress import watched  # noqa: PLC0415
+
+        with watched(spark, progress) as steps:
+            figures = ingest(spark, Lake(options.lake), options.exports, step=steps)
+    if options.json:
+        print_json({"ok": True, **asdict(figures), "rows_per_second": figures.rows_per_second})
+    else:
+        print(show(figures))
+    return Exit.OK
+
+
+def show(found: "Figures") -> str:
+    """Describe it in a few lines."""
+    read = found.files - found.unchanged
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in found.kinds.items() if count) or "nothing"
+    alike = f"{found.unchanged:,} as they were, {found.duplicates:,} the same as others"
+    size = f"{found.read_bytes:,} read, {found.content_bytes:,} unpacked"
+    lines = [
+        f"files       {found.files:,}: {read:,} read, {alike}, {found.damaged:,} with something wrong",
+        f"entries     {found.entries:,} in {found.lines:,} lines: {found.new:,} new, {found.known:,} known",
+        f"new         {kinds}; {found.misfits:,} status records are not believed",
+        f"quarantine  {found.quarantined_rows:,} new rows",
+        *(f"            {count:,} × {printable(reason)}" for reason, count in found.quarantined.items()),
+        f"bytes       {size}; the lake's entries take {found.lake_bytes:,}",
+        f"time        {found.seconds:.1f} s, {found.rows_per_second:,.0f} entries a second",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,68 @@
+"""Tells how far Spark is, as lines of text: asks the driver now and then, or hears it from a Connect server."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+EVERY_SECONDS: Final = 0.5
+
+
+class Steps:
+    """What a job is doing, and how many of Spark's tasks are done of it."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._lock = threading.Lock()  # Spark is asked from a thread
+        self._doing = ""
+
+    def __call__(self, doing: str) -> None:
+        """Begin something."""
+        with self._lock:
+            self._doing = doing
+            self._say(doing)
+
+    def tasks(self, done: int, count: int) -> None:
+        """Hear how far it is."""
+        with self._lock:
+            if count and self._doing:
+                self._say(f"{self._doing}: {done} of {count} tasks")
+
+
+@contextmanager
+def watched(spark: "SparkSession", say: Callable[[str], None]) -> Iterator[Steps]:
+    """Watch what Spark does meanwhile; give what a job calls at each of its steps. `say`: may be called by a thread."""
+    steps = Steps(say)
+    if type(spark).__module__.startswith("pyspark.sql.connect"):  # the only place where a job sees a difference
+
+        def hear(stages: Any, *_: Any, **__: Any) -> None:
+            steps.tasks(sum(each.num_completed_tasks for each in stages), sum(each.num_tasks for each in stages))
+
+        spark.registerProgressHandler(hear)
+        try:
+            yield steps
+        finally:
+            spark.removeProgressHandler(hear)
+        return
+    ended = threading.Event()
+    thread = threading.Thread(target=_ask, args=(spark, steps, ended), name="progress", daemon=True)
+    thread.start()
+    try:
+        yield steps
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _ask(spark: "SparkSession", steps: Steps, ended: threading.Event) -> None:
+    tracker = spark.sparkContext.statusTracker()
+    while not ended.wait(EVERY_SECONDS):
+        try:
+            stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+        except Exception:  # noqa: BLE001 -- whatever the gateway to a JVM raises that ends: there is nothing to tell
+            return
+        known = [stage for stage in stages if stage is not None]
+        steps.tasks(sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known))
