@@ -9,15 +9,14 @@ import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from gf_i2p.pipeline.stored import Stored, file_system
-from gf_i2p.storage.history_lines import Gap, Header, LineError, Other, Record, Trailer, glance_line
+from gf_i2p.storage.history_lines import Gap, Header, LineError, Other, Record, Servers, Trailer, glance_line
 
 TAIL_BYTES: Final = 64 << 10
 """Before a place, that the checksum covers; in it are some lines, so that it is known which entry comes next."""
 _PIECE_BYTES: Final = 256 << 10
-_SERVERS: Final = re.compile(rb' ?\{"index":([0-9]{1,18}),"leader":').match
 _FIRST: Final = re.compile(rb'"first":[0-9]{1,19}')
 
 
@@ -60,7 +59,7 @@ class Content:
     def _open(self, system: Any, path: str) -> Any:
         return system.open_input_stream(path, compression=None) if self.packed else system.open_input_file(path)
 
-    def __enter__(self) -> "Content":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -115,9 +114,9 @@ def _checked(tail: bytes, place: Place) -> bytes:
 
 
 def look(content: Content, place: Place, most: int, limit: int | None = None) -> tuple[Place, bool]:
-    """Go on from a place by about `most` bytes, at least one line, to the end of a line; say whether the file ends there.
+    """Go on from a place by about `most` bytes, at least one line, to the end of a line; say if the file ends there.
 
-    Only of a packed file that can be told; its last line may have no end. `limit`: up to there the file counts; None:
+    Only of a packed file can that be told; its last line may have no end. `limit`: up to there the file counts; None:
     all of it. Raises `ChangedError` and `OSError`.
     """
     following = content.after(place)
@@ -157,14 +156,12 @@ def _place(end: int, tail: bytes) -> Place:
         del lines[0]  # half of one
     last = None
     for number, line in enumerate(reversed(lines)):
-        if match := _SERVERS(line):
-            return Place(end, zlib.crc32(tail), int(match[1]) + 1, last)
         try:
             found = glance_line(line + b"\n")
         except LineError:
             continue
         match found:
-            case Record(index):
+            case Record(index) | Servers(index):
                 return Place(end, zlib.crc32(tail), index + 1, last)
             case Gap(_, index) | Other(_, index):
                 return Place(end, zlib.crc32(tail), index + 1, last)

@@ -4,8 +4,8 @@ How far it has read is Spark's to keep, in the stream's checkpoint: for each dir
 first entry (its name, packed or not), a `Place`. A file that has ended, behind which the next one goes on, is kept as a
 part of a range of entries; so this takes memory by directories, not by files.
 
-A row is a line. They come by pieces of files: a piece begins with a row without `at`, a first line that says which entry
-comes next, as if the piece were a file. Rows with a `problem` say what is wrong with a file.
+A row is a line. They come by pieces of files: a piece begins with a row without `at`, a first line that says which
+entry comes next, as if the piece were a file. Rows with a `problem` say what is wrong with a file.
 """
 
 import json
@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 from gf_i2p.pipeline.growing import ChangedError, Content, Place, going_on, look
 from gf_i2p.pipeline.record_schema import columns
 from gf_i2p.pipeline.stored import Lines, Overlong
-from gf_i2p.pipeline.survey import LISTED, first_index, listed
+from gf_i2p.pipeline.survey import first_index, listed
 
 FORMAT: Final = "gf-i2p-history"
 DEFAULT_BYTES: Final = 32 << 20
@@ -343,10 +343,10 @@ def _lines(piece: Piece, begin: Place) -> Iterator[dict[str, Any]]:
         if begin.bytes:
             yield {"path": path, "strict": strict, **_line(header, begin)}
         for line in lines:
-            yield {"path": path, "strict": strict, "at": at if at else None, **_line(line)}
+            yield {"path": path, "strict": strict, "at": at or None, **_line(line)}
             at += (line.length if isinstance(line, Overlong) else len(line)) + 1
         if lines.rest and content.packed:
-            yield {"path": path, "strict": strict, "at": at if at else None, **_line(lines.rest)}
+            yield {"path": path, "strict": strict, "at": at or None, **_line(lines.rest)}
 
 
 def _line(line: bytes | Overlong, place: Place | None = None) -> dict[str, Any]:

@@ -1,0 +1,167 @@
+"""What a stream does with each batch: entries and quarantine, then the hours of the days it touched, then alerts.
+
+A batch may come twice, when what ran before ended in the middle of it. All of this is the same the second time: what
+is there by its key is not added again, and hours are made anew from the entries.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import Observation, Window
+from pyspark.sql import functions as fn
+
+from gf_i2p.pipeline import tables
+from gf_i2p.pipeline.alerts import Limits, note
+from gf_i2p.pipeline.arriving import BAD, arrived, arrived_schema
+from gf_i2p.pipeline.ingest import QUARANTINE
+from gf_i2p.pipeline.lake import Lake
+from gf_i2p.pipeline.record_schema import RecordSchema, columns
+from gf_i2p.pipeline.stored import HEAD_BYTES, now_ms
+from gf_i2p.pipeline.survey import LATE_MS
+from gf_i2p.pipeline.touched import refresh_days
+from gf_i2p.pipeline.typed import EARLIEST_MS, entries_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+BATCH: Final = (
+    "batch bigint, entries bigint, new bigint, quarantined bigint, events bigint, newest_ms bigint, ended_ms bigint"
+)
+KEPT: Final = 16
+"""So many batches' figures are kept."""
+_KEY: Final = ("farm", "index", "term")
+_BAD_KEY: Final = ("source", "what", "digest", "index")
+_RECORD_KEY: Final = ("what", "farm", "index", "digest")
+_MAX_TOUCHED: Final = 10_000
+"""Days of farms, in one batch: about as many as it has entries, at worst."""
+
+
+def stream_root(lake: Lake) -> str:
+    """Return where a stream keeps what is no table: the checkpoint, and figures of the last batches."""
+    return f"{lake.root.rstrip('/')}/_stream"
+
+
+def figures_path(lake: Lake, batch: int) -> str:
+    """Return where the figures of a batch are (`BATCH`)."""
+    return f"{stream_root(lake)}/batches/{batch:09}"
+
+
+@dataclass(frozen=True, slots=True)
+class Taking:
+    """Takes batches into a lake. It goes to where batches are taken, which may be a Connect server."""
+
+    lake: Lake
+    schema_text: str
+    limits: Limits
+
+    def __call__(self, lines: "DataFrame", batch: int) -> None:
+        """Take a batch (`source.LINES`)."""
+        spark = lines.sparkSession
+        # The stream's own session has it off, for the sake of streams with state. This one has none.
+        spark.conf.set("spark.sql.adaptive.enabled", "true")
+        stage, made = f"{stream_root(self.lake)}/arrived", columns(arrived_schema(self.schema_text))
+        lines.mapInArrow(partial(arrived, self.schema_text), made).write.mode("overwrite").parquet(stage)
+        found = spark.read.schema(made).parquet(stage)
+        new = self._take(spark, found.where("what is null"))
+        bad = self._quarantine(spark, found)
+        events = self._judge(spark, found)
+        of_batch = found.agg(fn.count_if(fn.col("what").isNull()).alias("entries"), fn.max(_believed_ms()).alias("ms"))
+        counts = of_batch.first()
+        assert counts is not None
+        row = (batch, counts["entries"], new, bad, events, counts["ms"], now_ms())
+        spark.createDataFrame([row], BATCH).coalesce(1).write.mode("overwrite").parquet(figures_path(self.lake, batch))
+        if batch >= KEPT:
+            tables.delete(spark, figures_path(self.lake, batch - KEPT))
+
+    def _take(self, spark: "SparkSession", found: "DataFrame") -> int:
+        """Add the entries that the lake does not have; return how many these were."""
+        names = entries_schema(RecordSchema(self.schema_text)).names
+        bounds = found.groupBy("farm").agg(fn.min("index").alias("low"), fn.max("index").alias("high")).collect()
+        if not bounds:  # as many as farms
+            return 0
+        low, high = min(each["low"] for each in bounds), max(each["high"] for each in bounds)
+        known = (
+            tables.read_columns(spark, self.lake, "entries", "farm string, index bigint, term bigint")
+            .where(fn.col("farm").isin(*[each["farm"] for each in bounds]))
+            .where(fn.col("index").between(low, high))
+        )
+        # The one who was there when it was new, as `survey` prefers it.
+        late = fn.coalesce(fn.col("received_ms") - fn.col("record.date") > LATE_MS, fn.lit(False))
+        best = Window.partitionBy(*_KEY).orderBy(fn.col("received_ms") < EARLIEST_MS, late, "exporter", "received_ms")
+        seen = Observation()
+        rows = (
+            found.select(*names)
+            .join(known, list(_KEY), "left_anti")
+            .withColumn("place", fn.row_number().over(best))
+            .where("place = 1")
+            .select(*names)
+            .observe(seen, fn.count("*").alias("new"))
+            .repartition("farm", "day")
+            .sortWithinPartitions("farm", "day", "index")
+        )
+        tables.append(rows, self.lake, "entries")
+        return int(seen.get["new"])
+
+    def _quarantine(self, spark: "SparkSession", found: "DataFrame") -> int:
+        """Add what is not there yet; return how many rows these are."""
+        nothing = fn.lit(None).cast("bigint").alias("index")
+        lines = found.where("what is not null").select("source", "what", "farm", nothing, *BAD.names[2:])
+        content = fn.coalesce(fn.col("value").cast("binary"), "raw")
+        records = found.where("misfit is not null").select(
+            "source",
+            fn.lit("record").alias("what"),
+            "farm",
+            "index",
+            fn.col("misfit").alias("reason"),
+            fn.make_valid_utf8(fn.substring(content, 1, HEAD_BYTES).cast("string")).alias("text"),
+            fn.octet_length(content).cast("bigint").alias("length"),
+            fn.md5(content).alias("digest"),
+        )
+        known = tables.read_columns(spark, self.lake, "quarantine", QUARANTINE)
+        new = [
+            _not_in(lines.dropDuplicates(list(_BAD_KEY)), known, _BAD_KEY),
+            _not_in(records.dropDuplicates(list(_RECORD_KEY)), known, _RECORD_KEY),
+        ]
+        rows = new[0].unionByName(new[1]).withColumn("found_ms", fn.lit(now_ms()))
+        stage = f"{stream_root(self.lake)}/bad"
+        rows.coalesce(1).write.mode("overwrite").parquet(stage)
+        staged = spark.read.schema(rows.schema).parquet(stage)
+        count = staged.count()
+        if count:
+            tables.append(staged, self.lake, "quarantine")
+        return count
+
+    def _judge(self, spark: "SparkSession", found: "DataFrame") -> int:
+        """Bring the health tables up to date, and note what has begun and ended; return how many events these are."""
+        days = found.where(_believed_ms().isNotNull()).select("farm", "day").distinct().limit(_MAX_TOUCHED).collect()
+        if not days:
+            return 0
+        touched = [(row["farm"], row["day"]) for row in days]
+        entries = spark.read.schema(columns(entries_schema(RecordSchema(self.schema_text)))).parquet(
+            self.lake.path("entries")
+        )
+        farms = sorted({farm for farm, _ in touched})
+        scratch = f"{stream_root(self.lake)}/extents"
+        refresh_days(spark, self.lake, entries, farms, sorted({day for _, day in touched}), scratch)
+        return note(spark, self.lake, _since(entries, touched), self.limits)
+
+
+def _since(entries: "DataFrame", touched: Sequence[tuple[str, str]]) -> "DataFrame":
+    """Give the entries of these farms from the day before the last of their days that was touched."""
+    newest = {farm: max(day for each, day in touched if each == farm) for farm, _ in touched}
+    since = date.fromisoformat(min(newest.values())) - timedelta(days=1)
+    return entries.where(fn.col("farm").isin(*newest) & (fn.col("day") >= since.isoformat()))
+
+
+def _believed_ms() -> "Column":
+    """Give when a status record was received that is believed; of others null."""
+    believed = (fn.col("kind") == "status") & fn.col("misfit").isNull() & fn.col("record").isNotNull()
+    return fn.when(believed, fn.col("received_ms"))
+
+
+def _not_in(rows: "DataFrame", known: "DataFrame", key: Sequence[str]) -> "DataFrame":
+    same = [fn.col(f"found.{name}").eqNullSafe(fn.col(f"known.{name}")) for name in key]
+    return rows.alias("found").join(known.select(*key).alias("known"), same, "left_anti")
