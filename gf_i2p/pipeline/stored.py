@@ -149,7 +149,7 @@ class Lines:
                 continue
             yield _bounded(rest + first)
             rest = others.pop()
-            yield from others
+            yield from others if len(piece) <= MAX_LINE_BYTES else map(_bounded, others)
         self.rest = _bounded(rest)
 
     def _overlong(self, begun: bytes) -> tuple[bytes, Overlong | None]:

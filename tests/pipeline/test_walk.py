@@ -1,0 +1,145 @@
+"""What each line of a file is; and one that is wrong spoils no other."""
+
+import pytest
+
+from gf_i2p.pipeline.stored import Lines
+from gf_i2p.pipeline.walk import Found, Is, Walk, servers_of
+from gf_i2p.storage.history_lines import (
+    gap_line,
+    other_line,
+    record_line,
+    restored_line,
+    servers_line,
+    trailer_line,
+)
+from tests.pipeline.exports import content, lines
+
+
+def walk(data: bytes, *, strict: bool = True) -> tuple[list[Found], Walk]:
+    going = Walk(Lines([data]), strict=strict)
+    return list(going), going
+
+
+def indexes(found: list[Found]) -> list[int]:
+    return [each.at for each in found if each.what is not Is.BAD]
+
+
+def bad(found: list[Found]) -> list[str]:
+    return [each.reason for each in found if each.what is Is.BAD]
+
+
+def test_every_kind_of_line() -> None:
+    body = [
+        servers_line(1, 1, 90, (1, 2), None),
+        record_line(2, 1, 100, b'{"a": 1}'),
+        record_line(3, 1, 100, b"\xff"),
+        b" " + record_line(4, 1, 100, b'"text"'),
+        other_line(5, 6),
+        gap_line(7, 8, (1,)),
+        restored_line(9, 10, 7, (1, 2)),
+        b'{"term": 7, "record": [1], "received": 3, "index": 11}\n',
+    ]
+    found, going = walk(content(body, last=11))
+    assert [(each.what, each.at, each.term, each.received_ms, each.text) for each in found] == [
+        (Is.SERVERS, 1, 1, 90, body[0].strip()),
+        (Is.RECORD, 2, 1, 100, b'{"a":1}'),
+        (Is.RAW, 3, 1, 100, b"\xff"),
+        (Is.RECORD, 4, 1, 100, b'"text"'),
+        (Is.RECORD, 11, 7, 3, b"[1]"),
+    ]
+    assert servers_of(found[0].text).servers == (1, 2)
+    assert (going.problem, going.closed, going.lines, going.last_index) == (None, True, 10, 11)
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (b'{"index":3,"received":1,"record":{"a":,"term":1}\n', "not JSON"),
+        (b'{"index":3,"received":1,"record":{"a":NaN},"term":1}\n', "not JSON"),
+        (b'{"index":3,"received":1,"record":"\xff","term":1}\n', "not JSON"),
+        (b'{"index":3,"received":1,"rec\n', "not JSON"),
+        (b'{"index":3,"received":1,"term":1}\n', "of no kind"),
+        (b'{"index":3,"received":"1","record":1,"term":1}\n', "received is a whole number"),
+        (b"\n", "not JSON"),
+        (bytes(20) + b"\n", "not JSON"),
+        (b'{"cluster":"farm","first":1,"format":1,"opened":1,"server":1}\n', "in the middle"),
+        (record_line(2, 1, 1, b"1"), "entry 2 does not belong after entry 2"),
+        (record_line(900, 1, 1, b"1"), "entry 900 does not belong after entry 2"),
+        (record_line(4, 1, 1, b"1"), "entry 4 does not belong after entry 2"),
+    ],
+)
+def test_a_bad_line_costs_itself(line: bytes, why: str) -> None:
+    body = lines(range(1, 8))
+    inserted, _ = walk(content([*body[:2], line, *body[2:]], last=7))
+    assert indexes(inserted) == [1, 2, 3, 4, 5, 6, 7]
+    assert len(bad(inserted)) == 1
+    assert why in bad(inserted)[0]
+    replaced, going = walk(content([*body[:2], line, *body[3:]], last=7))
+    assert indexes(replaced) == [1, 2, 4, 5, 6, 7]
+    assert len(bad(replaced)) == (0 if b'"index":4' in line else 1) or bad(replaced)[0].startswith("entry 4")
+    assert going.last_index == 7
+
+
+def test_missing_lines_are_the_files_problem() -> None:
+    body = lines(range(1, 8))
+    found, going = walk(content([*body[:2], *body[4:]], last=7))
+    assert indexes(found) == [1, 2, 5, 6, 7]
+    assert (bad(found), going.problem) == ([], "after entry 2 comes 5")
+    assert going.problem_at == len(content(body[:2]))
+
+
+def test_the_only_line_behind_a_hole_counts() -> None:
+    body = lines(range(1, 8))
+    found, going = walk(content([*body[:2], body[6]]))
+    assert (indexes(found), going.problem) == ([1, 2, 7], "after entry 2 comes 7")
+
+
+def test_a_file_twice_in_one() -> None:
+    body = lines(range(1, 4))
+    found, _ = walk(content(body, last=3) + content(body, last=3))
+    assert indexes(found) == [1, 2, 3]
+    assert len(bad(found)) == 4  # the last line says the same, and is no entry
+
+
+def test_a_torn_end() -> None:
+    whole = content(lines(range(1, 4)))
+    found, _ = walk(whole[:-5])
+    assert indexes(found) == [1, 2]
+    assert bad(found) == ["it has no end: the file was cut, or is being written"]
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"", "it is empty"),
+        (b"xyz", "it is empty, or its first line has no end"),
+        (b"\x00\n", "not JSON"),
+        (trailer_line(1), "should be the first line"),
+        (b'{"cluster":"farm","first":1,"format":99,"opened":1,"server":1}\n', "another version's"),
+        (b'{"cluster":"","first":1,"format":1,"opened":1,"server":1}\n', "cannot be a cluster name"),
+        (b'{"cluster":"..","first":1,"format":1,"opened":1,"server":1}\n', "cannot be a cluster name"),
+    ],
+)
+def test_no_first_line(data: bytes, why: str) -> None:
+    found, going = walk(data + (b"" if not data.endswith(b"\n") else lines([1])[0]))
+    assert found == []
+    assert going.header is None
+    assert going.problem is not None
+    assert why in going.problem
+
+
+def test_behind_the_last_line_is_nothing() -> None:
+    found, _ = walk(content(lines([1]), last=1) + lines([2])[0])
+    assert indexes(found) == [1]
+    assert len(bad(found)) == 1
+
+
+def test_a_last_line_that_says_otherwise() -> None:
+    _, going = walk(content(lines([1]), last=5))
+    assert going.problem == "its last line says 5, after entry 1"
+
+
+def test_where_a_checksum_vouches_for_it_records_are_not_read() -> None:
+    line = b'{"index":1,"received":1,"record":{"a":,"term":1}\n'
+    assert indexes(walk(content([line]), strict=False)[0]) == [1]
+    assert indexes(walk(content([line]), strict=True)[0]) == []
