@@ -179,7 +179,7 @@ class HistoryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ahead = [directory for directory in sorted(there) if self._has_more(found.get(directory), there[directory])]
         for directory in ahead:
             known = found.setdefault(directory, Directory())
-            news |= self._go_on(known, there[directory], most // len(ahead))
+            news |= self._go_on(known, there[directory], max(1, most // len(ahead)))
         if not news:
             return start
         for directory in there.keys() & found.keys():

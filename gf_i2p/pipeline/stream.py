@@ -27,7 +27,7 @@ from gf_i2p.pipeline.survey import LISTED, listed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 DEFAULT_EVERY: Final = 60
 _LOOK_SECONDS: Final = 0.5
