@@ -10,7 +10,7 @@ from datetime import date, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import Observation, Window
+from pyspark.sql import Window
 from pyspark.sql import functions as fn
 
 from gf_i2p.pipeline import tables
@@ -91,19 +91,26 @@ class Taking:
         # The one who was there when it was new, as `survey` prefers it.
         late = fn.coalesce(fn.col("received_ms") - fn.col("record.date") > LATE_MS, fn.lit(False))
         best = Window.partitionBy(*_KEY).orderBy(fn.col("received_ms") < EARLIEST_MS, late, "exporter", "received_ms")
-        seen = Observation()
         rows = (
             found.select(*names)
             .join(known, list(_KEY), "left_anti")
             .withColumn("place", fn.row_number().over(best))
             .where("place = 1")
             .select(*names)
-            .observe(seen, fn.count("*").alias("new"))
-            .repartition("farm", "day")
-            .sortWithinPartitions("farm", "day", "index")
         )
-        tables.append(rows, self.lake, "entries")
-        return int(seen.get["new"])
+        new, count = self._staged(spark, rows, "new")
+        if count:
+            tables.append(
+                new.repartition("farm", "day").sortWithinPartitions("farm", "day", "index"), self.lake, "entries"
+            )
+        return count
+
+    def _staged(self, spark: "SparkSession", rows: "DataFrame", name: str) -> tuple["DataFrame", int]:
+        """Write what is used more than once; return it, and how many rows these are."""
+        path = f"{stream_root(self.lake)}/{name}"
+        rows.write.mode("overwrite").parquet(path)
+        staged = spark.read.schema(rows.schema).parquet(path)
+        return staged, staged.count()
 
     def _quarantine(self, spark: "SparkSession", found: "DataFrame") -> int:
         """Add what is not there yet; return how many rows these are."""
@@ -126,10 +133,7 @@ class Taking:
             _not_in(records.dropDuplicates(list(_RECORD_KEY)), known, _RECORD_KEY),
         ]
         rows = new[0].unionByName(new[1]).withColumn("found_ms", fn.lit(now_ms()))
-        stage = f"{stream_root(self.lake)}/bad"
-        rows.coalesce(1).write.mode("overwrite").parquet(stage)
-        staged = spark.read.schema(rows.schema).parquet(stage)
-        count = staged.count()
+        staged, count = self._staged(spark, rows.coalesce(1), "bad")
         if count:
             tables.append(staged, self.lake, "quarantine")
         return count
