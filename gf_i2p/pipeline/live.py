@@ -4,7 +4,7 @@ A batch may come twice, when what ran before ended in the middle of it. All of t
 is there by its key is not added again, and hours are made anew from the entries.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import partial
@@ -25,7 +25,7 @@ from gf_i2p.pipeline.touched import refresh_days
 from gf_i2p.pipeline.typed import EARLIEST_MS, entries_schema
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, Row, SparkSession
 
 BATCH: Final = (
     "batch bigint, entries bigint, new bigint, quarantined bigint, events bigint, newest_ms bigint, ended_ms bigint"
@@ -35,8 +35,6 @@ KEPT: Final = 16
 _KEY: Final = ("farm", "index", "term")
 _BAD_KEY: Final = ("source", "what", "digest", "index")
 _RECORD_KEY: Final = ("what", "farm", "index", "digest")
-_MAX_TOUCHED: Final = 10_000
-"""Days of farms, in one batch: about as many as it has entries, at worst."""
 
 
 def stream_root(lake: Lake) -> str:
@@ -65,27 +63,24 @@ class Taking:
         stage, made = f"{stream_root(self.lake)}/arrived", columns(arrived_schema(self.schema_text))
         lines.mapInArrow(partial(arrived, self.schema_text), made).write.mode("overwrite").parquet(stage)
         found = spark.read.schema(made).parquet(stage)
-        new = self._take(spark, found.where("what is null"))
-        bad = self._quarantine(spark, found)
-        events = self._judge(spark, found)
-        of_batch = found.agg(fn.count_if(fn.col("what").isNull()).alias("entries"), fn.max(_believed_ms()).alias("ms"))
-        counts = of_batch.first()
-        assert counts is not None
-        row = (batch, counts["entries"], new, bad, events, counts["ms"], now_ms())
+        farms = _summary(found)
+        named = [each for each in farms if each["entries"]]
+        new = self._take(spark, found.where("what is null"), named) if named else 0
+        bad = self._quarantine(spark, found) if any(each["bad"] for each in farms) else 0
+        events = self._judge(spark, {each["farm"]: each["days"] for each in named if each["days"]})
+        newest_ms = max((each["newest_ms"] for each in named if each["newest_ms"] is not None), default=None)
+        row = (batch, sum(each["entries"] for each in farms), new, bad, events, newest_ms, now_ms())
         spark.createDataFrame([row], BATCH).coalesce(1).write.mode("overwrite").parquet(figures_path(self.lake, batch))
         if batch >= KEPT:
             tables.delete(spark, figures_path(self.lake, batch - KEPT))
 
-    def _take(self, spark: "SparkSession", found: "DataFrame") -> int:
+    def _take(self, spark: "SparkSession", found: "DataFrame", farms: "Sequence[Row]") -> int:
         """Add the entries that the lake does not have; return how many these were."""
         names = entries_schema(RecordSchema(self.schema_text)).names
-        bounds = found.groupBy("farm").agg(fn.min("index").alias("low"), fn.max("index").alias("high")).collect()
-        if not bounds:  # as many as farms
-            return 0
-        low, high = min(each["low"] for each in bounds), max(each["high"] for each in bounds)
+        low, high = min(each["low"] for each in farms), max(each["high"] for each in farms)
         known = (
             tables.read_columns(spark, self.lake, "entries", "farm string, index bigint, term bigint")
-            .where(fn.col("farm").isin(*[each["farm"] for each in bounds]))
+            .where(fn.col("farm").isin(*[each["farm"] for each in farms]))
             .where(fn.col("index").between(low, high))
         )
         # The one who was there when it was new, as `survey` prefers it.
@@ -138,26 +133,37 @@ class Taking:
             tables.append(staged, self.lake, "quarantine")
         return count
 
-    def _judge(self, spark: "SparkSession", found: "DataFrame") -> int:
-        """Bring the health tables up to date, and note what has begun and ended; return how many events these are."""
-        days = found.where(_believed_ms().isNotNull()).select("farm", "day").distinct().limit(_MAX_TOUCHED).collect()
-        if not days:
+    def _judge(self, spark: "SparkSession", touched: Mapping[str, Collection[str]]) -> int:
+        """Bring the health tables up to date, and note what has begun and ended; return how many events these are.
+
+        `touched`: by farm the days, YYYY-MM-DD, of which there are reports.
+        """
+        if not touched:
             return 0
-        touched = [(row["farm"], row["day"]) for row in days]
-        entries = spark.read.schema(columns(entries_schema(RecordSchema(self.schema_text)))).parquet(
-            self.lake.path("entries")
+        every = columns(entries_schema(RecordSchema(self.schema_text)))
+        entries = spark.read.schema(every).parquet(self.lake.path("entries"))
+        days = sorted({day for each in touched.values() for day in each})
+        refresh_days(spark, self.lake, entries, sorted(touched), days, f"{stream_root(self.lake)}/extents")
+        since = date.fromisoformat(min(max(each) for each in touched.values())) - timedelta(days=1)
+        recent = entries.where(fn.col("farm").isin(*touched) & (fn.col("day") >= since.isoformat()))
+        return note(spark, self.lake, recent, self.limits)
+
+
+def _summary(found: "DataFrame") -> "list[Row]":
+    """Tell of each farm what came of it, and which days it touches: as many rows as farms, and one of lines of none."""
+    is_entry = fn.col("what").isNull()
+    return (
+        found.groupBy("farm")
+        .agg(
+            fn.count_if(is_entry).alias("entries"),
+            fn.count_if(~is_entry | fn.col("misfit").isNotNull()).alias("bad"),
+            fn.min("index").alias("low"),
+            fn.max("index").alias("high"),
+            fn.collect_set(fn.when(_believed_ms().isNotNull(), fn.col("day"))).alias("days"),
+            fn.max(_believed_ms()).alias("newest_ms"),
         )
-        farms = sorted({farm for farm, _ in touched})
-        scratch = f"{stream_root(self.lake)}/extents"
-        refresh_days(spark, self.lake, entries, farms, sorted({day for _, day in touched}), scratch)
-        return note(spark, self.lake, _since(entries, touched), self.limits)
-
-
-def _since(entries: "DataFrame", touched: Sequence[tuple[str, str]]) -> "DataFrame":
-    """Give the entries of these farms from the day before the last of their days that was touched."""
-    newest = {farm: max(day for each, day in touched if each == farm) for farm, _ in touched}
-    since = date.fromisoformat(min(newest.values())) - timedelta(days=1)
-    return entries.where(fn.col("farm").isin(*newest) & (fn.col("day") >= since.isoformat()))
+        .collect()
+    )
 
 
 def _believed_ms() -> "Column":
