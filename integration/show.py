@@ -27,6 +27,7 @@ from integration.testnet.client import RouterPlace
 from integration.testnet.console import StoredLeaseSet
 from integration.testnet.namespace import Ending
 from integration.testnet.network import Testnet
+from integration.web import web_server
 
 ROUTERS: Final = 8
 SERVERS: Final = 3
@@ -87,15 +88,12 @@ class Show:
     @contextlib.asynccontextmanager
     async def _services(self) -> Any:
         """What the leaves serve: a page each."""
-        runner = web.AppRunner(web.Application())
-        runner.app.router.add_get("/", _page)
-        await runner.setup()
-        for router in self._beside:
-            await web.TCPSite(runner, router.address, SERVICE_PORT).start()
-        try:
+        async with contextlib.AsyncExitStack() as stack:
+            for router in self._beside:
+                app = web.Application()
+                app.router.add_get("/", _page)
+                await stack.enter_async_context(web_server(app, router.address, SERVICE_PORT))
             yield
-        finally:
-            await runner.cleanup()
 
     async def _show(self) -> None:
         farm = self._farm

@@ -9,6 +9,7 @@
     POST /v1/servers                    {"add": {"id": N, "endpoint": TEXT}} or {"remove": N}
                                         -> {"begun": true, "leader": WHO HAS BEGUN IT, "term": WHEN}
     POST /v1/stepdown                   {} -> {"leader": WHO LEADS NOW, OR NULL}
+    POST /v1/reload                     {} -> what came of it, as "reload" of the status has it; as SIGHUP does
     GET  /v1/snapshot                   what `gf-i2p snapshot save` keeps, as bytes (storage/snapshot_file.py)
 
 An entry's value is a text ("value") when it is one in UTF-8, otherwise "base64". Errors are
@@ -55,7 +56,7 @@ class LocalInterface:
     `lacking` says why the node's files do not let it speak with a server that is to join, None when they do. `farm`
     tells who belongs to the farm when this server is out of it, None while it is not. `objection` says why the operator
     of this server may not post these values, None when it may. `administration` gives what administrators have said,
-    and what it leads to. `explain` says who publishes what, and why.
+    and what it leads to. `explain` says who publishes what, and why. `reload` takes the files over that have changed.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class LocalInterface:
         administration: Callable[[], dict[str, Any]] = dict,
         farm: Callable[[], Sequence[ClusterServer] | None] = lambda: None,
         explain: Callable[[], dict[str, Any]] = dict,
+        reload: Callable[[], None] = lambda: None,
     ) -> None:
         self._path = path
         self._driver = driver
@@ -80,6 +82,7 @@ class LocalInterface:
         self._administration = administration
         self._farm = farm
         self._explain = explain
+        self._reload = reload
         app = web.Application(client_max_size=_BODY_BYTES, middlewares=[_errors_as_json])
         app.add_routes(
             [
@@ -90,6 +93,7 @@ class LocalInterface:
                 web.get("/v1/entries", self._get_entries),
                 web.post("/v1/servers", self._post_servers),
                 web.post("/v1/stepdown", self._post_stepdown),
+                web.post("/v1/reload", self._post_reload),
                 web.get("/v1/snapshot", self._get_snapshot),
             ]
         )
@@ -261,6 +265,10 @@ class LocalInterface:
         while core.leader == NOBODY and asyncio.get_running_loop().time() < end:  # noqa: ASYNC110 -- no event says so
             await asyncio.sleep(STEP_POLL_SECONDS)
         return web.json_response({"leader": None if core.leader == NOBODY else core.leader})
+
+    async def _post_reload(self, _request: web.Request) -> web.Response:
+        self._reload()
+        return web.json_response(self._status()["reload"])
 
 
 def _change(body: Any, source: int) -> Request:

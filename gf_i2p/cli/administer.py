@@ -9,8 +9,9 @@ import argparse
 import asyncio
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 
 from gf_i2p.cli.admin_arguments import Action
@@ -18,7 +19,7 @@ from gf_i2p.cli.errors import CommandError, Exit
 from gf_i2p.cli.files import load_client_file
 from gf_i2p.cli.logs import configure
 from gf_i2p.cli.reloading import Ask, Print
-from gf_i2p.cli.show import OUTSIDE, in_touch, printable, standing_lines
+from gf_i2p.cli.show import OUTSIDE, in_touch, printable, sensed_lines, standing_lines
 from gf_i2p.farm.admin import AdminEntry
 from gf_i2p.farm.strict import RecordError
 from gf_i2p.netdb.encoding import to_b32_address
@@ -108,20 +109,9 @@ def _taken_in(options: argparse.Namespace, ask: Ask, index: int) -> Any:
 
 
 def _from_afar(options: argparse.Namespace, print_json: Print) -> Exit:
-    configure("error", "text")  # what goes wrong stands in the answer; the logs would say it twice
-    file = load_client_file(options.directory)
-    try:
-        role = User(file.user).role
-    except ValueError:
-        role = None
-    if role is not Role.ADMIN:
-        raise CommandError(
-            f"{options.directory} is the file of {file.user}, and this is an administrator's business: use an "
-            "admin-NAME.toml (gf-i2p init --admin NAME), or a server's directory on its machine",
-            code=Exit.USAGE,
-        )
+    file = administrators_file(options.directory)
     entry = _entry(options, file.cluster, file.user)
-    index, warnings = asyncio.run(_post(options, file, entry))
+    index, warnings = asyncio.run(post(file, [entry], lambda text: _say(options, text)))
     if options.json:
         print_json({"ok": True, "index": index, "what": entry.what, "warnings": warnings})
     else:
@@ -132,17 +122,34 @@ def _from_afar(options: argparse.Namespace, print_json: Print) -> Exit:
     return Exit.OK
 
 
-async def _post(options: argparse.Namespace, file: ClientFile, entry: AdminEntry) -> tuple[int, list[str]]:
-    """Return the index, and what the operator should know. Raises `CommandError`."""
+def administrators_file(path: Path) -> ClientFile:
+    """Read an admin-NAME.toml. Raises `CommandError`, also when it is another user's."""
+    configure("error", "text")  # what goes wrong stands in the answer; the logs would say it twice
+    file = load_client_file(path)
+    try:
+        role = User(file.user).role
+    except ValueError:
+        role = None
+    if role is not Role.ADMIN:
+        raise CommandError(
+            f"{path} is the file of {file.user}, and this is an administrator's business: use an "
+            "admin-NAME.toml (gf-i2p init --admin NAME), or a server's directory on its machine",
+            code=Exit.USAGE,
+        )
+    return file
+
+
+async def post(file: ClientFile, entries: Sequence[AdminEntry], say: Callable[[str], None]) -> tuple[int, list[str]]:
+    """Post entries together; return the index of the last, and what the operator should know. Raises `CommandError`."""
     seconds = POST_SECONDS if file.way is None else _I2P_SECONDS
     async with file.open() as client:
-        warnings = await _look_around(client, entry)
+        warnings = await _look_around(client, entries[0])
         for warning in warnings:
-            _say(options, f"note: {warning}")
-        posting = asyncio.ensure_future(client.post([entry.encode()], timeout=seconds))
+            say(f"note: {warning}")
+        posting = asyncio.ensure_future(client.post([entry.encode() for entry in entries], timeout=seconds))
         await asyncio.wait([posting], timeout=_SILENT_SECONDS)
         if not posting.done():
-            _say(options, f"looking for the leader of {file.cluster}, {seconds:g} s at most")
+            say(f"looking for the leader of {file.cluster}, {seconds:g} s at most")
         try:
             return await posting, warnings
         except NotCommittedError as error:
@@ -264,13 +271,13 @@ def _show(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
     keys, lines = {
         "list": (("leaves",), _leaves),
         "log": (("log",), _log),
-        "show": (("parameters",), _parameters)
+        "show": (("parameters", "sensed"), _parameters)
         if action.group == "farm"
         else (("publisher", "mode", "moved_to", "servers"), _publisher),
     }[action.name]
     if options.json:
         told = ("applied", "leader", "membership", *keys)
-        print_json({"ok": True, **{key: answer[key] for key in told}})
+        print_json({"ok": True, **{key: answer[key] for key in told if key in answer}})
     else:
         known = lines(answer) if answer["servers"] else [NOT_KNOWN]
         print("\n".join(printable(line) for line in [*standing_lines(answer), *known]))
@@ -316,7 +323,7 @@ def _parameters(answer: Mapping[str, Any]) -> list[str]:
         allowed = " or ".join(each["range"]) if name == "tree" else f"{each['range'][0]} to {each['range'][1]}"
         line = f"{name:<15} {each['value']!s:>9}  ({allowed}; default {each['default']})"
         lines.append(line if each["changed"] is None else f"{line}  changed {_when(each['changed'])}")
-    return lines
+    return [*lines, *sensed_lines(answer.get("sensed", []))]  # an older node has none
 
 
 def _log(answer: Mapping[str, Any]) -> list[str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gf_i2p.cli.errors import Exit
-from gf_i2p.cli.show import in_touch, mode_words, printable, publishing_lines, standing_lines
+from gf_i2p.cli.show import in_touch, mode_words, printable, publishing_lines, sensed_lines, standing_lines
 
 
 def explain(
@@ -54,7 +54,10 @@ def _administration(said: dict[str, Any]) -> list[str]:
     if said["changes"]:
         lines.append("  the last changes:")
         lines += [f"    {made['index']:>8}  {_when(made['date'])}  {_what(made)}" for made in said["changes"]]
-    return ["", "administrators:", *lines] if lines else ["", "administrators have changed nothing"]
+    sensed = [printable(line) for line in sensed_lines(said.get("sensed", []))]  # an older node has none
+    if sensed:
+        sensed = ["", sensed[0] + ":", *(f"  {line}" for line in sensed[1:])]
+    return [*(["", "administrators:", *lines] if lines else ["", "administrators have changed nothing"]), *sensed]
 
 
 def _by(made: dict[str, Any]) -> str:

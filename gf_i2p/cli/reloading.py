@@ -1,18 +1,12 @@
 """Has a node that runs take over its files when a command has changed them."""
 
-import os
-import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from gf_i2p.cli.errors import CommandError
 from gf_i2p.node.layout import DATABASE_FILE
 from gf_i2p.storage.files import holder
-
-RELOAD_SECONDS: Final = 5.0
-_POLL_SECONDS: Final = 0.2
 
 Ask = Callable[..., Any]
 """Asks the node of a directory: directory, method, path, and `seconds` and `body` by name."""
@@ -28,35 +22,21 @@ def have_it_reloaded(directory: Path, ask: Ask) -> tuple[str, bool | None, list[
     pid = holder(directory / DATABASE_FILE)
     if pid is None:
         return "no node runs here now", False, []
+    # Asked, and not signalled: seen from here, the number may be another process's, where the node is in a container.
     try:
-        before = ask(directory, "GET", "/v1/status")["reload"]
+        now = ask(directory, "POST", "/v1/reload", body={})
     except CommandError:
-        before = None
-        answers = False
-    else:
-        answers = True
-    if not answers or not pid.isdigit():  # another command may hold the log, and would end
         return (
             f"process {pid} holds the log here, and is not a node that answers: if it is one, have it reload (SIGHUP)",
             None,
             [],
         )
-    os.kill(int(pid), signal.SIGHUP)
-    end = time.monotonic() + RELOAD_SECONDS
-    while time.monotonic() < end:
-        try:
-            now = ask(directory, "GET", "/v1/status")["reload"]
-        except CommandError:
-            break
-        if now is not None and (before is None or now["number"] > before["number"]):
-            if now["error"] is not None:
-                raise CommandError(
-                    f"accepted, but the running node (process {pid}) has not taken it over: {now['error']}. Mend that, "
-                    f"then have it reload: kill -HUP {pid}",
-                    outcome="unknown",
-                )
-            pending = list(now["needs_restart"])
-            restart = f"; a restart is needed for {', '.join(pending)}" if pending else ""
-            return f"the running node (process {pid}) has taken it over{restart}", True, pending
-        time.sleep(_POLL_SECONDS)
-    return f"the running node (process {pid}) was told to reload; what came of it is in its log", None, []
+    if now["error"] is not None:
+        raise CommandError(
+            f"accepted, but the running node (process {pid}) has not taken it over: {now['error']}. Mend that, then "
+            f"have it reload: kill -HUP {pid}",
+            outcome="unknown",
+        )
+    pending = list(now["needs_restart"])
+    restart = f"; a restart is needed for {', '.join(pending)}" if pending else ""
+    return f"the running node (process {pid}) has taken it over{restart}", True, pending

@@ -66,7 +66,10 @@ async def _serve(seats: Mapping[str, "_Seat"], doors: Sequence[Sequence[Tenant]]
         seat.bridge = router_bridge(seat.tenant.config, seat.secrets)
         seat.on_halt = stop if only else several.halts(name)
         seat.leaf_farm = _leaf_farm(seat, seats)
-    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, partial(_reload, tuple(seats.values())))
+    reload = partial(_reload, tuple(seats.values()))
+    for seat in seats.values():
+        seat.reload = reload
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload)
     if only:
         (seat,) = seats.values()
         await seat.start()
@@ -141,6 +144,7 @@ class _Seat:
         self.i2p: Transport | None = None
         """The way into I2P that it shares; None: its own, if any."""
         self.on_halt: Callable[[BaseException], None] = _nobody_listens
+        self.reload: Callable[[], None] = _nobody_reloads
         self.node: Node | None = None
         """While it runs."""
         self._local: LocalInterface | None = None
@@ -173,6 +177,7 @@ class _Seat:
                 administration=lambda: administration(node),
                 farm=lambda: node.outsider.farm,
                 explain=lambda: explanation(node),
+                reload=self.reload,
             )
             await node.start()
         except BaseException:
@@ -203,8 +208,12 @@ def _nobody_listens(error: BaseException) -> None:
     raise RuntimeError("a node has stopped before anybody listened") from error
 
 
+def _nobody_reloads() -> None:
+    raise RuntimeError("a node was to reload before anybody can have it do so")
+
+
 def _reload(seats: Sequence[_Seat]) -> None:
-    """SIGHUP: each node takes over what can change; a mistake in its files leaves everything of it as it was."""
+    """SIGHUP, or one is asked to: each takes what can change; a mistake in its files leaves all of it as it was."""
     found: dict[_Seat, tuple[Config, Secrets]] = {}
     for seat in seats:
         directory = seat.tenant.directory

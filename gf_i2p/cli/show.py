@@ -15,6 +15,8 @@ OUTSIDE: Final = {
 _MODES: Final = {"dry-run": "in a dry run: nothing is published", "failover": "to run the service's address"}
 _PUBLISHES: Final = {"on": "before others", "auto": "when it is chosen", "off": "never"}
 """What a server's publishConfig means."""
+_SENSED: Final = 3
+"""So many hashes whose floodfills are known are shown."""
 _LEFT_OUT: Final = 5
 """So many leaves that are left out are shown here."""
 NO_LEADER_KNOWN: Final = "No leader is known: nothing can be committed until a majority of the servers has elected one."
@@ -189,6 +191,23 @@ def _value(entry: dict[str, Any]) -> str:
     if "base64" in entry:
         return f"({len(b64decode(entry['base64']))} bytes)"
     return printable(entry["value"])
+
+
+def sensed_lines(sensed: list[dict[str, Any]]) -> list[str]:
+    """Sum up what was sensed in the netDb: a line, and one for each of the first hashes; nothing without any."""
+    if not sensed:
+        return []
+    newest = max(sensed, key=lambda each: each["index"])
+    by_address: dict[str, list[dict[str, Any]]] = {}
+    for each in sensed:
+        by_address.setdefault(each["address"], []).append(each)
+    more = f", the first {_SENSED} shown here (all: --json)" if len(by_address) > _SENSED else ""
+    known = f"{len(by_address)} hash{'es'[: 2 * (len(by_address) > 1)]}"
+    lines = [f"closest floodfills sensed for {known}, last at index {newest['index']}{more}"]
+    for address, days in list(by_address.items())[:_SENSED]:
+        last = max(days, key=lambda each: each["day"])
+        lines.append(f"{address}  {last['what']} (by {last['by']}; {len(days)} day{'s'[: len(days) > 1]} known)")
+    return lines
 
 
 def printable(text: str) -> str:

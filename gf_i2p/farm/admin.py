@@ -1,4 +1,4 @@
-"""What administrators have said, as JSON in the farm's log: exclusions, costs, who is to publish, parameters.
+"""What administrators have said, as JSON in the farm's log: exclusions, costs, who is to publish, parameters, sensing.
 
 Proposal 150, "Application Data Contents": configuration information posted by an administrator client. An entry says by
 whom and when; that `by` is who it says is checked where it comes in, before it is in the log.
@@ -11,6 +11,7 @@ from typing import Any, Final, Self
 
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.remote import MAX_SERVER_ID
+from gf_i2p.farm.sensed import Sensed, Sensing, Told
 from gf_i2p.farm.strict import (
     MAX_DATE_MS,
     RecordError,
@@ -24,7 +25,7 @@ from gf_i2p.farm.strict import (
 )
 from gf_i2p.netdb.encoding import to_b32_address, to_base64
 
-ACTIONS: Final = ("exclude", "include", "cost", "move", "release", "drain", "undrain", "set")
+ACTIONS: Final = ("exclude", "include", "cost", "move", "release", "drain", "undrain", "set", "sensed")
 MAX_ENTRY_BYTES: Final = 8 << 10
 MAX_REASON: Final = 200
 """Characters."""
@@ -34,7 +35,9 @@ MAX_DRAINED: Final = 64
 MAX_LOG: Final = 64
 """How many changes are remembered for people to see."""
 _MAX_OPENINGS: Final = 8
-_OF_HASHES: Final = frozenset({"exclude", "include", "cost"})
+_MAX_OPENINGS_SENSED: Final = 32
+"""Eight floodfills with their profiles are 18, and there may be more of them some day."""
+_OF_HASHES: Final = frozenset({"exclude", "include", "cost", "sensed"})
 _OF_SERVERS: Final = frozenset({"move", "drain", "undrain"})
 
 
@@ -49,13 +52,15 @@ class AdminEntry:
     action: str
     """One of `ACTIONS`."""
     hash: bytes | None = None
-    """A leaf's, 32 bytes; for exclude, include and cost."""
+    """A leaf's, 32 bytes; for exclude, include and cost. A leaf's or a master's; for sensed."""
     cost: int | None = None
     """0 to 255; None: as the farm reckons it."""
     server: int | None = None
     """For move, drain and undrain."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """For set, by their names in the log; None: the default."""
+    sensed: Sensed | None = None
+    """For sensed. A node that does not know this action ignores it, so it may decide nothing."""
     reason: str | None = None
 
     def encode(self) -> bytes:
@@ -68,13 +73,18 @@ class AdminEntry:
             found["cost"] = self.cost
         if self.action == "set":
             found["parameters"] = dict(self.parameters)
+        if self.sensed is not None:
+            found |= self.sensed.encode()
         return json.dumps(found, separators=(",", ":")).encode()
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
         """Read a log entry's value. Raises `RecordError`, for whatever else somebody has posted."""
-        found = decode_object(data, "an admin entry", max_bytes=MAX_ENTRY_BYTES, max_openings=_MAX_OPENINGS)
+        what = "an admin entry"
+        found = decode_object(data, what, max_bytes=MAX_ENTRY_BYTES, max_openings=_MAX_OPENINGS_SENSED)
         action = text(found, "action")
+        if action != "sensed":  # older nodes read the others with this limit: what they refuse, we must, too
+            decode_object(data, what, max_bytes=MAX_ENTRY_BYTES, max_openings=_MAX_OPENINGS)
         if action not in ACTIONS:
             raise RecordError(f"action is one of {', '.join(ACTIONS)}")
         by, reason = text(found, "by"), text_or_none(found, "reason")
@@ -96,12 +106,15 @@ class AdminEntry:
             cost=cost if action == "cost" else None,
             server=whole(found, "server", MAX_SERVER_ID) if action in _OF_SERVERS else None,
             parameters=parameters if action == "set" else {},
+            sensed=Sensed.parse(found) if action == "sensed" else None,
             reason=reason,
         )
 
     @property
     def what(self) -> str:
         """What it asks for, for people."""
+        if self.hash is not None and self.sensed is not None:
+            return f"{self.action} {to_b32_address(self.hash)}: {self.sensed.what}"
         if self.hash is not None:
             cost = "" if self.action != "cost" else f" {'as reckoned' if self.cost is None else self.cost}"
             return f"{self.action} {to_b32_address(self.hash)}{cost}"
@@ -156,11 +169,16 @@ class Administration:
         self.drained: dict[int, Made] = {}
         """Servers that publish only when nobody else can."""
         self.parameters = Parameters()
+        self.sensing = Sensing()
+        """What was seen in the netDb, for people."""
         self.log: list[Made] = []
         """The newest changes, the newest last."""
 
     def apply(self, entry: AdminEntry, index: int) -> None:
         """Take in an entry, the log's `index`. What cannot be done is left out; it is never half done."""
+        if entry.hash is not None and entry.sensed is not None:  # no change: it is not remembered among those
+            self.sensing.take(Told(entry.hash, entry.sensed, index, entry.date_ms, entry.by))
+            return
         made = Made(index, entry.date_ms, entry.by, entry.what, entry.reason)
         match entry.action, entry.hash, entry.server:
             case "exclude", bytes(leaf), _:
@@ -201,8 +219,8 @@ class Administration:
             self.moved_to = None
 
     def encode(self) -> dict[str, Any]:
-        """Give it for a snapshot."""
-        return {
+        """Give it for a snapshot. Without sensing it is what older nodes give; they read it with sensing, too."""
+        found: dict[str, Any] = {
             "excluded": {to_base64(leaf): made.encode() for leaf, made in sorted(self.excluded.items())},
             "costs": {to_base64(leaf): cost for leaf, cost in sorted(self.costs.items())},
             "movedTo": self.moved_to,
@@ -210,6 +228,7 @@ class Administration:
             "parameters": self.parameters.encode(),
             "log": [made.encode() for made in self.log],
         }
+        return found | ({"sensed": self.sensing.encode()} if self.sensing else {})
 
     @classmethod
     def parse(cls, found: Mapping[str, Any]) -> Self:
@@ -220,6 +239,7 @@ class Administration:
         made.moved_to = None if found["movedTo"] is None else whole(found, "movedTo", MAX_SERVER_ID)
         made.drained = {int(server): Made.parse(each) for server, each in found["drained"].items()}
         made.parameters = Parameters().changed(found["parameters"])
+        made.sensing = Sensing.parse(found.get("sensed", []))
         made.log = [Made.parse(each) for each in found["log"]][-MAX_LOG:]
         return made
 

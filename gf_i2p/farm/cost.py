@@ -19,11 +19,15 @@ BEST: Final = 1
 """0 is left to administrators."""
 WORST: Final = 240
 WEIGHTS: Final = {"connections": 96, "bandwidth": 96, "tunnels": 16, "unreached": 32}
+_CONNECTIONS, _BANDWIDTH, _TUNNELS, _UNREACHED = WEIGHTS.values()
+_BANDWIDTHS: Final = tuple((f"current{way}Bandwidth", f"configured{way}Bandwidth") for way in ("Inbound", "Outbound"))
+_NUMBERS: Final = frozenset({int, float})
+"""What JSON's numbers are; true and false are none."""
 STAYS_WITHIN: Final = 16
 """A listed leaf keeps its cost while the reckoned one is no further away: noise makes no new set."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, which takes as long as all else here
 class Load:
     """How busy a leaf is: parts of what it could bear, 0 to 1; None: nobody tells."""
 
@@ -32,6 +36,20 @@ class Load:
     tunnels: float | None = None
     """The part that is missing."""
     unreached: float | None = None
+
+    @property
+    def total(self) -> int:
+        """The sum of `points`: reckoned for each leaf again and again."""
+        found = 0
+        if self.connections is not None:
+            found += round(_CONNECTIONS * self.connections)
+        if self.bandwidth is not None:
+            found += round(_BANDWIDTH * self.bandwidth)
+        if self.tunnels is not None:
+            found += round(_TUNNELS * self.tunnels)
+        if self.unreached is not None:
+            found += round(_UNREACHED * self.unreached)
+        return found
 
     @property
     def points(self) -> dict[str, int]:
@@ -58,24 +76,23 @@ def load(leaf: Leaf, router: Mapping[str, Any], seen: tuple[int, int]) -> Load:
 
 def bandwidth_used(router: Mapping[str, Any]) -> float | None:
     """Return which part of its bandwidth a router uses, in its busier direction; None when its record does not say."""
-    parts = [
-        _part(number(router, f"current{way}Bandwidth"), number(router, f"configured{way}Bandwidth"))
-        for way in ("Inbound", "Outbound")
-    ]
-    return max((part for part in parts if part is not None), default=None)
+    inbound, outbound = (
+        _part(number(router, current), number(router, configured)) for current, configured in _BANDWIDTHS
+    )
+    return outbound if inbound is None else inbound if outbound is None else max(inbound, outbound)
 
 
 def number(found: Mapping[str, Any], name: str) -> float | None:
     """Return a number of a record that nobody has checked; None when there is none, or it is less than 0."""
     value = found.get(name)
-    if not isinstance(value, int | float) or isinstance(value, bool) or value < 0:
+    if value is None or type(value) not in _NUMBERS or value < 0:
         return None
     return float(value)
 
 
 def reckoned(of: Load, current: int | None) -> int:
     """Return the cost, 1 to 240. `current`: what it costs in the present set, if it is listed there."""
-    points = sum(of.points.values())
+    points = of.total
     if current is not None and abs(points - current) <= STAYS_WITHIN:
         return current
     return min(max((points + STEP // 2) // STEP * STEP, BEST), WORST)

@@ -57,6 +57,7 @@ def explain(state: FarmState) -> dict[str, Any]:
             "excluded": {to_b32_address(leaf): made.encode() for leaf, made in sorted(administration.excluded.items())},
             "costs": {to_b32_address(leaf): cost for leaf, cost in sorted(administration.costs.items())},
             "parameters": administration.parameters.all(),
+            "sensed": [told.described() for told in administration.sensing.all()],
             "changes": [made.encode() for made in administration.log],
         },
     }

@@ -38,7 +38,7 @@ class Listed:
     """See `tree`."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: one is made for every entry
 class Field:
     """All that leaves are judged by, at one time."""
 
@@ -47,11 +47,8 @@ class Field:
     master: bytes | None
     """The hash of what is published; None: nobody says."""
     now_ms: int
-
-    @property
-    def parameters(self) -> Parameters:
-        """The farm's."""
-        return self.administration.parameters
+    parameters: Parameters
+    """The farm's."""
 
     def objection(self, leaf: Leaf) -> str | None:
         """Say why a leaf must not be listed, however well it is, or None."""

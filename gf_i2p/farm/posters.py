@@ -55,6 +55,8 @@ class Poster:
                 self.past[hash_].report(now_ms, parameters, up=up)
             else:
                 self.past[hash_] = Health(up, now_ms, proven=up)
+        if len(self.past) == len(self.leaves):
+            return
         unnamed = [hash_ for hash_ in self.past if hash_ not in self.leaves]
         for hash_ in unnamed:
             self.past[hash_].report(now_ms, parameters, up=False)
@@ -142,7 +144,8 @@ class Posters:
                 self._unsee(record.id, poster)
             poster.take(value, record, index, now_ms, parameters)
         self.by_id[record.id] = poster
-        self._follow(record.id, before, poster.past.keys())
+        if before != tuple(poster.past):
+            self._follow(record.id, before, poster.past.keys())
         if judges:
             self._see(record.id, poster)
         return poster
@@ -160,9 +163,12 @@ class Posters:
 
     def seen(self, hash_: bytes, owner: int, now_ms: int, parameters: Parameters) -> tuple[int, int]:
         """Return by how many servers a leaf was reached, and was not; its owner's own word does not count."""
+        judged = self._seen.get(hash_)
+        if judged is None:
+            return 0, 0
         found = [
             reached
-            for server, reached in self._seen.get(hash_, {}).items()
+            for server, reached in judged.items()
             if server != owner and not self.by_id[server].is_silent(now_ms, parameters)
         ]
         return sum(found), len(found) - sum(found)

@@ -9,6 +9,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final, Self
 
 from gf_i2p.farm.destinations import Leaf, parse_all
@@ -141,7 +142,7 @@ class Meta:
     def hash(self) -> bytes | None:
         """The master's hash; None when its destination is no base64."""
         try:
-            return hashlib.sha256(from_base64(self.destination, _MAX_DESTINATION_BYTES)).digest()
+            return _hash_of(self.destination)
         except NetDbError:
             return None
 
@@ -236,6 +237,12 @@ class StatusRecord:
             meta_sensing=None if sensing is None else MetaSensing.parse(an_object(sensing, "metaSensing")),
             extra=others(record, _RECORD),
         )
+
+
+@lru_cache(maxsize=256)  # all servers of a farm name the same one, in each of their records
+def _hash_of(destination: str) -> bytes:
+    """Raises `NetDbError`; nothing is kept then."""
+    return hashlib.sha256(from_base64(destination, _MAX_DESTINATION_BYTES)).digest()
 
 
 def router_numbers(status: RouterStatus) -> dict[str, Any]:

@@ -87,10 +87,16 @@ _KNOWN: Final = frozenset(Reachability)
 def _at_least(value: float | None, steps: tuple[tuple[float, int], ...], name: str) -> int:
     if value is None:
         return MOST[name] // 2
-    return next((points for least, points in steps if value >= least), 0)
+    for least, points in steps:
+        if value >= least:
+            return points
+    return 0
 
 
 def _at_most(value: float | None, steps: tuple[tuple[float, int], ...], name: str) -> int:
     if value is None:
         return MOST[name] // 2
-    return next((points for most, points in steps if value <= most), 0)
+    for most, points in steps:
+        if value <= most:
+            return points
+    return 0

@@ -22,7 +22,7 @@ from gf_i2p.farm.score import Score, own_score, share
 from gf_i2p.farm.strict import MAX_DATE_MS, RecordError, whole
 from gf_i2p.farm.versions import MAX_AHEAD_MS, newest_announced
 
-__all__ = ["MAX_AHEAD_MS", "FarmState", "SnapshotError"]
+__all__ = ["MAX_AHEAD_MS", "FarmState", "SnapshotError", "read_entry"]
 
 _FORMAT: Final = 2
 _OLD_FORMAT: Final = 1
@@ -36,6 +36,18 @@ _OF_OFFICE: Final = frozenset({"move", "release", "drain", "undrain"})
 
 class SnapshotError(ValueError):
     """The bytes are no state that this version knows; `str()` says why."""
+
+
+def read_entry(value: bytes) -> StatusRecord | AdminEntry | None:
+    """Read an Application entry, of whatever farm; None: it is neither a status record nor an admin entry."""
+    try:
+        return StatusRecord.parse(value)
+    except RecordError:
+        pass
+    try:
+        return AdminEntry.parse(value)
+    except RecordError:
+        return None
 
 
 class FarmState:
@@ -62,6 +74,7 @@ class FarmState:
         self.most = Setting()
         """What most servers are configured to publish."""
         self._settings: dict[int, Setting] = {}
+        self._counted: dict[int, Setting] = {}  # those of which `most` are most
         self._own_scores: dict[int, Score] = {}
         self._choice: Choice | None = None
 
@@ -83,6 +96,11 @@ class FarmState:
         return self.election.publisher
 
     @property
+    def mode(self) -> str:
+        """What the publisher is to do; "off" without one."""
+        return candidates.OFF if self.publisher is None else self.most.mode
+
+    @property
     def choice(self) -> Choice:
         """Who publishes what, and why not others; made when it is asked for after a change."""
         if self._choice is None:
@@ -91,7 +109,7 @@ class FarmState:
 
     def field(self) -> Field:
         """Give all that leaves are judged by, now."""
-        return Field(self.posters, self.administration, self.most.master, self.clock.passed_ms)
+        return Field(self.posters, self.administration, self.most.master, self.clock.passed_ms, self.parameters)
 
     def objection(self, server: int) -> str | None:
         """Say why a server cannot publish, or None."""
@@ -168,11 +186,20 @@ class FarmState:
 
         What is neither a record of a server or member of this farm, nor an admin entry, changes nothing.
         """
-        try:
-            record = StatusRecord.parse(value)
-        except RecordError:
-            self._administrate(value, index)
-            return
+        self.take(read_entry(value), value, index)
+
+    def take(self, found: StatusRecord | AdminEntry | None, value: bytes, index: int) -> None:
+        """Take in an entry as `apply` does, when it has been read already. `found`: what `read_entry` gives."""
+        if isinstance(found, StatusRecord):
+            self._hear(found, value, index)
+        elif found is not None and found.cluster == self.cluster:
+            self.administration.apply(found, index)
+            if found.sensed is not None:  # older nodes ignore it: not even a look at the leaves may come of it
+                return
+            self._servers_changed(told=found.action in _OF_OFFICE)
+            self.listing.look(self.field())
+
+    def _hear(self, record: StatusRecord, value: bytes, index: int) -> None:
         if record.cluster != self.cluster:
             return
         if record.id in self.servers:
@@ -198,7 +225,7 @@ class FarmState:
             self.last_published_ms = newest_announced(
                 self.last_published_ms, self.records.values(), self.clock.now_ms, self.publisher
             )
-        self._servers_changed()
+        self._servers_changed(looked=True)
 
     def _member_says(self, record: StatusRecord, value: bytes, index: int) -> None:
         self.members.pop(record.id, None)
@@ -207,16 +234,6 @@ class FarmState:
         for member in members.long_silent(self.posters, self.members, self.clock.passed_ms):
             del self.members[member]
             self.posters.remove(member)
-
-    def _administrate(self, value: bytes, index: int) -> None:
-        try:
-            entry = AdminEntry.parse(value)
-        except RecordError:
-            return
-        if entry.cluster == self.cluster:
-            self.administration.apply(entry, index)
-            self._servers_changed(told=entry.action in _OF_OFFICE)
-            self.listing.look(self.field())
 
     def _accuse(self, record: StatusRecord, index: int) -> None:
         """Take in what a server says of others: it is news, for their newest records are older."""
@@ -236,10 +253,14 @@ class FarmState:
                     self.listing.deadline_ms, self.clock.passed_ms + self.parameters.leaf_down_ms
                 )
 
-    def _servers_changed(self, *, told: bool = False) -> None:
+    def _servers_changed(self, *, told: bool = False, looked: bool = False) -> None:
+        """`told`: an administrator has spoken of the office. `looked`: the clock was looked at with the same dates."""
         self._choice = None
-        self._look_at_clock()
-        before, self.most = self.most.master, Setting.of_most(self._settings)
+        if not looked:
+            self._look_at_clock()
+        before = self.most.master
+        if self._settings != self._counted:
+            self.most, self._counted = Setting.of_most(self._settings), dict(self._settings)
         self.election.hold(self.standings(), self.clock.passed_ms, self.parameters, told=told)
         if self.most.master != before:
             self.listing.look(self.field())
@@ -247,7 +268,9 @@ class FarmState:
     def _read(self, record: StatusRecord) -> None:
         """Keep what of a server's newest record is asked for again and again."""
         self._own_scores[record.id] = own_score(record.router)
-        self._settings[record.id] = Setting.of(record)
+        setting = Setting.of(record)
+        if setting != self._settings.get(record.id):
+            self._settings[record.id] = setting
 
     def _look_at_clock(self, *, joined: bool = False) -> None:
         dates = [record.date_ms for record in self.records.values()]
@@ -283,19 +306,20 @@ class FarmState:
             if reason is None and publisher is not None:
                 reason = why_not(server, standings[server], publisher, standings[publisher])
             reasons[server] = reason or "it was not chosen"
-        entries, branches = self._entries()
+        entries, branches = self.entries()
         scores = {server: score for server in sorted(self.servers) if (score := self.score(server)) is not None}
         return Choice(
             publisher,
             reasons,
-            mode=candidates.OFF if publisher is None else self.most.mode,
+            mode=self.mode,
             entries=entries,
             branches=branches,
             left_out=self._left_out(),
             scores=scores,
         )
 
-    def _entries(self) -> tuple[tuple[Entry, ...], tuple[Branch, ...]]:
+    def entries(self) -> tuple[tuple[Entry, ...], tuple[Branch, ...]]:
+        """Give what is listed, as `Choice` has it: in the first set, and in those below it."""
         listed = self.listing.listed
         found = sorted(
             (Entry(hash_, each.type, each.cost, each.owner) for hash_, each in listed.items()),

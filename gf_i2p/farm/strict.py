@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final, NoReturn
 
 from gf_i2p.netdb.encoding import from_base64
@@ -76,7 +77,12 @@ def whole(found: Mapping[str, Any], name: str, high: int) -> int:
 
 def whole_or_none(found: Mapping[str, Any], name: str, high: int = MAX_DATE_MS) -> int | None:
     """Return a whole number, None when it is missing; raises `RecordError`."""
-    return None if found.get(name) is None else whole(found, name, high)
+    value = found.get(name)
+    if value is None:
+        return None
+    if type(value) is not int or not 0 <= value <= high:
+        raise RecordError(f"{name} is a whole number from 0 to {high}")
+    return value
 
 
 def flag(found: Mapping[str, Any], name: str) -> bool:
@@ -92,7 +98,7 @@ def a_hash(value: object, what: str) -> bytes:
     if not isinstance(value, str):
         raise RecordError(f"{what} is a text")
     try:
-        digest = from_base64(value, HASH_BYTES)
+        digest = _decoded(value)
     except NetDbError as error:
         raise RecordError(f"{what}: {error}") from error
     if len(digest) != HASH_BYTES:
@@ -100,8 +106,15 @@ def a_hash(value: object, what: str) -> bytes:
     return digest
 
 
+@lru_cache(maxsize=8192)  # each record names the same few again
+def _decoded(text: str) -> bytes:
+    return from_base64(text, HASH_BYTES)  # what is too long raises, and is not kept
+
+
 def others(found: Mapping[str, Any], known: frozenset[str]) -> dict[str, Any]:
     """Return the fields that this version does not know: they are passed on."""
+    if found.keys() <= known:
+        return {}
     return {name: value for name, value in found.items() if name not in known}
 
 

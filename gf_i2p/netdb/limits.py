@@ -28,3 +28,12 @@ MAX_MAPPING_BYTES: Final = 2048
 
 MAX_STRING_BYTES: Final = 255
 """A string's length field has one byte (common structures, "String")."""
+
+MAX_ROUTER_INFO_BYTES: Final = 65_536
+"""No I2NP message is larger. Routers' own have one to two KiB."""
+
+MAX_ROUTER_ADDRESSES: Final = 16
+"""Java's. Routers publish two to six."""
+
+MAX_CERTIFICATE_BYTES: Final = 88
+"""Of a RouterIdentity, its head of three bytes left out: the rest of `MAX_DESTINATION_BYTES`."""

@@ -22,14 +22,15 @@ def encode_mapping(pairs: Mapping[str, str]) -> bytes:
     return len(body).to_bytes(2, "big") + body
 
 
-def read_mapping(reader: Reader) -> dict[str, str]:
+def read_mapping(reader: Reader, *, max_bytes: int = MAX_MAPPING_BYTES, in_order: bool = True) -> dict[str, str]:
     """Read from the front of something larger. Raises `StructureError`, also where Java would refuse it.
 
-    That is where keys are not ascending, or twice there: Java could not verify what is signed.
+    That is where keys are not ascending, or twice there: Java could not verify what is signed. With `in_order` False
+    any order is good, as it is for i2pd.
     """
     length = reader.number(2)
-    if length > MAX_MAPPING_BYTES:
-        raise StructureError(f"options of {length} bytes are more than the {MAX_MAPPING_BYTES} that we take")
+    if length > max_bytes:
+        raise StructureError(f"options of {length} bytes are more than the {max_bytes} that we take")
     inner = Reader(reader.take(length), "a Mapping")
     pairs: dict[str, str] = {}
     while inner.position < length:
@@ -37,9 +38,10 @@ def read_mapping(reader: Reader) -> dict[str, str]:
         if key in pairs:
             raise StructureError(f"the option {key!r} is there twice")
         pairs[key] = _read_string(inner, b";")
-    order = [key.encode("utf-16-be") for key in pairs]  # Java's
-    if any(one > other for one, other in pairwise(order)):
-        raise StructureError("the options are not in ascending order")
+    if in_order:
+        order = [key.encode("utf-16-be") for key in pairs]  # Java's
+        if any(one > other for one, other in pairwise(order)):
+            raise StructureError("the options are not in ascending order")
     return pairs
 
 

@@ -47,6 +47,7 @@ def described(state: FarmState) -> dict[str, Any]:
         "leaves": _leaves(state),
         "members": [_member(state, member, record) for member, record in sorted(state.members.items())],
         "parameters": _parameters(said.parameters, said.log),
+        "sensed": [told.described() for told in said.sensing.all()],
         "log": [made.encode() for made in said.log],
     }
 

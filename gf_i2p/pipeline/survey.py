@@ -6,6 +6,7 @@ So it is known who has what before anything is taken: of an entry that several n
 from collections.abc import Iterator
 from hashlib import md5
 from typing import Any, Final
+from urllib.parse import quote, urlsplit
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -67,20 +68,27 @@ def listed(directories: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _files(path: str) -> Iterator[dict[str, Any]]:
     system, root = file_system(path)
-    prefix = path.removesuffix("/").removesuffix(root.removesuffix("/"))
     info = system.get_file_info(root)
     if info.type == pafs.FileType.NotFound:
         raise FileNotFoundError(f"{path}: there is no such directory")
     level = [info]
-    for depth in range(MAX_DEPTH + 1):
+    for depth in range(MAX_DEPTH + 2):
         below: list[Any] = []
         for each in level:
-            if each.type == pafs.FileType.Directory and depth < MAX_DEPTH:
+            if each.type == pafs.FileType.Directory and depth <= MAX_DEPTH:
                 below += system.get_file_info(pafs.FileSelector(each.path))
             elif each.type == pafs.FileType.File and first_index(each.path) is not None:
                 mtime_ms = (each.mtime_ns or 0) // 1_000_000
-                yield {"path": prefix + each.path, "size": each.size, "mtime_ms": mtime_ms}
+                yield {"path": _address(path, each.path), "size": each.size, "mtime_ms": mtime_ms}
         level = below
+
+
+def _address(asked: str, path: str) -> str:
+    """Return how a path on the file system of an address, or of a path, is written."""
+    if "://" not in asked:
+        return path
+    parts = urlsplit(asked)
+    return f"{parts.scheme}://{parts.netloc if path.startswith('/') else ''}{quote(path)}"
 
 
 def first_index(path: str) -> int | None:

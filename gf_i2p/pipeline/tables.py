@@ -20,7 +20,7 @@ def read(spark: "SparkSession", lake: Lake, table: str) -> "DataFrame | None":
     from pyspark.errors import AnalysisException  # noqa: PLC0415 -- an extra, and it takes seconds
 
     try:
-        return spark.read.option("mergeSchema", "true").parquet(lake.path(table))
+        return _looked_at(spark.read.option("mergeSchema", "true").parquet(lake.path(table)))
     except AnalysisException as error:
         if error.getCondition() in {"PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA"}:
             return None
@@ -32,11 +32,17 @@ def read_columns(spark: "SparkSession", lake: Lake, table: str, columns: str) ->
     from pyspark.errors import AnalysisException  # noqa: PLC0415
 
     try:
-        return spark.read.schema(columns).parquet(lake.path(table))
+        return _looked_at(spark.read.schema(columns).parquet(lake.path(table)))
     except AnalysisException as error:
         if error.getCondition() == "PATH_NOT_FOUND":
             return spark.createDataFrame([], columns)
         raise
+
+
+def _looked_at(frame: "DataFrame") -> "DataFrame":
+    """Have the table looked for now: a Connect server would do so only when rows are asked for."""
+    assert frame.schema is not None
+    return frame
 
 
 def append(rows: "DataFrame", lake: Lake, table: str) -> None:

@@ -204,7 +204,11 @@ async def test_a_program_asks(network: Network, farm: I2pFarm, endpoint: Endpoin
     assert leaf["Address"] == farm.leaves[1].destination.b32
     assert (await endpoint.call("GetLocalLeafStatus", LeafHash=leaf["LeafHash"], Timeout=60))["Up"] is False
     check = DestinationKeys.parse((network.routers[0].directory / "check.dat").read_bytes()).destination
-    assert (await endpoint.call("GetLocalLeafStatus", LeafHash=check.b32, Timeout=60))["Up"] is True
+
+    async def is_up() -> bool:
+        return (await endpoint.call("GetLocalLeafStatus", LeafHash=check.b32, Timeout=60))["Up"] is True
+
+    await until("the network's own leaf is up", 300, is_up)
     measured = await endpoint.call("GetRemoteMeasuredStatus", Hash=check.b32, Timeout=240)
     assert measured["Error"] is None
     figure("its lease set was found after, seconds", measured["LeaseSetSeconds"])

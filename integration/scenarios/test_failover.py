@@ -25,6 +25,7 @@ from integration.i2pfarm import I2pFarm
 from integration.localfarm import PROGRAM, until
 from integration.testnet.client import Network, RouterPlace
 from integration.testnet.router import PROXY_PORT
+from integration.web import web_server
 
 KILLS: Final = int(os.environ.get("GF_I2P_KILLS", "2"))
 """How many publishers are killed, one after the other."""
@@ -96,13 +97,8 @@ async def local_service(server: int) -> AsyncIterator[int]:
 
     app = web.Application()
     app.router.add_get("/", page)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        yield runner.addresses[0][1]
-    finally:
-        await runner.cleanup()
+    async with web_server(app) as (_, port):
+        yield port
 
 
 class Site:

@@ -12,9 +12,11 @@ from gf_i2p.cli.errors import CommandError
 from gf_i2p.cli.main import main as run
 from gf_i2p.cli.show import NO_LEADER_KNOWN, OUTSIDE
 from gf_i2p.farm.admin import AdminEntry
+from gf_i2p.farm.sensed import Floodfill, Sensed
 from gf_i2p.farm.state import FarmState
 from gf_i2p.netdb.encoding import to_b32_address, to_base64
 from gf_i2p.node.administration import described
+from gf_i2p.node.clientfile import ClientFile
 from gf_i2p.node.setup import write_private
 from integration.localfarm import LocalFarm
 from integration.processes import free_ports
@@ -246,6 +248,16 @@ def test_where_nothing_is_published_nobody_is_said_to_publish(node: Node, out: O
     assert "publishes\n" not in shown
 
 
+def test_what_was_sensed_is_shown_with_the_farm(node: Node, out: Out) -> None:
+    sensed = Sensed("2026-07-02", (Floodfill(bytes(32), b"\x01" * 32),))
+    node.take(AdminEntry("farm", NOW, "admin-ann", "sensed", hash=leaf(1).hash, sensed=sensed).encode())
+    text = out("farm", "show", "node")[1]
+    assert f"closest floodfills sensed for 1 hash, last at index {node.index}" in text
+    assert f"{LEAF}  1 floodfill on 2026-07-02, the closest shares 7 bits (by admin-ann; 1 day known)" in text
+    [told] = json.loads(out("farm", "show", "node", "--json")[1])["sensed"]
+    assert (told["address"], told["day"], told["closest"][0]["distance"]) == (LEAF, "2026-07-02", "01" * 32)
+
+
 def test_nothing_that_others_wrote_controls_the_terminal(node: Node, out: Out) -> None:
     assert out("publisher", "drain", "node", "1", "--reason", "a\x1b[2Jb")[0] == 0
     for words in (["farm", "log"], ["publisher", "show"]):
@@ -323,3 +335,33 @@ async def test_an_administrator_changes_it_from_any_machine(tmp_path: Path) -> N
         code, shown = await gf_json("farm", "show", farm.node(1))
         changed = shown["parameters"]["margin"]["changed"]
         assert (code, changed["by"], changed["reason"], changed["index"]) == (0, "admin-alice", "calm", answer["index"])
+
+
+async def test_what_the_pipeline_posts_is_in_the_state_of_a_real_farm(tmp_path: Path) -> None:
+    """Parameters by the command, which needs no Spark for them; what was sensed by the same way."""
+    endpoint = f"1=tcp://127.0.0.1:{free_ports(1)[0]}"
+    code, _, error = await gf("init", tmp_path / "farm", "--server", endpoint, "--admin", "ann", "--client", "load")
+    assert code == 0, error
+    file, fragment = tmp_path / "farm" / "admin-ann.toml", tmp_path / "recommended.toml"
+    fragment.write_text("[farm.parameters]\nmargin = 80\n")
+    with LocalFarm(tmp_path / "farm", servers=1) as farm:
+        farm.start_all()
+        await farm.leader()
+        words = ("pipeline", "post", tmp_path, "--farm", "farm", "--admin", file, "--parameters", fragment, "--yes")
+        code, answer = await gf_json(*words)
+        assert (code, answer["what"], len(answer["indexes"])) == (0, ["set margin = 80"], 1)
+        sensed = Sensed("2026-07-02", (Floodfill(bytes(32), b"\x01" * 32),))
+        entries = [
+            AdminEntry("farm", NOW, "admin-ann", "sensed", hash=bytes([each]) * 32, sensed=sensed) for each in (1, 2)
+        ]
+        index, _ = await administer.post(ClientFile.load(file), entries, print)
+        assert index == answer["indexes"][0] + 2
+
+        async def shown() -> Any:
+            return (await gf_json("farm", "show", farm.node(1)))[1]
+
+        now = await shown()
+        while now["applied"] < index:
+            now = await shown()
+        assert now["parameters"]["margin"]["changed"]["by"] == "admin-ann"
+        assert [each["index"] for each in now["sensed"]] == [index - 1, index]

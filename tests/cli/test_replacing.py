@@ -70,6 +70,25 @@ async def test_what_the_running_node_does_with_an_accepted_file_is_told(tmp_path
         assert "certificate.pem" in failure["error"]
 
 
+async def test_a_node_is_asked_and_no_process_signalled_by_number(tmp_path: Path) -> None:
+    """Seen from here its number may be another's: it may run in a container."""
+    with LocalFarm(tmp_path, servers=1) as farm:
+        farm.start_all()
+        await farm.leader()
+        (port,) = free_ports(1)
+        code, _ = await gf_json("members", "invite", farm.node(1), f"2=tcp://127.0.0.1:{port}", "--into", tmp_path)
+        assert code == 0
+        other = await asyncio.create_subprocess_exec(sys.executable, "-c", "input()", stdin=asyncio.subprocess.PIPE)
+        try:
+            (farm.node(1) / "log.sqlite-lock").write_text(f"{other.pid}\n")
+            code, answer = await gf_json("members", "accept", farm.node(1), tmp_path / "accept-server-2.toml")
+            assert (code, answer["reloaded"]) == (0, True)
+            assert other.returncode is None
+        finally:
+            other.kill()
+            await other.wait()
+
+
 async def test_a_process_that_is_no_node_is_not_signalled(tmp_path: Path) -> None:
     with LocalFarm(tmp_path, servers=1) as farm:
         (port,) = free_ports(1)

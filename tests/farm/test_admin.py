@@ -62,6 +62,7 @@ def test_what_is_said_is_read_and_kept(given_: list[AdminEntry]) -> None:
         (text(action="set", parameters={"marginal": 1}), "is no parameter of a farm: there are aheadMs"),
         (text(action="set", parameters={"tree": "oak"}), "tree is one of best, tree"),
         (text(x="y" * 9000), "up to 8192 bytes"),
+        (text(x=[[]] * 7), "up to 8 lists and objects"),
         (b"hello", "JSON in UTF-8"),
     ],
 )
@@ -135,4 +136,4 @@ def test_each_parameter_has_a_range_and_a_default_that_is_in_it() -> None:
 
 
 def test_all_actions_are_tried_here() -> None:
-    assert {"exclude", "include", "cost", "move", "release", "drain", "undrain", "set"} == set(ACTIONS)
+    assert {"exclude", "include", "cost", "move", "release", "drain", "undrain", "set", "sensed"} == set(ACTIONS)

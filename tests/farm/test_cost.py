@@ -49,3 +49,8 @@ def test_what_is_known_of_a_leaf() -> None:
 def test_a_leaf_that_names_no_limit_is_not_full(most: int | None) -> None:
     leaf = Leaf(bytes(32), up=True, configured_connections=most, current_connections=5)
     assert load(leaf, {}, (0, 0)) == Load()
+
+
+@given(loads)
+def test_the_total_is_that_of_the_parts(of: Load) -> None:
+    assert of.total == sum(of.points.values())

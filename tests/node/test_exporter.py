@@ -95,6 +95,7 @@ async def test_who_led_earlier_terms_is_not_known(tmp_path: Path) -> None:
         await asyncio.wait_for(late.reaches(index), 10)
         task.cancel()
         await late.close()
+        await exported(node, index)
         known = configurations(history(farm))
         assert [each.leader for each in known] == [1] * len(known)
         assert [each.index for each in known] == [each.index for each in configurations(tmp_path / "late")]

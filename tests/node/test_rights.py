@@ -9,6 +9,7 @@ from gf_i2p.farm.admin import AdminEntry
 from gf_i2p.farm.members import MAX_MEMBER_BYTES
 from gf_i2p.farm.record import FIRST_MEMBER_ID, Leaf, Meta, StatusRecord
 from gf_i2p.farm.remote import RemoteRouter
+from gf_i2p.farm.sensed import Floodfill, Sensed
 from gf_i2p.node.rights import (
     MAX_MEMBER_DESTINATIONS,
     RECORD_SECONDS,
@@ -54,6 +55,18 @@ def test_a_record_is_its_own_servers_or_members(user: str) -> None:
     assert objection(user, record(1, cluster="another")) is None
     assert objection(user, record(7)) is None, "nobody's: it counts for nothing"
     assert objection("server-1", record(1)) is None
+
+
+def test_what_was_sensed_is_said_by_administrators_and_servers_in_their_own_names() -> None:
+    sensed = Sensed("2026-07-02", (Floodfill(bytes(32), bytes(32)),))
+    said = {
+        by: AdminEntry("farm", 5, by, "sensed", hash=bytes(32), sensed=sensed).encode()
+        for by in ("admin-alice", "server-2", "client-web")
+    }
+    assert objection("admin-alice", said["admin-alice"]) is None
+    assert objection("server-2", said["server-2"]) is None
+    assert "in the name of 'server-2'" in str(objection("admin-alice", said["server-2"]))
+    assert "only administrators and servers may" in str(objection("client-web", said["client-web"]))
 
 
 def test_an_administrator_speaks_in_its_own_name_and_an_operator_in_its_servers() -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 
 from gf_i2p.cli.errors import Exit
 from gf_i2p.cli.keys_parser import Add
-from gf_i2p.cli.pipeline import health, ingest, stream
+from gf_i2p.cli.pipeline import backtest, floodfills, health, ingest, post, report, stream, synth
 
 
 class Job(Protocol):
@@ -25,7 +25,16 @@ class Job(Protocol):
         """Do it. Raises `PipelineError`, `CommandError` and `OSError`."""
 
 
-JOBS: Final[Mapping[str, Job]] = {"ingest": ingest, "health": health, "stream": stream}
+JOBS: Final[Mapping[str, Job]] = {
+    "synth": synth,
+    "ingest": ingest,
+    "health": health,
+    "stream": stream,
+    "backtest": backtest,
+    "floodfills": floodfills,
+    "report": report,
+    "post": post,
+}
 
 
 def add_pipeline(commands: Any, add: Add, run: Callable[[argparse.Namespace], object]) -> None:

@@ -1,0 +1,193 @@
+"""`gf-i2p pipeline backtest`: replays farms' logs with other parameters, and recommends some."""
+
+import argparse
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from gf_i2p.cli.errors import CommandError, Exit
+from gf_i2p.cli.pipeline.arguments import add_days, add_lake, session_options
+from gf_i2p.cli.progress import Progress
+from gf_i2p.cli.show import printable
+from gf_i2p.pipeline import grid
+from gf_i2p.pipeline.days import Span
+from gf_i2p.pipeline.lake import Lake
+from gf_i2p.pipeline.recommend import Advice, Result, advise, command, compared, fragment
+from gf_i2p.pipeline.session import session
+
+if TYPE_CHECKING:
+    from gf_i2p.pipeline.backtest import BacktestFigures
+
+HELP = "replay farms' logs with other parameters, and recommend some"
+_SHOWN_FARMS: Final = 20
+_SHOWN_SETS: Final = 12
+_HEAD: Final = ("parameters", "changes", "unneeded", "vacant", "stale", "sets", "imbalance", "cost/day")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add those that only it has."""
+    add_lake(parser)
+    add_days(parser)
+    tried = parser.add_mutually_exclusive_group()
+    tried.add_argument("--grid", type=Path, metavar="FILE", help="TOML with [values], lists by name, or [[set]] tables")
+    tried.add_argument(
+        "--set",
+        type=_values,
+        action="append",
+        dest="values",
+        metavar="NAME=V1,V2,…",
+        help="try these values of a parameter, in all combinations (see `gf-i2p farm show`)",
+    )
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write what is recommended for the one farm, as TOML")
+
+
+def run(options: argparse.Namespace, print_json: Callable[[Any], None]) -> Exit:
+    """Do it. Raises `PipelineError`, `CommandError` and `OSError`."""
+    sets, lake, span = _sets(options), Lake(options.lake), Span.parse(options.since, options.until)
+    farms: list[tuple[Advice, Sequence[Result]]] = []
+    with session(session_options(options)) as spark, Progress() as progress:
+        from gf_i2p.pipeline import backtest  # noqa: PLC0415 -- needs Spark
+        from gf_i2p.pipeline.progress import watched  # noqa: PLC0415
+
+        window = backtest.Window(options.farm, span.since_ms, span.until_ms)
+        with watched(spark, progress) as steps:
+            figures = backtest.backtest(spark, lake, sets, window, tell=steps, one_farm=options.out is not None)
+            for found in backtest.results(spark, lake):
+                farms.append((advise(found), found))
+                if len(farms) == _SHOWN_FARMS:
+                    break
+    if options.out is not None:
+        _write(options.out, fragment(farms[0][0]))
+    if options.json:
+        print_json(
+            {
+                "ok": True,
+                **asdict(figures),
+                "entries_times_sets_a_second": figures.entries_a_second,
+                "results": [_as_json(advice, found) for advice, found in farms],
+                "more_farms": figures.farms > len(farms),
+            }
+        )
+    else:
+        print(show(figures, farms, options.out))
+    return Exit.OK
+
+
+def show(
+    figures: "BacktestFigures", farms: Sequence[tuple[Advice, Sequence[Result]]], written: Path | None = None
+) -> str:
+    """Describe it for people: a table for each farm, and what is recommended there."""
+    lines: list[str] = []
+    for advice, found in farms:
+        lines += [_of_farm(advice), *_table(advice, found), *_advice(advice), ""]
+    if figures.farms > len(farms):
+        lines += [f"and {figures.farms - len(farms):,} more farms: --farm shows one, the table backtest has all", ""]
+    if written is not None:
+        lines.append(f"written to {written}")
+    lines.append(
+        f"{figures.entries:,} entries of {figures.farms:,} farms with {figures.sets:,} sets in {figures.seconds:.1f} s,"
+        f" {figures.entries_a_second:,} entries x sets a second; {figures.decisions:,} decisions"
+    )
+    return "\n".join(lines)
+
+
+def _of_farm(advice: Advice) -> str:
+    live = advice.live
+    doubt = "" if live.measures.exact else f"; {live.gaps:,} gaps in its log, so not exact"
+    hours = live.measures.farm_ms / 3_600_000
+    return f"Farm {printable(advice.farm)}: {live.measures.entries:,} entries, {hours:,.1f} h of farm time{doubt}"
+
+
+def _table(advice: Advice, found: Sequence[Result]) -> list[str]:
+    shown = sorted(found, key=lambda each: each.cost)
+    cut = [each for place, each in enumerate(shown) if place < _SHOWN_SETS or each.live]
+    rows = [_HEAD, *(_row(each, advice) for each in cut)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
+    lines = [
+        "  ".join(
+            [row[0].ljust(widths[0]), *(text.rjust(width) for text, width in zip(row[1:], widths[1:], strict=True))]
+        )
+        for row in rows
+    ]
+    if len(cut) < len(shown):
+        lines.append(f"and {len(shown) - len(cut)} more sets; --json has them")
+    return [f"  {line}" for line in lines]
+
+
+def _row(result: Result, advice: Advice) -> tuple[str, ...]:
+    of = result.measures
+    mark = "* " if result in advice.front else "  "
+    return (
+        mark + grid.shown(of.parameters),
+        f"{of.changes:,}",
+        f"{of.unneeded:,}",
+        f"{of.without_publisher_ms / 1000:,.0f} s",
+        f"{of.stale_ms / 1000:,.0f} s",
+        f"{of.set_changes:,}",
+        f"{of.balance:.1%}",
+        f"{result.cost:,.2f}",
+    )
+
+
+def _advice(advice: Advice) -> list[str]:
+    if advice.best is None:
+        return [f"  Nothing is recommended: {advice.why_not}."]
+    changed = grid.shown(advice.changes)
+    return [
+        f"  Recommended (* are those that none beats): {changed}, {advice.gain:.0%} less cost.",
+        f"  {command(advice)}",
+    ]
+
+
+def _as_json(advice: Advice, found: Sequence[Result]) -> dict[str, Any]:
+    best = advice.best
+    return {
+        "farm": advice.farm,
+        "in_force": dict(advice.live.measures.in_force),
+        "recommended": None if best is None else advice.changes,
+        "why_not": advice.why_not or None,
+        "gain": round(advice.gain, 4),
+        "difference": {}
+        if best is None
+        else {name: [old, new] for name, old, new in compared(advice.live.measures, best.measures)},
+        "sets": [
+            {
+                **{name: value for name, value in asdict(each.measures).items() if name != "in_force"},
+                "cost": each.cost,
+                "live": each.live,
+                "front": each in advice.front,
+            }
+            for each in found
+        ],
+    }
+
+
+def _sets(options: argparse.Namespace) -> list[grid.Set]:
+    if options.grid is not None:
+        return grid.read(options.grid)
+    values: dict[str, list[Any]] = {}
+    for name, each in options.values or ():
+        values.setdefault(name, []).extend(each)
+    return grid.combined(values or grid.USUAL)
+
+
+def _values(text: str) -> tuple[str, list[Any]]:
+    name, equals, values = text.partition("=")
+    if not equals or not name or not all(values.split(",")):
+        raise argparse.ArgumentTypeError(f"{text!r}: expected NAME=VALUE,VALUE as in margin=50,100")
+    return name, [int(each) if each.isascii() and each.isdigit() else each for each in values.split(",")]
+
+
+def _write(path: Path, text: str) -> None:
+    """Write it, whole or not at all."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            draft.unlink()
+        raise CommandError(f"{path} cannot be written: {error.strerror}. Say another place with --out.") from None

@@ -1,0 +1,131 @@
+"""`gf-i2p pipeline floodfills`: who is to have a farm's lease sets, yesterday, today and tomorrow."""
+
+import argparse
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from gf_i2p.cli.errors import Exit
+from gf_i2p.cli.pipeline.arguments import add_lake, session_options
+from gf_i2p.cli.progress import Progress
+from gf_i2p.cli.values import whole
+from gf_i2p.netdb.errors import StructureError
+from gf_i2p.pipeline.errors import PipelineError
+from gf_i2p.pipeline.lake import Lake
+from gf_i2p.pipeline.session import session
+from gf_i2p.pipeline.targets import Target, parse_target, parse_targets
+
+if TYPE_CHECKING:
+    from gf_i2p.pipeline.floodfills import FloodfillFigures
+
+HELP = "find the floodfills closest to the farms' hashes, out of the RouterInfos that a router knows"
+MAX_NET_ID: Final = 254
+MAX_HOURS: Final = 24 * 366
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add them."""
+    add_lake(parser)
+    parser.add_argument(
+        "--netdb",
+        dest="netdbs",
+        action="append",
+        required=True,
+        metavar="DIR",
+        help="the netDb directory of an i2pd or a Java router, or the router's own that it is in; again for each",
+    )
+    parser.add_argument(
+        "--profiles",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="its peerProfiles directory, where that is not in the router's own of --netdb; again for each",
+    )
+    parser.add_argument(
+        "--hash",
+        dest="hashes",
+        type=_target,
+        action="append",
+        default=[],
+        metavar="HASH",
+        help="also for this one: base64, or ….b32.i2p; again for each (the lake's masters and leaves always are)",
+    )
+    parser.add_argument(
+        "--hashes", dest="file", type=Path, metavar="FILE", help="for those too: HASH [NAME], one a line"
+    )
+    parser.add_argument(
+        "--day", type=_day, metavar="YYYY-MM-DD", help="the middle of the three days (default: today, UTC)"
+    )
+    parser.add_argument(
+        "--net-id", type=whole(MAX_NET_ID), metavar="ID", help="only floodfills of this network (2: the live one)"
+    )
+    parser.add_argument(
+        "--published-within",
+        dest="within_hours",
+        type=whole(MAX_HOURS),
+        metavar="HOURS",
+        help="only floodfills whose RouterInfo is no older",
+    )
+
+
+def run(options: argparse.Namespace, print_json: Callable[[Any], None]) -> Exit:
+    """Do it. Raises `PipelineError` and `OSError`."""
+    targets: list[Target] = list(options.hashes)
+    if options.file is not None:
+        with options.file.open(encoding="utf-8", errors="replace") as lines:
+            try:
+                targets += parse_targets(lines)
+            except PipelineError as error:
+                raise PipelineError(f"{options.file}: {error}") from None
+    with Progress() as progress:
+        progress("starting Spark")
+        with session(session_options(options)) as spark:
+            from gf_i2p.pipeline.floodfills import FloodfillOptions, find_closest  # noqa: PLC0415 -- needs Spark
+
+            asked = FloodfillOptions(
+                netdbs=options.netdbs,
+                day=options.day or datetime.now(UTC).date(),
+                profiles=options.profiles,
+                targets=targets,
+                net_id=options.net_id,
+                within_hours=options.within_hours,
+            )
+            lake = Lake(options.lake)
+            figures = find_closest(spark, lake, asked, time.time_ns() // 1_000_000, progress)
+    if options.json:
+        print_json({"ok": True, **asdict(figures)})
+    else:
+        print(show(figures, lake))
+    return Exit.OK
+
+
+def show(found: "FloodfillFigures", lake: Lake) -> str:
+    """Describe a run in a few lines."""
+    where = lake.path("closest")
+    lines = [
+        f"files       {found.files}, {found.bytes / 2**20:.1f} MiB, read in {found.parse_seconds:.1f} s",
+        f"routers     {found.routers}; signature not verified, since of another type: {found.unverified}",
+        f"profiles    of {found.profiles} routers",
+        f"floodfills  {found.floodfills} that count",
+        f"closest     {found.rows} rows for {found.hashes} hashes, in {found.closest_seconds:.1f} s: {where}",
+    ]
+    if found.quarantined:
+        lines.append(f"quarantine  {found.quarantined} broken files, with the reasons: {lake.path('quarantine')}")
+    return "\n".join(lines)
+
+
+def _target(text: str) -> Target:
+    try:
+        return parse_target(text)
+    except StructureError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _day(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected YYYY-MM-DD") from None

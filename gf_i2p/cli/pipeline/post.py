@@ -1,0 +1,147 @@
+"""`gf-i2p pipeline post`: what the pipeline has learnt goes into a farm's log, in an administrator's name.
+
+Recommended parameters change how the farm decides; what was sensed of floodfills is for people to see. It says what it
+will post, and asks.
+"""
+
+import argparse
+import asyncio
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from gf_i2p.cli import administer
+from gf_i2p.cli.errors import CommandError, Exit
+from gf_i2p.cli.pipeline.arguments import add_lake, session_options
+from gf_i2p.cli.progress import Progress
+from gf_i2p.cli.show import printable
+from gf_i2p.farm.admin import AdminEntry
+from gf_i2p.farm.strict import RecordError
+from gf_i2p.node.clientfile import ClientFile
+from gf_i2p.pipeline.fragment import read_parameters
+from gf_i2p.pipeline.lake import Lake
+from gf_i2p.pipeline.session import session
+
+HELP = "put recommended parameters, and what was sensed of floodfills, into a farm's log"
+AT_ONCE: Final = 32
+"""Entries of one request: some hundred KiB at most, which is half a minute inside I2P."""
+REASON: Final = "recommended by gf-i2p pipeline"
+_SHOWN: Final = 6
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add those that only it has."""
+    add_lake(parser)
+    parser.add_argument("--farm", required=True, metavar="NAME", help="whose log")
+    parser.add_argument("--admin", type=Path, required=True, metavar="FILE", help="admin-NAME.toml of that farm")
+    parser.add_argument("--parameters", type=Path, metavar="FILE", help="as pipeline backtest --out has written it")
+    parser.add_argument("--sensing", action="store_true", help="post the closest floodfills of the farm's hashes")
+    parser.add_argument("--dry-run", action="store_true", help="only say what would be posted")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+
+
+def run(options: argparse.Namespace, print_json: Callable[[Any], None]) -> Exit:
+    """Do it. Raises `PipelineError`, `CommandError` and `OSError`."""
+    if options.parameters is None and not options.sensing:
+        raise CommandError("there is nothing to post: give --parameters FILE, --sensing, or both", code=Exit.USAGE)
+    file = administer.administrators_file(options.admin)
+    if file.cluster != options.farm:
+        raise CommandError(
+            f"{options.admin} is of the farm {file.cluster!r}, and not of {options.farm!r}: nothing was posted",
+            code=Exit.USAGE,
+        )
+    asks = not options.yes and not options.dry_run
+    if asks and (options.json or not sys.stdin.isatty()):
+        raise CommandError("nothing was posted: add --yes, or --dry-run to see what it would be", code=Exit.USAGE)
+    entries, left_out = planned(options, file)
+    lines = plan_lines(entries, left_out)
+    if not options.json:
+        print(printable(f"to {file.cluster}, as {file.user}:"))
+        print("\n".join(f"  {printable(line)}" for line in lines))
+    if asks and not _agreed():
+        raise CommandError("nothing was posted", code=Exit.USAGE)
+    indexes = [] if options.dry_run else _post(options, file, entries)
+    if options.json:
+        told = [entry.what for entry in entries]
+        print_json(
+            {"ok": True, "dry_run": options.dry_run, "what": told, "indexes": indexes, "hashes_left_out": left_out}
+        )
+    elif options.dry_run:
+        print("nothing was posted: this was a dry run")
+    else:
+        where = f"at index {indexes[0]}" if len(indexes) == 1 else f"at indexes {indexes[0]} to {indexes[-1]}"
+        print(f"committed {where}: {len(indexes)} entr{'y' if len(indexes) == 1 else 'ies'}")
+    return Exit.OK
+
+
+def planned(options: argparse.Namespace, file: ClientFile) -> tuple[list[AdminEntry], int]:
+    """Make the entries, parameters first, and read them back as the servers will; and how many hashes are left out.
+
+    Raises `PipelineError`.
+    """
+    now_ms, left_out = int(time.time() * 1000), 0
+    made: list[AdminEntry] = []
+    if options.parameters is not None:
+        parameters = read_parameters(options.parameters)
+        made.append(AdminEntry(file.cluster, now_ms, file.user, "set", parameters=parameters, reason=REASON))
+    if options.sensing:
+        with session(session_options(options)) as spark, Progress() as progress:
+            from gf_i2p.pipeline.sensing import sensing  # noqa: PLC0415 -- needs Spark
+
+            progress("looking for what was sensed")
+            found = sensing(spark, Lake(options.lake), file.cluster)
+        left_out = found.left_out
+        made += [
+            AdminEntry(file.cluster, now_ms, file.user, "sensed", hash=hash_, sensed=each)
+            for hash_, each in found.found
+        ]
+    try:
+        return [AdminEntry.parse(entry.encode()) for entry in made], left_out
+    except RecordError as error:
+        raise CommandError(f"nothing was posted: {error}") from error
+
+
+def plan_lines(entries: Sequence[AdminEntry], left_out: int) -> list[str]:
+    """Say what would be posted, the first of what was sensed only."""
+    sensed = [entry for entry in entries if entry.sensed is not None]
+    lines = [entry.what for entry in entries if entry.sensed is None] + [entry.what for entry in sensed[:_SHOWN]]
+    if len(sensed) > _SHOWN:
+        lines.append(f"… and {len(sensed) - _SHOWN} more of what was sensed, {sum(map(_size, entries)):,} bytes in all")
+    if left_out:
+        lines.append(f"{left_out} hashes are left out: a farm keeps no more")
+    return lines
+
+
+def _size(entry: AdminEntry) -> int:
+    return len(entry.encode())
+
+
+def _agreed() -> bool:
+    try:
+        return input("Post this? [y/N] ").strip().lower() in {"y", "yes"}
+    except EOFError:
+        print()  # the cursor stands behind the question
+        return False
+
+
+def _post(options: argparse.Namespace, file: ClientFile, entries: Sequence[AdminEntry]) -> list[int]:
+    """Post some at a time; return their indexes. Raises `CommandError`, with what is committed already."""
+    indexes: list[int] = []
+
+    def say(text: str) -> None:
+        if not options.json:
+            print(f"gf-i2p: {text}", file=sys.stderr)
+
+    with Progress() as progress:
+        for first in range(0, len(entries), AT_ONCE):
+            some = entries[first : first + AT_ONCE]
+            try:
+                last, _ = asyncio.run(administer.post(file, some, say))
+            except CommandError as error:
+                done = f" (committed before that: indexes {indexes[0]} to {indexes[-1]})" if indexes else ""
+                raise CommandError(f"{error}{done}", code=error.code, outcome=error.outcome) from error
+            indexes += range(last - len(some) + 1, last + 1)
+            progress(f"posted {len(indexes)} of {len(entries)} entries")
+    return indexes

@@ -1,0 +1,62 @@
+"""`gf-i2p pipeline report`: draws what the lake says as one HTML file."""
+
+import argparse
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gf_i2p.cli.errors import Exit
+from gf_i2p.cli.pipeline.arguments import add_lake, session_options
+from gf_i2p.cli.progress import Progress
+from gf_i2p.pipeline.days import Span
+from gf_i2p.pipeline.lake import Lake
+from gf_i2p.pipeline.session import session
+
+if TYPE_CHECKING:
+    from gf_i2p.pipeline.report.job import ReportFigures
+
+HELP = "one HTML file with charts of who led, who published, who was there and what it cost, to be read offline"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add those that only it has."""
+    add_lake(parser)
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="FILE", help="the page; one that is there is replaced"
+    )
+    parser.add_argument(
+        "--farm",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="only this one; can be given again (default: the largest)",
+    )
+    parser.add_argument("--since", metavar="DAY", help="from this day on, YYYY-MM-DD in UTC")
+    parser.add_argument("--until", metavar="DAY", help="up to this day, which is the last")
+
+
+def run(options: argparse.Namespace, print_json: Callable[[Any], None]) -> Exit:
+    """Do it. Raises `PipelineError` and `OSError`."""
+    span = Span.parse(options.since, options.until)
+    with session(session_options(options)) as spark, Progress() as progress:
+        from gf_i2p.pipeline.report.gather import Asked  # noqa: PLC0415 -- needs Spark
+        from gf_i2p.pipeline.report.job import ReportOptions, make_report  # noqa: PLC0415
+
+        asked = Asked(tuple(dict.fromkeys(options.farm)), span.since_ms, span.until_ms)
+        made = ReportOptions(options.out, asked)
+        figures = make_report(spark, Lake(options.lake), made, lambda text: progress(f"report: {text}"))
+    if options.json:
+        print_json({"ok": True, **asdict(figures)})
+    else:
+        print(show(figures))
+    return Exit.OK
+
+
+def show(figures: "ReportFigures") -> str:
+    """Say it for people."""
+    farms = f"{figures.farms} of {figures.farms_total} farms, from {figures.rows:,} rows"
+    lines = [f"{figures.file}: {farms}, {figures.bytes:,} bytes, in {figures.seconds:.1f} s"]
+    if figures.missing:
+        lines.append(f"not made yet: {', '.join(figures.missing)}; the page says which job makes each")
+    return "\n".join(lines)

@@ -1,0 +1,68 @@
+"""`gf-i2p pipeline synth`: histories of farms that never were."""
+
+import argparse
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from gf_i2p.cli.errors import Exit
+from gf_i2p.cli.progress import Progress
+from gf_i2p.cli.values import whole
+
+HELP = "make histories of farms that never were, for tests and to try sizes"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what is to be made."""
+    parser.add_argument("out", type=Path, metavar="OUT", help="a new directory: it gets FARM/server-ID/entries-….jsonl")
+    parser.add_argument("--farms", type=whole(10_000), default=4, metavar="N", help="how many (default: 4)")
+    parser.add_argument("--days", type=whole(36_500), default=7, metavar="D", help="of each farm (default: 7)")
+    parser.add_argument(
+        "--rows", type=whole(10**9), metavar="R", help="as many days as give about so many entries of all farms"
+    )
+    parser.add_argument(
+        "--seed", type=whole(10**9), default=1, metavar="S", help="the same gives the same (default: 1)"
+    )
+    parser.add_argument(
+        "--nodes", type=whole(9), default=1, metavar="K", help="of each farm so many servers have exported (default: 1)"
+    )
+    parser.add_argument(
+        "--faults", action="store_true", help="one more farm, with broken files and lines; manifest.json says which"
+    )
+    parser.add_argument("--level", type=whole(9), default=1, metavar="L", help="of gzip (default: 1)")
+    parser.add_argument("--jobs", type=whole(256), metavar="J", help="processes (default: one for each core)")
+
+
+def run(options: argparse.Namespace, print_json: Callable[[Any], None]) -> Exit:
+    """Make them. Raises `PipelineError` and `OSError`."""
+    from gf_i2p.pipeline.synth import SynthOptions, synth  # noqa: PLC0415 -- the simulator is needed here only
+
+    asked = SynthOptions(
+        out=options.out,
+        farms=options.farms,
+        days=options.days,
+        rows=options.rows,
+        seed=options.seed,
+        nodes=options.nodes,
+        faults=options.faults,
+        level=options.level,
+        processes=options.jobs,
+    )
+    with Progress() as progress:
+        made = synth(asked, say=progress)
+    if options.json:
+        print_json({**asdict(made), "rows_per_second": round(made.rows_per_second)})
+    else:
+        print(
+            f"{made.entries:,} entries ({made.status:,} status records) of {made.farms:,} farms and {made.days:,} days"
+        )
+        print(
+            f"{made.lines:,} lines in {made.files:,} files, {made.raw_bytes / 1e6:,.1f} MB, {made.bytes / 1e6:,.1f} MB "
+            "on the disk"
+        )
+        print(
+            f"{made.life_seconds:.1f} s to simulate lives, {made.seconds:.1f} s to write: "
+            f"{made.rows_per_second:,.0f} lines/s"
+        )
+    return Exit.OK

@@ -1,0 +1,215 @@
+"""RouterInfos: what a router says of itself (common structures, "RouterIdentity", "RouterAddress", "RouterInfo")."""
+
+import hashlib
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final, Self
+
+from gf_i2p.netdb.errors import LimitError, StructureError
+from gf_i2p.netdb.limits import (
+    MAX_CERTIFICATE_BYTES,
+    MAX_ROUTER_ADDRESSES,
+    MAX_ROUTER_INFO_BYTES,
+    MAX_STRING_BYTES,
+)
+from gf_i2p.netdb.mapping import encode_mapping, read_mapping
+from gf_i2p.netdb.reader import Reader
+from gf_i2p.netdb.signing import PUBLIC_KEY_BYTES, SignatureType, SigningKey, verify
+
+X25519: Final = 4
+"""The crypto type of every router since 2021 or so."""
+FLOODFILL: Final = "f"
+"""The letter among `caps` of a router that keeps a part of the netDb for all."""
+_KEYS_BYTES: Final = 384
+_NO_CERTIFICATE: Final = 0
+_KEY_CERTIFICATE: Final = 5
+_CERTIFICATE: Final = struct.Struct(">BHHH")
+"""Type, length of the rest, signature type, crypto type."""
+_KEY_TYPES_BYTES: Final = 4
+_FILLER_BYTES: Final = 32
+_DSA: Final = 0
+_SIGNATURE_BYTES: Final = {0: 40, 1: 64, 2: 96, 3: 132, 4: 256, 5: 384, 6: 512, 7: 64, 8: 64, 9: 64, 10: 128, 11: 64}
+"""By signature type (common structures, "Certificate")."""
+_VERIFIABLE: Final = frozenset(int(each) for each in SignatureType)
+_ADDRESS_HEAD: Final = struct.Struct(">BQ")
+_PUBLISHED: Final = struct.Struct(">Q")
+_PEER_BYTES: Final = 32
+_MAX_NET_ID_CHARS: Final = 3
+
+
+@dataclass(frozen=True)
+class RouterIdentity:
+    """Who a router is, as its bytes. Use `read` or `build`."""
+
+    data: bytes = field(repr=False)
+    signature_type: int
+    """Also one that we cannot verify."""
+    crypto_type: int
+    signing_key: bytes | None
+    """32 bytes; None where we cannot verify by it."""
+
+    @classmethod
+    def build(cls, signing_key: bytes, crypto_key: bytes, filler: bytes) -> Self:
+        """Make the identity of an Ed25519 and an X25519 public key. `filler`: 32 random bytes (proposal 161)."""
+        if {len(signing_key), len(crypto_key), len(filler)} != {PUBLIC_KEY_BYTES}:
+            raise StructureError(f"keys and filler have {PUBLIC_KEY_BYTES} bytes each")
+        padding = filler * (_KEYS_BYTES // _FILLER_BYTES - 2)
+        certificate = _CERTIFICATE.pack(_KEY_CERTIFICATE, 4, SignatureType.ED25519, X25519)
+        return cls.read(Reader(crypto_key + padding + signing_key + certificate, "a RouterIdentity"))
+
+    @classmethod
+    def read(cls, reader: Reader) -> Self:
+        """Read from the front of something larger. Raises `StructureError`."""
+        start = reader.position
+        keys = reader.take(_KEYS_BYTES)
+        kind, length = reader.number(1), reader.number(2)
+        if length > MAX_CERTIFICATE_BYTES:
+            raise StructureError(f"a certificate has up to {MAX_CERTIFICATE_BYTES} bytes, not {length}")
+        signing, crypto = _DSA, 0
+        if kind == _KEY_CERTIFICATE:
+            if length < _KEY_TYPES_BYTES:
+                raise StructureError(f"a key certificate has {_KEY_TYPES_BYTES} bytes at least, not {length}")
+            signing, crypto = reader.number(2), reader.number(2)
+            reader.take(length - _KEY_TYPES_BYTES)  # what is left of longer keys
+        elif kind != _NO_CERTIFICATE or length:
+            raise StructureError(f"certificate type {kind} is not one of a router: expected {_KEY_CERTIFICATE} or none")
+        key = keys[-PUBLIC_KEY_BYTES:] if signing in _VERIFIABLE else None
+        return cls(reader.data[start : reader.position], signing, crypto, key)
+
+    @cached_property
+    def hash(self) -> bytes:
+        """SHA-256 of the whole, 32 bytes: what the router is called, and where a floodfill stands in the netDb."""
+        return hashlib.sha256(self.data).digest()
+
+
+@dataclass(frozen=True, slots=True)
+class RouterAddress:
+    """One way to reach a router."""
+
+    style: str
+    """NTCP2, SSU2, or an older one."""
+    options: Mapping[str, str]
+    cost: int = 5
+    """0 to 255; the lower, the better."""
+
+    def encode(self) -> bytes:
+        """Give its bytes. Raises `LimitError`."""
+        style = self.style.encode("utf-8")
+        if not 0 <= self.cost <= 255 or len(style) > MAX_STRING_BYTES:
+            raise LimitError(f"an address has a cost of 0 to 255, and a style of up to {MAX_STRING_BYTES} bytes")
+        return _ADDRESS_HEAD.pack(self.cost, 0) + bytes([len(style)]) + style + encode_mapping(self.options)
+
+    @classmethod
+    def read(cls, reader: Reader) -> Self:
+        """Read from the front of something larger. Raises `StructureError`."""
+        cost, _ = _ADDRESS_HEAD.unpack(reader.take(_ADDRESS_HEAD.size))  # an expiration that nobody sets any more
+        raw = reader.take(reader.number(1))
+        try:
+            style = raw.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise StructureError("the style of an address is not UTF-8") from error
+        return cls(style, read_mapping(reader, max_bytes=MAX_ROUTER_INFO_BYTES, in_order=False), cost)
+
+
+@dataclass(frozen=True)
+class RouterInfo:
+    """A RouterInfo whose signature is good, or of a kind that we do not know. Use `build` or `parse`."""
+
+    data: bytes = field(repr=False)
+    """All of it, the signature last."""
+    identity: RouterIdentity
+    published: int
+    """Milliseconds since the epoch."""
+    addresses: tuple[RouterAddress, ...]
+    options: Mapping[str, str]
+    verified: bool
+    """False: the signature is of a type that is not ours to verify, and nothing is known of it."""
+
+    @classmethod
+    def build(
+        cls,
+        key: SigningKey,
+        *,
+        crypto_key: bytes,
+        filler: bytes,
+        published: int,
+        addresses: Sequence[RouterAddress],
+        options: Mapping[str, str],
+    ) -> Self:
+        """Build and sign one, as routers do.
+
+        Args:
+            key: of the router.
+            crypto_key: its public X25519 key, 32 bytes.
+            filler: 32 random bytes.
+            published: milliseconds since the epoch.
+            addresses: 16 at most.
+            options: `caps`, `netId`, `router.version` and others; see `encode_mapping`.
+
+        Raises:
+            LimitError: something does not fit.
+        """
+        if len(addresses) > MAX_ROUTER_ADDRESSES or not 0 <= published < 2**64:
+            raise LimitError(f"a RouterInfo has up to {MAX_ROUTER_ADDRESSES} addresses, and a date of eight bytes")
+        identity = RouterIdentity.build(key.public, crypto_key, filler)
+        body = b"".join(
+            [
+                identity.data,
+                _PUBLISHED.pack(published),
+                bytes([len(addresses)]),
+                *(address.encode() for address in addresses),
+                b"\0",
+                encode_mapping(options),
+            ]
+        )
+        data = body + key.sign(body)
+        return cls(data, identity, published, tuple(addresses), dict(sorted(options.items())), verified=True)
+
+    @classmethod
+    def parse(cls, data: bytes) -> Self:
+        """Read one, and verify its signature where we know how. Raises `StructureError` or `SignatureError`."""
+        if len(data) > MAX_ROUTER_INFO_BYTES:
+            raise StructureError(f"a RouterInfo has up to {MAX_ROUTER_INFO_BYTES} bytes, not {len(data)}")
+        reader = Reader(data, "a RouterInfo")
+        identity = RouterIdentity.read(reader)
+        (published,) = _PUBLISHED.unpack(reader.take(_PUBLISHED.size))
+        count = reader.number(1)
+        if count > MAX_ROUTER_ADDRESSES:
+            raise StructureError(f"a RouterInfo has up to {MAX_ROUTER_ADDRESSES} addresses, not {count}")
+        addresses = tuple(RouterAddress.read(reader) for _ in range(count))
+        reader.take(reader.number(1) * _PEER_BYTES)  # always none; routers skip them
+        options = read_mapping(reader, max_bytes=MAX_ROUTER_INFO_BYTES, in_order=False)
+        signed = data[: reader.position]
+        signature = reader.take(_SIGNATURE_BYTES.get(identity.signature_type, len(data) - reader.position))
+        reader.finish()
+        if identity.signing_key is not None:
+            verify(identity.signing_key, signature, signed)
+        return cls(data, identity, published, addresses, options, identity.signing_key is not None)
+
+    @property
+    def hash(self) -> bytes:
+        """The router's, 32 bytes."""
+        return self.identity.hash
+
+    @property
+    def caps(self) -> str:
+        """Letters: f a floodfill, R reachable, U not, H hidden, K to X the bandwidth, D, E and G congestion."""
+        return self.options.get("caps", "")
+
+    @property
+    def floodfill(self) -> bool:
+        """Whether it says that it keeps a part of the netDb."""
+        return FLOODFILL in self.caps
+
+    @property
+    def version(self) -> str:
+        """Of its software, as the API's: 0.9.65; empty when it does not tell."""
+        return self.options.get("router.version", "")
+
+    @property
+    def net_id(self) -> int | None:
+        """Of which network it is: 2 is the live one. None when it does not tell, as no router of today."""
+        text = self.options.get("netId", "")
+        return int(text) if text.isascii() and text.isdigit() and len(text) <= _MAX_NET_ID_CHARS else None

@@ -1,0 +1,112 @@
+"""The closest floodfills by XOR distance, for many keys at a time: columns of numbers, and no loop over pairs.
+
+The floodfills' hashes are sorted once. Seen from a key, they form a tree by their bits: below each node, those that
+have the key's next bit are all closer than those that have not, whatever follows. So all keys of a batch go down that
+tree together, a bit a step: each has a block of the sorted hashes, [low, high), in which its closest ones are. Where
+the half with the key's bit has as many as it still needs, the other half is out; where it has fewer, all of them are
+taken, and the rest comes out of the other half. A key is done when its block has no more than it needs, at the 256th
+bit at the latest, for no two floodfills have the same hash. Only what was taken is sorted by its whole distance.
+"""
+
+from typing import Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+HASH_BYTES: Final = 32
+BITS: Final = 8 * HASH_BYTES
+WORDS: Final = BITS // 64
+
+Words = NDArray[np.uint64]
+"""Numbers of 256 bits, each as a row of four words, the highest first."""
+Places = NDArray[np.int64]
+
+
+def to_words(data: bytes | memoryview) -> Words:
+    """Read 32-byte numbers that follow each other."""
+    return np.frombuffer(data, dtype=">u8").astype(np.uint64).reshape(-1, WORDS)
+
+
+def to_bytes(words: Words) -> bytes:
+    """Write numbers as `to_words` reads them."""
+    return words.astype(">u8").tobytes()
+
+
+class SortedHashes:
+    """The hashes of all floodfills, in their order, each once."""
+
+    def __init__(self, words: Words) -> None:
+        """`words`: in any order."""
+        ordered = words[np.lexsort(tuple(words[:, word] for word in reversed(range(WORDS))))]
+        new = np.ones(len(ordered), dtype=bool)
+        new[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
+        self.words: Words = ordered[new]
+
+    @classmethod
+    def of(cls, data: bytes) -> Self:
+        """Take hashes of 32 bytes that follow each other."""
+        return cls(to_words(data))
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def closest(self, keys: Words, most: int) -> tuple[Places, Words]:
+        """Give for each key the floodfills closest to it, the closest first.
+
+        `most`: how many; fewer when there are not as many. Returns their places in `words`, a row for each key, and
+        their distances, of the shape (keys, floodfills, 4).
+        """
+        columns = min(most, len(self))
+        found: Places = np.empty((len(keys), columns), dtype=np.int64)
+        if columns:
+            self._descend(keys, found)
+        distances = self.words[found] ^ keys[:, np.newaxis, :]
+        rows = np.repeat(np.arange(len(keys)), columns)
+        flat = distances.reshape(-1, WORDS)
+        order = np.lexsort((*(flat[:, word] for word in reversed(range(WORDS))), rows))
+        return found.reshape(-1)[order].reshape(found.shape), flat[order].reshape(distances.shape)
+
+    def _descend(self, keys: Words, found: Places) -> None:
+        """Fill `found`, in no particular order within a row."""
+        count, columns = found.shape
+        rows = np.arange(count)  # which keys are not done yet; low, high and need belong to these
+        low, high = np.zeros(count, dtype=np.int64), np.full(count, len(self), dtype=np.int64)
+        need = np.full(count, columns, dtype=np.int64)
+        for bit in range(BITS + 1):
+            done = high - low == need
+            _take(found, rows[done], columns - need[done], low[done], need[done])
+            left = ~done
+            rows, low, high, need = rows[left], low[left], high[left], need[left]
+            if not len(rows):
+                return
+            middle = self._split(low, high, bit)
+            is_one = (keys[rows, bit // 64] >> np.uint64(63 - bit % 64)) & np.uint64(1) == 1
+            near_low, near_high = np.where(is_one, middle, low), np.where(is_one, high, middle)
+            near = near_high - near_low
+            enough = near >= need
+            some = ~enough
+            _take(found, rows[some], columns - need[some], near_low[some], near[some])
+            need = np.where(enough, need, need - near)
+            low, high = (
+                np.where(enough, near_low, np.where(is_one, low, middle)),
+                np.where(enough, near_high, np.where(is_one, middle, high)),
+            )
+        raise AssertionError("two floodfills have the same hash")
+
+    def _split(self, low: Places, high: Places, bit: int) -> Places:
+        """Give where in each block the hashes begin that have this bit; all of a block agree in the bits before it."""
+        column, mask = self.words[:, bit // 64], np.uint64(1 << (63 - bit % 64))
+        low, high = low.copy(), high.copy()
+        for _ in range(int((high - low).max()).bit_length()):
+            middle = (low + high) // 2
+            open_ = low < high
+            is_one = (column[np.minimum(middle, len(self) - 1)] & mask) != 0
+            high = np.where(open_ & is_one, middle, high)
+            low = np.where(open_ & ~is_one, middle + 1, low)
+        return low
+
+
+def _take(found: Places, rows: Places, columns: Places, first: Places, sizes: Places) -> None:
+    """Write to each row, from its column on, the places `first`, `first` + 1, …: as many as its size."""
+    steps = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    found[np.repeat(rows, sizes), np.repeat(columns, sizes) + steps] = np.repeat(first, sizes) + steps

@@ -1,0 +1,149 @@
+"""What a router has seen of another one: its profile, as i2pd (INI) or Java (gzipped properties) keeps it in a file."""
+
+import zlib
+from dataclasses import dataclass
+from typing import Final
+
+from gf_i2p.netdb.errors import StructureError
+
+MAX_PROFILE_BYTES: Final = 1 << 18
+"""Unpacked. Java's have ten to twenty KiB, for they are full of rates."""
+_GZIP: Final = 16 + zlib.MAX_WBITS
+_MAX_NUMBER: Final = 2**53
+_SECTIONS: Final = frozenset({"participation", "usage"})
+
+
+@dataclass(frozen=True, slots=True)
+class PeerProfile:
+    """One router's opinion of another one. None: it does not tell. Times are milliseconds since the epoch."""
+
+    router: str
+    """Whose it is: i2pd or java."""
+    heard_ms: int | None = None
+    """When something was last heard from it; of i2pd: when the profile last changed."""
+    unreachable_ms: int | None = None
+    """When it last could not be reached."""
+    connected: bool | None = None
+    """Whether there ever was a connection."""
+    agreed: int | None = None
+    """How many tunnels it has agreed to take part in."""
+    declined: int | None = None
+    failed: int | None = None
+    """How many of its tunnels have failed; of i2pd: how often it has not answered."""
+    lookup_ms: int | None = None
+    """When it last knew what it was asked for."""
+    lookup_failed_ms: int | None = None
+    store_ms: int | None = None
+    """When it last kept what it was given."""
+    store_failed_ms: int | None = None
+    bytes_s: float | None = None
+    """The most that a tunnel through it has carried in a minute, in bytes per second."""
+
+
+def parse_i2pd(data: bytes) -> PeerProfile:
+    """Read i2pd's profile-….txt. Raises `StructureError`."""
+    values = _pairs(data, sections=True)
+    if not any("." in name for name in values):
+        raise StructureError("this is no profile of i2pd: it has neither [participation] nor [usage]")
+    return PeerProfile(
+        "i2pd",
+        heard_ms=_seconds(values, "lastupdatetimestamp"),
+        unreachable_ms=_seconds(values, "lastunreachabletime"),
+        connected=_boolean(values, "usage.connected"),
+        agreed=_whole(values, "participation.agreed"),
+        declined=_whole(values, "participation.declined"),
+        failed=_whole(values, "participation.nonreplied"),
+    )
+
+
+def parse_java(data: bytes) -> PeerProfile:
+    """Read Java's profile-….txt.gz. Raises `StructureError`."""
+    values = _pairs(_unpacked(data), sections=False)
+    if "tunnels.lifetimeAgreedTo" not in values and "lastHeardFrom" not in values:
+        raise StructureError(
+            "this is no profile of Java I2P: it has neither lastHeardFrom nor tunnels.lifetimeAgreedTo"
+        )
+    return PeerProfile(
+        "java",
+        heard_ms=_time(values, "lastHeardFrom"),
+        unreachable_ms=_time(values, "lastFailedSend"),
+        connected=None if (sent := _whole(values, "lastSentToSuccessfully")) is None else sent > 0,
+        agreed=_whole(values, "tunnels.lifetimeAgreedTo"),
+        declined=_whole(values, "tunnels.lifetimeRejected"),
+        failed=_whole(values, "tunnels.lifetimeFailed"),
+        lookup_ms=_time(values, "dbHistory.lastLookupSuccessful"),
+        lookup_failed_ms=_time(values, "dbHistory.lastLookupFailed"),
+        store_ms=_time(values, "dbHistory.lastStoreSuccessful"),
+        store_failed_ms=_time(values, "dbHistory.lastStoreFailed"),
+        bytes_s=_amount(values, "tunnelPeakTunnel1mThroughput"),
+    )
+
+
+def _unpacked(data: bytes) -> bytes:
+    unpacker = zlib.decompressobj(_GZIP)
+    try:
+        text = unpacker.decompress(data, MAX_PROFILE_BYTES)
+    except zlib.error as error:
+        raise StructureError(f"this is not what gzip makes: {error}") from error
+    if unpacker.unconsumed_tail:
+        raise StructureError(f"unpacked, it is larger than {MAX_PROFILE_BYTES} bytes")
+    if not unpacker.eof:
+        raise StructureError("what gzip made ends too early")
+    return text
+
+
+def _pairs(data: bytes, *, sections: bool) -> dict[str, str]:
+    """Read lines NAME=VALUE; with `sections`, those below a [SECTION] are SECTION.NAME. Of two the last one counts."""
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise StructureError("a profile is a text in UTF-8, and this is none") from error
+    section = ""
+    values: dict[str, str] = {}
+    for line in text.splitlines():
+        if sections and line.startswith("[") and line.endswith("]"):
+            section = line[1:-1]
+            continue
+        name, equals, value = line.partition("=")
+        if not equals or line.startswith(("#", ";")) or (section and section not in _SECTIONS):
+            continue
+        values[f"{section}.{name.strip()}" if section else name] = value.strip()
+    return values
+
+
+def _whole(values: dict[str, str], name: str) -> int | None:
+    text = values.get(name)
+    if text is None:
+        return None
+    if not text.isascii() or not text.removeprefix("-").isdigit() or len(text) > len(str(_MAX_NUMBER)):
+        raise StructureError(f"{name} is {text[:40]!r}, which is no number")
+    return max(int(text), 0)  # Java says -1 where it does not know
+
+
+def _time(values: dict[str, str], name: str) -> int | None:
+    return _whole(values, name) or None  # 0 is never
+
+
+def _seconds(values: dict[str, str], name: str) -> int | None:
+    found = _time(values, name)
+    return None if found is None else found * 1000
+
+
+def _amount(values: dict[str, str], name: str) -> float | None:
+    text = values.get(name)
+    if text is None:
+        return None
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= _MAX_NUMBER:
+        raise StructureError(f"{name} is {text[:40]!r}, which is no amount")
+    return number
+
+
+def _boolean(values: dict[str, str], name: str) -> bool | None:
+    text = values.get(name)
+    if text not in {None, "true", "false", "1", "0"}:
+        raise StructureError(f"{name} is {str(text)[:40]!r}, which is neither true nor false")
+    return None if text is None else text in {"true", "1"}

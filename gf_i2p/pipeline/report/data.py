@@ -1,0 +1,287 @@
+"""What is drawn: small, however large the lake is. `gather` makes it, and the charts know nothing else.
+
+What a table is missing for is None; `Section.MADE_BY` of the page says which job makes it.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from gf_i2p.pipeline.report.words import DAY_MS, HOUR_MS
+
+MAX_FARMS: Final = 8
+MAX_SERVERS: Final = 32
+"""Of one farm, in a chart."""
+MAX_LEAVES: Final = 24
+"""Of one farm, in a chart."""
+MAX_CELLS: Final = 120
+"""Stretches of time that a heat map has."""
+MAX_STEPS: Final = 240
+"""Stretches of time that a line has."""
+MAX_TURNS: Final = 1000
+"""Changes of leader, or of publisher, in a timeline."""
+MAX_ANOMALIES: Final = 40
+MAX_SETS: Final = 12
+"""Of parameters."""
+MAX_HASHES: Final = 12
+"""Whose floodfills are drawn."""
+MAX_REASONS: Final = 20
+_STRETCHES: Final = (
+    *(HOUR_MS * hours for hours in (1, 2, 3, 4, 6, 12)),
+    *(DAY_MS * days for days in (1, 2, 7, 14, 28)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """From when to when, ms since the epoch; until is after since."""
+
+    since_ms: int
+    until_ms: int
+
+    @property
+    def length_ms(self) -> int:
+        """How long it is."""
+        return self.until_ms - self.since_ms
+
+    def stretch_ms(self, most: int) -> int:
+        """Return into how long stretches it is cut so that there are `most` at most: hours, days or weeks."""
+        for stretch in _STRETCHES:
+            if self.length_ms <= stretch * most:
+                return stretch
+        weeks = -(-self.length_ms // (most * 7 * DAY_MS))
+        return weeks * 7 * DAY_MS
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """From then on this one led, or published; None: nobody."""
+
+    at_ms: int
+    who: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """Who led and who published, by time. The last one of each goes on until the end."""
+
+    led: Sequence[Turn] = ()
+    published: Sequence[Turn] | None = ()
+    """None: no decisions are known."""
+    led_changes: int = 0
+    """All of them, also those that are too many to draw: then the newest are drawn."""
+    published_changes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Of a heat map, in one stretch."""
+
+    availability: float
+    records: int
+    flaps: int
+
+
+@dataclass(frozen=True, slots=True)
+class HeatRow:
+    """One server."""
+
+    server: int
+    availability: float
+    """Mean of its hours."""
+    records: int
+    flaps: int
+    longest_gap_ms: int
+    cells: Mapping[int, Cell]
+    """By the number of the stretch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heat:
+    """Servers by time."""
+
+    stretch_ms: int
+    rows: Sequence[HeatRow]
+    others: int = 0
+    """Servers that are not drawn."""
+    others_availability: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A figure over time, of a leaf."""
+
+    name: str
+    values: Sequence[float | None]
+    """One for each stretch; None: nothing is known, or it is not listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Small lines below each other."""
+
+    stretch_ms: int
+    lines: Sequence[Line]
+    others: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Anomaly:
+    """An hour unlike a server's own past."""
+
+    server: int
+    hour_ms: int
+    measure: str
+    value: float | None
+    usual: float | None
+    score: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Anomalies:
+    """The strongest, and how many there are."""
+
+    found: Sequence[Anomaly]
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What a replay with one set of parameters gave."""
+
+    parameters: str
+    """JSON."""
+    live: bool
+    changes: int
+    unneeded: int
+    without_publisher_ms: int
+    stale_ms: int
+    set_changes: int
+    balance: float | None
+    cost: float | None
+    farm_ms: int | None = None
+    """How long the replay was; None: not known."""
+    in_force: str = ""
+    """JSON; of the live set, what the farm has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backtest:
+    """The live parameters, and the best of the others."""
+
+    trials: Sequence[Trial]
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Farm:
+    """All that is drawn of one farm."""
+
+    name: str
+    entries: int
+    period: Period
+    timeline: Timeline | None = None
+    heat: Heat | None = None
+    weights: Lines | None = None
+    loads: Lines | None = None
+    anomalies: Anomalies | None = None
+    backtest: Backtest | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """A floodfill near a hash."""
+
+    rank: int
+    floodfill: str
+    distance: str
+    """64 hexadecimal digits."""
+    profile: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def equal_bits(self) -> int:
+        """How many bits the routing keys begin with that are the same; 0 when the distance is none."""
+        try:
+            return min(max(256 - int(self.distance, 16).bit_length(), 0), 256)
+        except ValueError:
+            return 0
+
+    @property
+    def closeness(self) -> float:
+        """The same as 256 less the distance's logarithm, which tells more floodfills apart: 0 to 256."""
+        try:
+            distance = int(self.distance, 16)
+        except ValueError:
+            return 0.0
+        if distance < 1:
+            return 256.0 if distance == 0 else 0.0
+        bits = distance.bit_length()  # a float holds no 256 bits, but the first of them
+        return max(257 - bits - math.log2((distance << 64 >> bits) / 2**63), 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Closest:
+    """The closest floodfills of a hash, by day."""
+
+    hash: str
+    name: str
+    days: Mapping[str, Sequence[Near]]
+
+
+@dataclass(frozen=True, slots=True)
+class Floodfills:
+    """Of all hashes that are drawn."""
+
+    hashes: Sequence[Closest]
+    others: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why records are in quarantine."""
+
+    what: str
+    reason: str
+    count: int
+    length: int
+    """Bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantine:
+    """What did not fit, by reason."""
+
+    reasons: Sequence[Reason]
+    total: int
+    kinds: int
+    """How many reasons there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableSize:
+    """One table of the lake."""
+
+    name: str
+    rows: int | None
+    """None: there is no such table."""
+    files: int | None = None
+    bytes: int | None = None
+    """On the disk; None where Spark's files are not ours to see."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All of it."""
+
+    made_ms: int
+    lake: str
+    farms: Sequence[Farm]
+    farms_total: int
+    entries_total: int
+    floodfills: Floodfills | None
+    quarantine: Quarantine | None
+    sizes: Sequence[TableSize]
+    strange_clocks: int = 0
+    """Entries that were received before 2020 or in the future, by their node's clock: not drawn."""

@@ -1,0 +1,223 @@
+"""Sums the lake up for the report, by Spark. Each result that is collected has a limit, however large the lake is."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pyarrow import fs
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as sf
+
+from gf_i2p.pipeline.errors import PipelineError
+from gf_i2p.pipeline.lake import TABLES, Lake
+from gf_i2p.pipeline.report import words
+from gf_i2p.pipeline.report.data import (
+    MAX_FARMS,
+    MAX_HASHES,
+    MAX_REASONS,
+    Closest,
+    Farm,
+    Floodfills,
+    Near,
+    Period,
+    Quarantine,
+    Reason,
+    Report,
+    TableSize,
+)
+from gf_i2p.pipeline.report.gather_farm import anomalies, backtest, heat, loads, timeline, weights
+
+FIRST_MS: Final = 1_577_836_800_000
+"""2020: a node whose clock says less has no clock."""
+_DAYS: Final = 3
+_RANKS: Final = 8
+_FIGURES: Final = 6
+_OF_CLOSEST: Final = frozenset({"hash", "name", "day", "rank", "floodfill", "distance"})
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the report is to be about. Times in ms since the epoch; None: all."""
+
+    farms: tuple[str, ...] = ()
+    """In this order; none: the largest."""
+    since_ms: int | None = None
+    until_ms: int | None = None
+
+
+def gather(spark: SparkSession, lake: Lake, asked: Asked, say: Callable[[str], None] = lambda _: None) -> Report:
+    """Sum up. `say`: hears what is done now. Raises `PipelineError` when there is nothing of what was asked for."""
+    now_ms = int(time.time() * 1000)
+    tables = {name: table(spark, lake, name) for name in TABLES}
+    since = max(asked.since_ms or FIRST_MS, FIRST_MS)
+    until = min(asked.until_ms or now_ms + words.DAY_MS, now_ms + words.DAY_MS)
+    if since >= until:
+        raise PipelineError(
+            "The period has no time in it: give a --since that is before --until and not in the future."
+        )
+    say("farms and their sizes")
+    sizes = [_size(lake, name, frame) for name, frame in tables.items()]
+    if all(each.rows is None for each in sizes):
+        raise PipelineError(f"{lake.root} has no table of the pipeline: begin with gf-i2p pipeline ingest.")
+    found, totals = _farms(tables, asked.farms, since, until)
+    made = []
+    for name, entries, first, last in found:
+        say(f"farm {name}")
+        period = Period(max(first, since), min(max(last, first + words.HOUR_MS), until))
+        made.append(_farm(tables, name, entries, period))
+    say("floodfills and quarantine")
+    return Report(
+        made_ms=now_ms,
+        lake=lake.root,
+        farms=made,
+        farms_total=totals[0],
+        entries_total=totals[1],
+        floodfills=None if (frame := tables["closest"]) is None else _floodfills(frame),
+        quarantine=None if (frame := tables["quarantine"]) is None else _quarantine(frame),
+        sizes=sizes,
+        strange_clocks=_strange(tables["entries"], now_ms),
+    )
+
+
+def table(spark: SparkSession, lake: Lake, name: str) -> DataFrame | None:
+    """Open a table; None when no job has made it."""
+    try:
+        frame = spark.read.parquet(lake.path(name))
+        _ = frame.schema  # with Spark Connect nothing is looked at before
+    except AnalysisException as error:
+        if error.getCondition() in {"PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA"}:
+            return None
+        raise
+    return frame
+
+
+def _farm(tables: dict[str, DataFrame | None], name: str, entries: int, period: Period) -> Farm:
+    def own(which: str) -> DataFrame | None:
+        frame = tables[which]
+        return None if frame is None else frame.where(sf.col("farm") == name)
+
+    def made(make: Callable[[DataFrame, Period], Any], which: str) -> Any:
+        frame = own(which)
+        if frame is None:
+            return None
+        if "day" in frame.columns:  # whole files are left out by it
+            frame = frame.where(sf.col("day").between(words.day(period.since_ms), words.day(period.until_ms)))
+        return make(frame, period)
+
+    entries_of, decisions = own("entries"), own("decisions")
+    return Farm(
+        name,
+        entries,
+        period,
+        timeline=None if entries_of is None else timeline(entries_of, decisions, period),
+        heat=made(heat, "server_hours"),
+        weights=made(weights, "decisions"),
+        loads=made(loads, "destination_hours"),
+        anomalies=made(anomalies, "anomalies"),
+        backtest=made(backtest, "backtest"),
+    )
+
+
+def _farms(
+    tables: dict[str, DataFrame | None], asked: tuple[str, ...], since: int, until: int
+) -> tuple[list[tuple[str, int, int, int]], tuple[int, int]]:
+    """Return name, entries, first and last ms of the farms that are drawn, and how many farms and entries there are."""
+    for name, at, rows in (
+        ("entries", "received_ms", sf.lit(1)),
+        ("server_hours", "hour_ms", sf.col("records")),
+        ("decisions", "received_ms", sf.lit(0)),
+    ):
+        frame = tables[name]
+        if frame is None:
+            continue
+        last = sf.col(at) + (words.HOUR_MS if at == "hour_ms" else 0)
+        each = (
+            frame.where(sf.col(at).between(since, until))
+            .groupBy("farm")
+            .agg(sf.sum(rows).alias("rows"), sf.min(at).alias("first"), sf.max(last).alias("last"))
+        )
+        total = each.agg(sf.count("*").alias("farms"), sf.sum("rows").alias("rows")).collect()[0]
+        chosen = each.where(sf.col("farm").isin(list(asked))) if asked else each
+        best = chosen.orderBy(sf.desc("rows"), "farm").limit(MAX_FARMS).collect()
+        known = {row.farm for row in best}
+        unknown = [farm for farm in asked[:MAX_FARMS] if farm not in known]
+        if unknown:
+            raise PipelineError(
+                f"The lake has nothing of a farm {unknown[0]!r} in this period: a report without --farm has names."
+            )
+        found = [(row.farm, int(row.rows or 0), int(row.first), int(row.last)) for row in best]
+        if asked:
+            found.sort(key=lambda one: asked.index(one[0]))
+        return found, (int(total.farms), int(total.rows or 0))
+    if asked:
+        raise PipelineError("The lake has no table of any farm: begin with gf-i2p pipeline ingest.")
+    return [], (0, 0)
+
+
+def _strange(entries: DataFrame | None, now_ms: int) -> int:
+    if entries is None:
+        return 0
+    return int(entries.where(~sf.col("received_ms").between(FIRST_MS, now_ms + words.DAY_MS)).count())
+
+
+def _floodfills(closest: DataFrame) -> Floodfills:
+    days = [row.day for row in closest.select("day").distinct().orderBy(sf.desc("day")).limit(_DAYS).collect()]
+    newest = closest.where(sf.col("day").isin(days) & (sf.col("rank") <= _RANKS))
+    hashes = newest.groupBy("hash").agg(sf.first("name", ignorenulls=True).alias("called"))
+    total = hashes.count()
+    chosen = hashes.orderBy(sf.col("called").asc_nulls_last(), "hash").limit(MAX_HASHES)
+    rows = newest.join(sf.broadcast(chosen), "hash").limit(MAX_HASHES * _DAYS * _RANKS).collect()
+    figures = [name for name in closest.columns if name not in _OF_CLOSEST]
+    found: dict[tuple[str, str], dict[str, list[Near]]] = {}
+    for row in rows:
+        near = Near(row["rank"], row["floodfill"], row["distance"], _profile({name: row[name] for name in figures}))
+        found.setdefault((row["called"] or "", row["hash"]), {}).setdefault(row["day"], []).append(near)
+    return Floodfills(
+        [
+            Closest(hash_, name, {day: sorted(near, key=lambda one: one.rank) for day, near in days_of.items()})
+            for (name, hash_), days_of in sorted(found.items(), key=lambda item: (not item[0][0], item[0]))
+        ],
+        max(total - len(found), 0),
+    )
+
+
+def _profile(figures: dict[str, Any]) -> dict[str, str]:
+    """Give the first of a profile's figures: columns, or the fields of one."""
+    found: dict[str, str] = {}
+    for name, value in figures.items():
+        fields = value.asDict() if isinstance(value, Row) else {name: value}
+        found |= {key: _shown(figure) for key, figure in fields.items() if figure is not None}
+    return dict(list(found.items())[:_FIGURES])
+
+
+def _shown(value: object) -> str:
+    return words.figure(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else str(value)
+
+
+def _quarantine(quarantine: DataFrame) -> Quarantine:
+    each = quarantine.groupBy("what", "reason").agg(sf.count("*").alias("number"), sf.sum("length").alias("bytes"))
+    total = each.agg(sf.sum("number").alias("number"), sf.count("*").alias("kinds")).collect()[0]
+    rows = each.orderBy(sf.desc("number"), "what", "reason").limit(MAX_REASONS).collect()
+    return Quarantine(
+        [Reason(row.what or "", row.reason or "", row.number, int(row.bytes or 0)) for row in rows],
+        int(total.number or 0),
+        total.kinds,
+    )
+
+
+def _size(lake: Lake, name: str, frame: DataFrame | None) -> TableSize:
+    if frame is None:
+        return TableSize(name, None)
+    rows = frame.count()
+    try:
+        system, path = fs.FileSystem.from_uri(lake.path(name))
+        files = [
+            each
+            for each in system.get_file_info(fs.FileSelector(path, recursive=True))
+            if each.is_file and each.base_name.endswith(".parquet")
+        ]
+    except (OSError, ValueError):  # another machine's files, or a file system that only Spark knows
+        return TableSize(name, rows)
+    return TableSize(name, rows, len(files), sum(each.size for each in files))

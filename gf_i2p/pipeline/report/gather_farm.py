@@ -1,0 +1,208 @@
+"""Sums one farm's tables up for its charts. Each function takes the rows of one farm, and collects up to a limit."""
+
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as sf
+
+from gf_i2p.pipeline.report.data import (
+    MAX_ANOMALIES,
+    MAX_CELLS,
+    MAX_LEAVES,
+    MAX_SERVERS,
+    MAX_SETS,
+    MAX_STEPS,
+    MAX_TURNS,
+    Anomalies,
+    Anomaly,
+    Backtest,
+    Cell,
+    Heat,
+    HeatRow,
+    Line,
+    Lines,
+    Period,
+    Timeline,
+    Trial,
+    Turn,
+)
+
+
+def timeline(entries: DataFrame, decisions: DataFrame | None, period: Period) -> Timeline:
+    """Give who led, by Configuration entries, and who published, by decisions."""
+    led, led_changes = _turns(entries.where(sf.col("kind") == "servers"), "leader", period)
+    if decisions is None:
+        return Timeline(led, None, led_changes)
+    published, published_changes = _turns(decisions, "publisher", period)
+    return Timeline(led, published, led_changes, published_changes)
+
+
+def _turns(frame: DataFrame, who: str, period: Period) -> tuple[list[Turn], int]:
+    """Give the rows in which somebody else has an office, also from before the period, and the changes inside of it."""
+    order = [sf.col(name) for name in ("index", "term") if name in frame.columns]
+    in_order = Window.partitionBy("farm").orderBy(*order)
+    turns = (
+        frame.where(sf.col("received_ms") <= period.until_ms)
+        .select("farm", *order, "received_ms", sf.col(who).cast("long").alias("who"))
+        .withColumn("begins", sf.row_number().over(in_order) == 1)
+        .withColumn("before", sf.lag("who").over(in_order))
+        .where(sf.col("begins") | ~sf.col("who").eqNullSafe(sf.col("before")))
+    )
+    rows = turns.orderBy(*(column.desc() for column in order)).limit(MAX_TURNS).collect()
+    changes = turns.where(~sf.col("begins") & (sf.col("received_ms") >= period.since_ms)).count()
+    return sorted((Turn(int(row.received_ms), row.who) for row in rows), key=lambda turn: turn.at_ms), changes
+
+
+def _stretch(at: str, period: Period, stretch_ms: int) -> Column:
+    return sf.floor((sf.col(at) - period.since_ms) / stretch_ms).cast("int")
+
+
+def heat(server_hours: DataFrame, period: Period) -> Heat:
+    """Give servers' availability; when there are too many, of the worst, servers before members that only serve."""
+    stretch_ms = period.stretch_ms(MAX_CELLS)
+    hours = _hours(server_hours, period)
+    each = hours.groupBy("server").agg(
+        sf.avg("availability").alias("availability"),
+        sf.sum("records").alias("records"),
+        sf.sum("flaps").alias("flaps"),
+        sf.max("longest_gap_ms").alias("gap"),
+    )
+    chosen = each.orderBy(sf.col("server") >= 1 << 31, "availability", "server").limit(MAX_SERVERS)
+    shown = {row.server: row for row in chosen.collect()}
+    rest = (
+        each.where(~sf.col("server").isin(list(shown)))
+        .agg(sf.count("*").alias("number"), sf.avg("availability").alias("mean"))
+        .collect()[0]
+    )
+    cells: dict[int, dict[int, Cell]] = {server: {} for server in shown}
+    for row in (
+        hours.where(sf.col("server").isin(list(shown)))
+        .groupBy("server", _stretch("hour_ms", period, stretch_ms).alias("at"))
+        .agg(
+            sf.avg("availability").alias("availability"),
+            sf.sum("records").alias("records"),
+            sf.sum("flaps").alias("flaps"),
+        )
+        .limit(MAX_SERVERS * (MAX_CELLS + 2))
+        .collect()
+    ):
+        cells[row.server][max(row["at"], 0)] = Cell(row.availability or 0.0, int(row.records or 0), int(row.flaps or 0))
+    return Heat(
+        stretch_ms,
+        [
+            HeatRow(
+                server,
+                row.availability or 0.0,
+                int(row.records or 0),
+                int(row.flaps or 0),
+                int(row.gap or 0),
+                cells[server],
+            )
+            for server, row in sorted(shown.items())
+        ],
+        rest.number,
+        rest["mean"],
+    )
+
+
+def _hours(frame: DataFrame, period: Period) -> DataFrame:
+    """Keep the hours of a period, also the one in which it begins."""
+    return frame.where((sf.col("hour_ms") > period.since_ms - 3_600_000) & (sf.col("hour_ms") < period.until_ms))
+
+
+def weights(decisions: DataFrame, period: Period) -> Lines:
+    """Give what the leaves cost that were listed most; each stretch has what was decided last until its end."""
+    stretch_ms = period.stretch_ms(MAX_STEPS)
+    steps = -(-period.length_ms // stretch_ms)
+    last = (
+        decisions.where(sf.col("received_ms") <= period.until_ms)
+        .withColumn("at", sf.greatest(_stretch("received_ms", period, stretch_ms), sf.lit(-1)))
+        .groupBy("at")
+        .agg(sf.max_by("listed", "index").alias("listed"))
+    )
+    decided = sorted(row["at"] for row in last.select("at").limit(steps + 2).collect())
+    costs = last.select("at", sf.explode("listed").alias("leaf")).select("at", "leaf.hash", "leaf.cost")
+    leaves = costs.groupBy("hash").agg(sf.count("*").alias("times"))
+    total = leaves.count()
+    chosen = leaves.orderBy(sf.desc("times"), "hash").limit(MAX_LEAVES).select("hash")
+    rows = costs.join(sf.broadcast(chosen), "hash").limit(MAX_LEAVES * (steps + 2)).collect()
+    known = {(row["hash"], row["at"]): row["cost"] for row in rows}
+    names = sorted({hash_ for hash_, _ in known})
+    return Lines(
+        stretch_ms, [Line(name, _carried(name, known, decided, steps)) for name in names], max(total - len(names), 0)
+    )
+
+
+def _carried(name: str, known: dict[tuple[str, int], Any], decided: list[int], steps: int) -> list[float | None]:
+    """Give a leaf's cost in each stretch: where nothing was decided, it is as before."""
+    made: list[float | None] = []
+    cost = known.get((name, -1))
+    news = set(decided)
+    for at in range(steps):
+        if at in news:
+            cost = known.get((name, at))
+        made.append(None if cost is None else float(cost))
+    return made
+
+
+def loads(destination_hours: DataFrame, period: Period) -> Lines:
+    """Give how loaded the leaves were that have most records."""
+    stretch_ms = period.stretch_ms(MAX_STEPS)
+    steps = -(-period.length_ms // stretch_ms)
+    hours = _hours(destination_hours, period)
+    leaves = hours.groupBy("destination").agg(sf.sum("records").alias("records"))
+    total = leaves.count()
+    chosen = leaves.orderBy(sf.desc("records"), "destination").limit(MAX_LEAVES).select("destination")
+    rows = (
+        hours.join(sf.broadcast(chosen), "destination")
+        .groupBy("destination", _stretch("hour_ms", period, stretch_ms).alias("at"))
+        .agg(sf.avg("load").alias("load"))
+        .limit(MAX_LEAVES * (steps + 2))
+        .collect()
+    )
+    values: dict[str, list[float | None]] = {}
+    for row in rows:
+        line = values.setdefault(row.destination, [None] * steps)
+        if 0 <= row["at"] < steps:
+            line[row["at"]] = row["load"]
+    lines = [Line(name, line) for name, line in sorted(values.items())]
+    return Lines(stretch_ms, lines, max(total - len(lines), 0))
+
+
+def anomalies(found: DataFrame, period: Period) -> Anomalies:
+    """Give the strongest."""
+    inside = _hours(found, period)
+    rows = inside.orderBy(sf.desc("score"), "hour_ms", "server", "measure").limit(MAX_ANOMALIES).collect()
+    return Anomalies(
+        [
+            Anomaly(
+                row.server, row.hour_ms, row.measure or "", row["value"], row.usual, row.score or 0.0, row.text or ""
+            )
+            for row in rows
+        ],
+        len(rows) if len(rows) < MAX_ANOMALIES else inside.count(),
+    )
+
+
+def backtest(trials: DataFrame, _period: Period) -> Backtest:
+    """Give the live parameters and the cheapest others."""
+    rows = trials.orderBy(sf.desc("live"), sf.col("cost").asc_nulls_last(), "parameters").limit(MAX_SETS).collect()
+    return Backtest(
+        [
+            Trial(
+                row.parameters or "",
+                bool(row.live),
+                int(row.changes or 0),
+                int(row.unneeded or 0),
+                int(row.without_publisher_ms or 0),
+                int(row.stale_ms or 0),
+                int(row.set_changes or 0),
+                row.balance,
+                row.cost,
+                row.farm_ms if "farm_ms" in trials.columns else None,
+                (row.in_force or "") if "in_force" in trials.columns else "",
+            )
+            for row in rows
+        ],
+        trials.count(),
+    )

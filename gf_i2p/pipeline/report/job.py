@@ -1,0 +1,64 @@
+"""Makes the report: sums up, draws, and writes the file in one step."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from gf_i2p.pipeline.lake import Lake
+from gf_i2p.pipeline.report.gather import Asked, gather
+from gf_i2p.pipeline.report.page import page
+
+
+@dataclass(frozen=True, slots=True)
+class ReportOptions:
+    """What the report is about, and where it goes."""
+
+    out: Path
+    """Is replaced when it exists."""
+    asked: Asked = field(default_factory=Asked)
+
+
+@dataclass(frozen=True, slots=True)
+class ReportFigures:
+    """What came of it."""
+
+    file: str
+    bytes: int
+    farms: int
+    """That are drawn."""
+    farms_total: int
+    entries: int
+    rows: int
+    """Of all tables."""
+    missing: tuple[str, ...]
+    """Tables that no job has made yet."""
+    seconds: float
+
+
+def make_report(
+    spark: SparkSession, lake: Lake, options: ReportOptions, say: Callable[[str], None] = lambda _: None
+) -> ReportFigures:
+    """Make it. `say`: hears what is done now. Raises `PipelineError` and `OSError`."""
+    began = time.monotonic()
+    report = gather(spark, lake, options.asked, say)
+    text = page(report).encode("utf-8", "replace")
+    part = options.out.with_name(f".{options.out.name}.part")
+    try:
+        part.write_bytes(text)
+        part.replace(options.out)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise
+    return ReportFigures(
+        file=str(options.out),
+        bytes=len(text),
+        farms=len(report.farms),
+        farms_total=report.farms_total,
+        entries=report.entries_total,
+        rows=sum(each.rows or 0 for each in report.sizes),
+        missing=tuple(each.name for each in report.sizes if each.rows is None),
+        seconds=round(time.monotonic() - began, 3),
+    )

@@ -1,0 +1,178 @@
+"""What all charts are made of: rows with a name, a plot and a figure, above one axis of time.
+
+A plot is as wide as there is room; only it is stretched, and letters stand outside of it: so a phone shows the same.
+"""
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import Final
+
+from gf_i2p.pipeline.report import words
+from gf_i2p.pipeline.report.data import Period
+from gf_i2p.pipeline.report.markup import Markup, clean, element, joined, path
+from gf_i2p.pipeline.report.words import DAY_MS, HOUR_MS
+
+WIDTH: Final = 1000.0
+"""Of a plot, in its own units."""
+_TICKS: Final = 6
+_MAX_NOTE: Final = 1000
+_STEPS: Final = (
+    *(HOUR_MS * hours for hours in (1, 2, 3, 6, 12)),
+    *(DAY_MS * days for days in (1, 2, 7, 14, 28, 91, 364)),
+)
+
+
+def across(period: Period, at_ms: float) -> float:
+    """Return where a moment stands in a plot, 0 to `WIDTH`."""
+    return WIDTH * min(max((at_ms - period.since_ms) / period.length_ms, 0.0), 1.0)
+
+
+def ticks(period: Period) -> list[int]:
+    """Return up to seven moments for an axis: full hours or days, UTC."""
+    step = next((each for each in _STEPS if period.length_ms <= each * _TICKS), None)
+    if step is None:
+        step = -(-period.length_ms // (_TICKS * DAY_MS)) * DAY_MS
+    first = -(-period.since_ms // step) * step
+    return list(range(first, period.until_ms + 1, step))
+
+
+def axis(period: Period) -> Markup:
+    """Draw the axis below rows."""
+    marks = ticks(period)
+    days = len(marks) < 2 or marks[1] - marks[0] >= DAY_MS
+    shown = []
+    for number, at_ms in enumerate(marks):
+        place = 100 * (at_ms - period.since_ms) / period.length_ms
+        anchor = "start" if place < 6 else "end" if place > 94 else "middle"
+        text = words.day(at_ms)[5:] if days else words.moment(at_ms)[11:]
+        if not days and at_ms % DAY_MS == 0:
+            text = words.day(at_ms)[5:]
+        shown.append(
+            element(
+                "text", text, x=f"{place:.2f}%", y=12, text_anchor=anchor, class_="tick odd" if number % 2 else "tick"
+            )
+        )
+    drawn = element("svg", *shown, class_="axis", height=16, aria_hidden="true")
+    return element("div", element("div", class_="label"), drawn, element("div", class_="value"), class_="row")
+
+
+def grid(period: Period, height: float) -> Markup:
+    """Draw the axis' lines through a plot."""
+    return joined(
+        *(
+            element("line", x1=(x := across(period, at_ms)), x2=x, y1=0, y2=height, class_="grid")
+            for at_ms in ticks(period)
+        )
+    )
+
+
+def plot(height: float, about: str, *shapes: str, class_: str = "plot") -> Markup:
+    """Make the plot of a row. `about`: what it shows, for who cannot see it. `height`: in pixels."""
+    return element(
+        "svg",
+        element("title", about),
+        *shapes,
+        class_=class_,
+        viewBox=f"0 0 {WIDTH:.0f} {height:g}",
+        preserveAspectRatio="none",
+        height=height,
+        role="img",
+    )
+
+
+def row(label: str, drawn: Markup, value: str = "", *, whole: str | None = None) -> Markup:
+    """Make a row. `whole`: the name in full, where the label is short."""
+    return element(
+        "div",
+        element("div", label, class_="label", title=whole),
+        drawn,
+        element("div", value, class_="value"),
+        class_="row",
+    )
+
+
+def block(x1: float, x2: float, y: float, height: float, class_: str, about: str) -> Markup:
+    """Draw a rectangle, never too thin to be seen."""
+    return element("rect", element("title", about), x=x1, y=y, width=max(x2 - x1, 1.5), height=height, class_=class_)
+
+
+def dot(x: float, y: float, class_: str, about: str) -> Markup:
+    """Draw a round dot, however the plot is stretched: a line of no length with round ends."""
+    return element("path", element("title", about), d=f"M{x:.1f} {y:.1f}h0", class_=f"dot {class_}")
+
+
+def steps(values: Sequence[float | None], height: float, highest: float) -> Markup:
+    """Draw a line that goes in steps over all the width, and the area below it; None makes a gap in it."""
+    line, area = [], []
+    wide = WIDTH / max(len(values), 1)
+    top, low = 2.0, height - 1
+    before: float | None = None
+    for number, value in enumerate(values):
+        x1, x2 = wide * number, wide * (number + 1)
+        if value is None:
+            before = None
+            continue
+        y = low - (low - top) * min(max(value / highest, 0.0), 1.0)
+        line.append(f"M{x1:.1f} {y:.1f}" if before is None else f"V{y:.1f}" if y != before else "")
+        line.append(f"H{x2:.1f}")
+        area.append(f"M{x1:.1f} {low:.1f}V{y:.1f}H{x2:.1f}V{low:.1f}z")
+        before = y
+    return joined(
+        path("".join(area), "area"),
+        path("".join(line), "line"),
+    )
+
+
+def legend(*items: tuple[str, str]) -> Markup:
+    """Say which colour means what: class and words of each."""
+    return element(
+        "p",
+        *(
+            element(
+                "span",
+                element(
+                    "svg", element("rect", width=12, height=12, class_=class_), width=12, height=12, aria_hidden="true"
+                ),
+                f" {text}",
+                class_="key",
+            )
+            for class_, text in items
+        ),
+        class_="legend",
+    )
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "", *, text_columns: int = 1) -> Markup:
+    """Make a table. `text_columns`: how many columns from the left are no figures."""
+    body = [
+        element(
+            "tr", *(element("td", cell, class_=None if at < text_columns else "n") for at, cell in enumerate(cells))
+        )
+        for cells in rows
+    ]
+    names = (
+        element("th", name, scope="col", class_=None if at < text_columns else "n") for at, name in enumerate(head)
+    )
+    return element(
+        "div",
+        element(
+            "table",
+            *([element("caption", caption)] if caption else []),
+            element("thead", element("tr", *names)),
+            element("tbody", *body),
+        ),
+        class_="wide",
+        role="region",
+        aria_label=caption or "table",
+        tabindex="0",
+    )
+
+
+def folded(title: str, *children: str) -> Markup:
+    """Put what not everybody reads behind a line that opens it."""
+    return element("details", element("summary", title), *children)
+
+
+def note(*text: str) -> Markup:
+    """Say something about a chart."""
+    return element("p", *(Markup(escape(clean(each, _MAX_NOTE))) for each in text), class_="note")

@@ -1,0 +1,206 @@
+"""The charts that are no farm's days: trials of parameters, floodfills, the quarantine, sizes."""
+
+import json
+from typing import Any, Final
+
+from gf_i2p.farm.parameters import Parameters
+from gf_i2p.farm.strict import RecordError
+from gf_i2p.pipeline.report import words
+from gf_i2p.pipeline.report.data import Backtest, Closest, Floodfills, Near, Quarantine, TableSize, Trial
+from gf_i2p.pipeline.report.layout import WIDTH, block, dot, folded, note, plot, row, table
+from gf_i2p.pipeline.report.markup import Markup, element, joined
+
+_BAR: Final = 16
+_DAY: Final = 20
+_LEAST_BITS: Final = 16
+"""That a scale of distances has."""
+_PARAMETERS: Final = 12
+"""That are shown of a set."""
+GAIN: Final = 0.05
+"""Less than this, of the live parameters' cost, is no reason to change anything."""
+
+
+def backtest(made: Backtest) -> Markup:
+    """Show the live parameters and the best of the others, and which is recommended."""
+    live = next((each for each in made.trials if each.live), None)
+    best = recommended(made)
+    head = ["parameters", "cost", "changes", "unneeded", "nobody", "stale leaves", "sets", "balance"]
+    rows = []
+    for each in made.trials:
+        marks = [
+            element("strong", text) for text, holds in (("live ", each.live), ("recommended ", each is best)) if holds
+        ]
+        cells = [
+            element("td", *marks, element("span", differences(each, live))),
+            *(
+                element("td", text, class_="n")
+                for text in (
+                    words.figure(each.cost),
+                    words.count(each.changes),
+                    words.count(each.unneeded),
+                    words.lasting(each.without_publisher_ms),
+                    words.lasting(each.stale_ms),
+                    words.count(each.set_changes),
+                    words.figure(each.balance),
+                )
+            ),
+        ]
+        rows.append(element("tr", *cells, class_="best" if each is best else None))
+    names = (element("th", name, scope="col", class_="n" if at else None) for at, name in enumerate(head))
+    caption = element("caption", "What a replay with other parameters would have done")
+    tables = element("table", caption, element("thead", element("tr", *names)), element("tbody", *rows))
+    more = made.total - len(made.trials)
+    said = "Less is better in all columns. nobody: time without a publisher though a server could; stale leaves: time "
+    said += "in which a listed leaf was in truth down, added up over leaves."
+    if best is None:
+        said += (
+            " Nothing is recommended: no set costs 5 % less than the live one, or there is less than a day to go by."
+        )
+    if more > 0:
+        said += f" {words.plural(more, 'more set')} cost more and are not shown."
+    return joined(element("div", tables, class_="wide", role="region", aria_label="Backtest", tabindex="0"), note(said))
+
+
+def recommended(made: Backtest) -> Trial | None:
+    """Return the cheapest set that the farm could have, when it costs clearly less than the live one.
+
+    As the job backtest recommends: on a day of the farm at least.
+    """
+    live = next((each for each in made.trials if each.live), None)
+    if live is None or live.cost is None or (live.farm_ms is not None and live.farm_ms < words.DAY_MS):
+        return None
+    known = [each for each in made.trials if each.cost is not None and not each.live and _can_be(each, live)]
+    best = min(known, key=lambda each: each.cost or 0.0, default=None)
+    return best if best is not None and (best.cost or 0.0) <= live.cost * (1 - GAIN) else None
+
+
+def _can_be(trial: Trial, live: Trial) -> bool:
+    """Whether all values go together with what the farm has."""
+    try:
+        Parameters().changed({**_read(live.in_force or live.parameters), **_read(trial.parameters)})
+    except RecordError:
+        return False
+    return True
+
+
+def differences(trial: Trial, live: Trial | None) -> str:
+    """Say in what a set differs from the live one."""
+    own, others = _read(trial.parameters), {} if live is None else _read(live.in_force or live.parameters)
+    if trial.live:
+        return "as in the log"
+    found = [f"{name} = {value}" for name, value in own.items() if others.get(name, None) != value]
+    more = ", …" if len(found) > _PARAMETERS else ""
+    return ", ".join(found[:_PARAMETERS]) + more or "as in the log"
+
+
+def _read(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return {"parameters": text}
+    return found if isinstance(found, dict) else {"parameters": text}
+
+
+def floodfills(made: Floodfills) -> Markup:
+    """Draw how far the closest floodfills are from each hash, day by day."""
+    if not made.hashes:
+        return note("No hash was looked for.")
+    every = [near.equal_bits for each in made.hashes for day in each.days.values() for near in day]
+    highest = max([_LEAST_BITS, *(bits + 1 for bits in every)])
+    shown = [_closest(each, highest) for each in made.hashes]
+    more = f" {words.count(made.others)} more hashes are not drawn." if made.others else ""
+    return joined(
+        element("div", *shown, class_="hashes"),
+        note(
+            f"Each dot is a floodfill: how many first bits its routing key and the hash's have in common, 0 (left) "
+            f"to {highest} (right); further right is closer. Routing keys change at midnight UTC.{more}"
+        ),
+    )
+
+
+def _closest(each: Closest, highest: int) -> Markup:
+    rows, cells = [], []
+    for day, near in sorted(each.days.items()):
+        places = [WIDTH * one.closeness / highest for one in near]
+        lines = [
+            element("line", x1=(x := WIDTH * bits / highest), x2=x, y1=0, y2=_DAY, class_="grid")
+            for bits in range(0, highest + 1, 4)
+        ]
+        # Those with as many bits stand at one place: the first ones a bit higher.
+        dots = [
+            dot(
+                place,
+                _DAY * (0.3 + 0.4 * at / max(len(near) - 1, 1)),
+                "first" if one.rank == 1 else "other",
+                _near(one),
+            )
+            for at, (place, one) in enumerate(zip(places, near, strict=True))
+        ]
+        closest = max((one.equal_bits for one in near), default=0)
+        about = f"{day}: {words.plural(len(near), 'floodfill')}, the closest shares {words.plural(closest, 'bit')}"
+        rows.append(row(day[5:], plot(_DAY, about, *lines, *reversed(dots)), f"{closest} bits", whole=day))
+        cells += [
+            (day, str(one.rank), one.floodfill, str(one.equal_bits), one.distance[:16] + "…", _profile(one))
+            for one in near
+        ]
+    name = each.name or "a hash"
+    head = ["day", "rank", "floodfill", "equal bits", "distance", "profile"]
+    return element(
+        "div",
+        element("h4", name),
+        element("div", each.hash, class_="hash"),
+        element("div", *rows, class_="rows"),
+        folded("As a table", table(head, cells, f"The floodfills closest to {each.hash}", text_columns=6)),
+        class_="closest",
+    )
+
+
+def _near(one: Near) -> str:
+    profile = _profile(one)
+    return f"rank {one.rank}: {one.floodfill}, {words.plural(one.equal_bits, 'equal bit')}" + (
+        f", {profile}" if profile else ""
+    )
+
+
+def _profile(one: Near) -> str:
+    return ", ".join(f"{name} {value}" for name, value in one.profile.items())
+
+
+def quarantine(made: Quarantine) -> Markup:
+    """Draw how many files, lines and records did not fit, and why."""
+    if not made.total:
+        return note("Nothing is in quarantine.")
+    most = max(each.count for each in made.reasons)
+    rows = []
+    for each in made.reasons:
+        about = f"{each.what}: {each.reason}: {words.count(each.count)}, {words.size(each.length)}"
+        bar = plot(_BAR, about, block(0, WIDTH * each.count / most, 2, _BAR - 4, "bar", about))
+        rows.append(
+            row(f"{each.what}: {each.reason}", bar, words.count(each.count), whole=f"{each.what}: {each.reason}")
+        )
+    left = made.total - sum(each.count for each in made.reasons)
+    more = f" {words.count(left)} more for {words.count(made.kinds - len(made.reasons))} other reasons." if left else ""
+    cells = ((each.what, each.reason, words.count(each.count), words.size(each.length)) for each in made.reasons)
+    return joined(
+        element("div", *rows, class_="rows reasons"),
+        note(f"{words.plural(made.total, 'piece')} in all; each is kept with its reason, and none is dropped.{more}"),
+        folded("As a table", table(["what", "reason", "count", "size"], cells, "Quarantine by reason", text_columns=2)),
+    )
+
+
+def sizes(made: list[TableSize]) -> Markup:
+    """Show how large the tables are."""
+    cells = [
+        (
+            each.name,
+            "not there" if each.rows is None else words.count(each.rows),
+            "–" if each.files is None else words.count(each.files),
+            "–" if each.bytes is None else words.size(each.bytes),
+        )
+        for each in made
+    ]
+    known = [each.bytes for each in made if each.bytes is not None]
+    total = note(f"{words.size(sum(known))} in all.") if known else ""
+    return joined(
+        table(["table", "rows", "files", "on disk"], cells, "Tables of the lake"), *([total] if total else [])
+    )

@@ -1,0 +1,153 @@
+"""The page: all charts with their headings, in one file that loads nothing and runs nothing."""
+
+from base64 import b64encode
+from collections.abc import Iterable
+from hashlib import sha256
+from typing import Final
+
+from gf_i2p.pipeline.report import farm_charts, other_charts, words
+from gf_i2p.pipeline.report.data import Farm, Report
+from gf_i2p.pipeline.report.layout import note
+from gf_i2p.pipeline.report.markup import Markup, element
+from gf_i2p.pipeline.report.style import STYLE
+
+MADE_BY: Final = {
+    "entries": "ingest",
+    "decisions": "backtest",
+    "backtest": "backtest",
+    "server_hours": "health",
+    "destination_hours": "health",
+    "anomalies": "health",
+    "closest": "floodfills",
+    "quarantine": "ingest",
+}
+"""Which job makes a table."""
+_POLICY: Final = "default-src 'none'; style-src 'sha256-{}'; base-uri 'none'; form-action 'none'"
+
+
+def page(report: Report) -> str:
+    """Draw all of it. The same report gives the same text."""
+    sections = [
+        *(_farm(at, farm) for at, farm in enumerate(report.farms)),
+        _section("floodfills", "Floodfills", "The floodfills that answer for the farms' hashes", _floodfills(report)),
+        _section("quarantine", "Quarantine", "What did not fit", _quarantine(report)),
+        _section("sizes", "Sizes", "The lake's tables", other_charts.sizes(list(report.sizes))),
+    ]
+    policy = _POLICY.format(b64encode(sha256(STYLE.encode()).digest()).decode())
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        Markup(f'<meta http-equiv="Content-Security-Policy" content="{policy}">'),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="referrer", content="no-referrer"),
+        element("meta", name="generator", content="gf-i2p"),
+        element("title", f"Garlic farms, {words.day(report.made_ms)}"),
+        Markup(f"<style>{STYLE}</style>"),
+    )
+    body = element("body", _header(report), element("main", *sections))
+    return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
+
+
+def _header(report: Report) -> Markup:
+    links = [
+        *((f"farm-{at}", farm.name) for at, farm in enumerate(report.farms)),
+        ("floodfills", "Floodfills"),
+        ("quarantine", "Quarantine"),
+        ("sizes", "Sizes"),
+    ]
+    shown = sum(farm.entries for farm in report.farms)
+    known = f"{words.plural(report.farms_total, 'farm')}, {words.count(report.entries_total)} entries."
+    said = [f"{known} Made {words.moment(report.made_ms)} UTC. All times are UTC."]
+    if report.farms_total > len(report.farms):
+        rest = words.count(report.entries_total - shown)
+        said.append(
+            f" {words.plural(report.farms_total - len(report.farms), 'more farm')} with {rest} entries: see --farm."
+        )
+    if report.strange_clocks:
+        said.append(
+            f" {words.plural(report.strange_clocks, 'entry', 'entries')} with a time of "
+            "before 2020, or of the future, are not drawn."
+        )
+    return element(
+        "header",
+        element("h1", "Garlic farms"),
+        note(*said),
+        element(
+            "nav",
+            element("ul", *(element("li", element("a", name, href=f"#{id_}")) for id_, name in links)),
+            aria_label="Sections",
+        ),
+    )
+
+
+def _farm(at: int, farm: Farm) -> Markup:
+    period = farm.period
+    about = f"{words.moment(period.since_ms)} to {words.moment(period.until_ms)}, {words.lasting(period.length_ms)}"
+    parts = [element("p", about, class_="soft"), _tiles(farm)]
+    for title, table, drawn in _charts(farm):
+        parts += [element("h3", title), drawn if drawn is not None else missing(table)]
+    heading = element("h2", farm.name, id=f"farm-{at}-name", class_="first" if at == 0 else None)
+    return element("section", heading, *parts, id=f"farm-{at}", aria_labelledby=f"farm-{at}-name")
+
+
+def _charts(farm: Farm) -> Iterable[tuple[str, str, Markup | None]]:
+    """Yield title, table and chart of each part; without a chart, the table is missing."""
+    period = farm.period
+    yield (
+        "Who led and who published",
+        "entries",
+        None if farm.timeline is None else farm_charts.timeline(farm.timeline, period),
+    )
+    yield "Availability", "server_hours", None if farm.heat is None else farm_charts.heat(farm.heat, period)
+    yield "Weights", "decisions", None if farm.weights is None else farm_charts.weights(farm.weights, period)
+    yield "Load", "destination_hours", None if farm.loads is None else farm_charts.loads(farm.loads, period)
+    yield "Anomalies", "anomalies", None if farm.anomalies is None else farm_charts.anomalies(farm.anomalies, period)
+    yield "Parameters", "backtest", None if farm.backtest is None else other_charts.backtest(farm.backtest)
+
+
+def _tiles(farm: Farm) -> Markup:
+    """Give the figures that one looks for first."""
+    found = [("entries", words.count(farm.entries))]
+    if farm.heat is not None and farm.heat.rows:
+        servers = [each for each in farm.heat.rows if each.server < words.FIRST_MEMBER_ID]
+        found.append(("servers", words.count(len(servers) + farm.heat.others)))
+        if servers:
+            found.append(("availability", words.percent(sum(each.availability for each in servers) / len(servers))))
+    if farm.timeline is not None:
+        found.append(("changes of leader", words.count(farm.timeline.led_changes)))
+    if farm.timeline is not None and farm.timeline.published is not None:
+        found.append(("changes of publisher", words.count(farm.timeline.published_changes)))
+        spans = farm_charts.spans(farm.timeline.published, farm.period)
+        without = sum(end - start for start, end, who in spans if who is None)
+        found.append(("nobody published", words.percent(without / farm.period.length_ms)))
+    if farm.anomalies is not None:
+        found.append(("unusual hours", words.count(farm.anomalies.total)))
+    return element(
+        "dl", *(element("div", element("dt", name), element("dd", value)) for name, value in found), class_="tiles"
+    )
+
+
+def _floodfills(report: Report) -> Markup:
+    return missing("closest") if report.floodfills is None else other_charts.floodfills(report.floodfills)
+
+
+def _quarantine(report: Report) -> Markup:
+    return missing("quarantine") if report.quarantine is None else other_charts.quarantine(report.quarantine)
+
+
+def _section(id_: str, title: str, about: str, *parts: Markup) -> Markup:
+    heading = element("h2", title, id=f"{id_}-name")
+    return element(
+        "section", heading, element("p", about, class_="soft"), *parts, id=id_, aria_labelledby=f"{id_}-name"
+    )
+
+
+def missing(table: str) -> Markup:
+    """Say which job would make what there is nothing to draw of."""
+    return element(
+        "p",
+        f"There is no table {table} for this yet: ",
+        element("code", f"gf-i2p pipeline {MADE_BY[table]}"),
+        " makes it.",
+        class_="missing",
+    )

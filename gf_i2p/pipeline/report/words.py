@@ -1,0 +1,86 @@
+"""Figures as people read them."""
+
+from datetime import UTC, datetime
+from typing import Final
+
+HOUR_MS: Final = 3_600_000
+DAY_MS: Final = 24 * HOUR_MS
+FIRST_MEMBER_ID: Final = 1 << 31
+_SHORT: Final = 8
+
+
+def count(value: float) -> str:
+    """Give a number with its thousands apart."""
+    return f"{value:,.0f}"
+
+
+def plural(value: int, one: str, many: str | None = None) -> str:
+    """Give a number of things. `many`: where it is not just with an s."""
+    return f"{count(value)} {one if value == 1 else many or one + 's'}"
+
+
+def size(value: float) -> str:
+    """Give bytes."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1024:
+            return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:,.1f} TiB"
+
+
+def percent(value: float | None) -> str:
+    """Give a share of 1; 99.97 % is not 100 %."""
+    if value is None:
+        return "–"
+    shown = f"{100 * value:.1f}"
+    if value < 1 and shown == "100.0":
+        shown = ">99.9"
+    return shown.removesuffix(".0") + " %"
+
+
+def lasting(value_ms: float) -> str:
+    """Give a time that something took, by its two largest units."""
+    seconds = int(abs(value_ms) // 1000)
+    sign = "-" if value_ms <= -1000 else ""
+    days, hours, minutes = seconds // 86400, seconds // 3600 % 24, seconds // 60 % 60
+    if days:
+        return f"{sign}{count(days)} d" + (f" {hours} h" if hours else "")
+    if hours:
+        return f"{sign}{hours} h" + (f" {minutes} min" if minutes else "")
+    if minutes:
+        return f"{sign}{minutes} min" + (f" {seconds % 60} s" if seconds % 60 else "")
+    return f"{value_ms:.0f} ms" if 0 < abs(value_ms) < 1000 else f"{sign}{seconds} s"
+
+
+def moment(at_ms: float) -> str:
+    """Give a moment, in UTC."""
+    return _date(at_ms, "%Y-%m-%d %H:%M")
+
+
+def day(at_ms: float) -> str:
+    """Give its day, in UTC."""
+    return _date(at_ms, "%Y-%m-%d")
+
+
+def _date(at_ms: float, form: str) -> str:
+    try:
+        return f"{datetime.fromtimestamp(at_ms / 1000, UTC):{form}}"
+    except (OverflowError, ValueError, OSError):
+        return f"{at_ms:.0f} ms"
+
+
+def server(id_: int) -> str:
+    """Name a server, or a member that only serves, by its id."""
+    return f"server {id_}" if id_ < FIRST_MEMBER_ID else f"leaf {id_ - FIRST_MEMBER_ID}"
+
+
+def short(hash_: str) -> str:
+    """Shorten a hash for where the whole one has no room."""
+    return hash_ if len(hash_) <= _SHORT else hash_[:_SHORT] + "…"
+
+
+def figure(value: float | None) -> str:
+    """Give any number with some four digits."""
+    if value is None:
+        return "–"
+    return count(value) if abs(value) >= 1000 or value == round(value) else f"{value:.3g}"

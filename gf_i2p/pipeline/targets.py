@@ -1,0 +1,58 @@
+"""Hashes that an operator gives, one a line, with names."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from gf_i2p.netdb.encoding import from_b32_address, from_base64
+from gf_i2p.netdb.errors import StructureError
+from gf_i2p.netdb.routing_key import HASH_BYTES
+from gf_i2p.pipeline.errors import PipelineError
+
+MAX_TARGETS: Final = 1_000_000
+"""Of one run."""
+MAX_LINE: Final = 1024
+MAX_NAME: Final = 255
+_BASE64_CHARS: Final = 44
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A hash whose lease set is looked for."""
+
+    hash: bytes
+    """32 bytes, of the destination."""
+    name: str
+    """For people."""
+
+
+def parse_target(text: str) -> Target:
+    """Read HASH or HASH NAME; the hash in I2P's base64 or as ….b32.i2p. Raises `StructureError`."""
+    word, _, name = text.strip().partition(" ")
+    if len(word) <= _BASE64_CHARS and not word.endswith(".i2p"):
+        hash_ = from_base64(word, HASH_BYTES)
+    else:
+        hash_ = from_b32_address(word)
+    if len(hash_) != HASH_BYTES:
+        raise StructureError(f"{word[:80]!r} is no hash: it has {len(hash_)} bytes, not {HASH_BYTES}")
+    name = name.strip() or word
+    if len(name) > MAX_NAME or not name.isprintable():
+        raise StructureError(f"a name has up to {MAX_NAME} characters that can be printed")
+    return Target(hash_, name)
+
+
+def parse_targets(lines: Iterable[str]) -> list[Target]:
+    """Read a file with a target in each line; empty ones and those after # are left out. Raises `PipelineError`."""
+    targets = []
+    for number, line in enumerate(lines, 1):
+        if len(line) > MAX_LINE:
+            raise PipelineError(f"line {number} has more than {MAX_LINE} characters, which is no hash and its name")
+        if not line.strip() or line.startswith("#"):
+            continue
+        try:
+            targets.append(parse_target(line))
+        except StructureError as error:
+            raise PipelineError(f"line {number}: {error}") from None
+        if len(targets) > MAX_TARGETS:
+            raise PipelineError(f"these are more than {MAX_TARGETS} hashes: give fewer at a time")
+    return targets

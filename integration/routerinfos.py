@@ -1,0 +1,92 @@
+"""Made-up netDbs: directories of correctly signed RouterInfos, the same ones for the same seed."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gf_i2p.netdb.encoding import to_base64
+from gf_i2p.netdb.router_info import RouterAddress, RouterInfo
+from gf_i2p.netdb.signing import SigningKey
+
+_LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-~"
+_VERSIONS: Final = ("0.9.62", "0.9.63", "0.9.64", "0.9.65", "0.9.66")
+_DAY_MS: Final = 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class NetDb:
+    """What is made."""
+
+    count: int
+    seed: int
+    now_ms: int
+    """They are published within the day before."""
+    floodfills: float = 0.25
+    """The share of floodfills: it is higher than in the live netDb."""
+    net_id: int = 2
+
+
+def infos(netdb: NetDb) -> Iterator[RouterInfo]:
+    """Make them, one after the other."""
+    chance = random.Random(netdb.seed)
+    for _ in range(netdb.count):
+        caps = chance.choice("LNOPX") + ("f" if chance.random() < netdb.floodfills else "") + chance.choice("RU")
+        host = f"198.{chance.choice((18, 19))}.{chance.randrange(256)}.{chance.randrange(1, 255)}"
+        port = str(chance.randrange(9111, 30778))
+        key = to_base64(chance.randbytes(32))
+        yield RouterInfo.build(
+            SigningKey(chance.randbytes(32)),
+            crypto_key=chance.randbytes(32),
+            filler=chance.randbytes(32),
+            published=netdb.now_ms - chance.randrange(_DAY_MS),
+            addresses=[
+                RouterAddress(
+                    "NTCP2",
+                    {"host": host, "i": to_base64(chance.randbytes(16)), "port": port, "s": key, "v": "2"},
+                    3,
+                ),
+                RouterAddress(
+                    "SSU2",
+                    {
+                        "caps": "BC",
+                        "host": host,
+                        "i": to_base64(chance.randbytes(32)),
+                        "port": port,
+                        "s": key,
+                        "v": "2",
+                    },
+                    8,
+                ),
+            ],
+            options={"caps": caps, "netId": str(netdb.net_id), "router.version": chance.choice(_VERSIONS)},
+        )
+
+
+def path_of(directory: Path, info: RouterInfo) -> Path:
+    """Give where i2pd and Java keep it, below a netDb directory."""
+    name = to_base64(info.hash)
+    return directory / f"r{name[0]}" / f"routerInfo-{name}.dat"
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A netDb directory that was written."""
+
+    size: int
+    """Of all files, in bytes."""
+    floodfills: list[bytes]
+    """The hashes of those that are floodfills."""
+
+
+def write(directory: Path, netdb: NetDb) -> Written:
+    """Write a netDb directory."""
+    for letter in _LETTERS:
+        (directory / f"r{letter}").mkdir(parents=True, exist_ok=True)
+    size, floodfills = 0, []
+    for info in infos(netdb):
+        size += path_of(directory, info).write_bytes(info.data)
+        if info.floodfill:
+            floodfills.append(info.hash)
+    return Written(size, floodfills)

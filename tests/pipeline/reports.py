@@ -1,0 +1,178 @@
+"""A report as a lake of three weeks gives it, made by hand: for tests of the page, and to look at."""
+
+import math
+import random
+from base64 import b64encode
+from typing import Final
+
+from gf_i2p.pipeline.report.data import (
+    Anomalies,
+    Anomaly,
+    Backtest,
+    Cell,
+    Closest,
+    Farm,
+    Floodfills,
+    Heat,
+    HeatRow,
+    Line,
+    Lines,
+    Near,
+    Period,
+    Quarantine,
+    Reason,
+    Report,
+    TableSize,
+    Timeline,
+    Trial,
+    Turn,
+)
+from gf_i2p.pipeline.report.words import DAY_MS, HOUR_MS
+
+BEGAN_MS: Final = 1_782_864_000_000
+"""2026-07-01."""
+PERIOD: Final = Period(BEGAN_MS, BEGAN_MS + 21 * DAY_MS)
+HOSTILE: Final = "</title><script>alert(1)</script>\"' onload=x \u202e\x1b[2J&amp;"
+
+
+def hash_of(number: int) -> str:
+    return b64encode(random.Random(number).randbytes(32), b"-~").decode()
+
+
+def _turns(chance: random.Random, often_ms: int, *, nobody: float) -> list[Turn]:
+    found, at = [], PERIOD.since_ms
+    while at < PERIOD.until_ms:
+        found.append(Turn(at, None if chance.random() < nobody else chance.choice([1, 2, 3, 3])))
+        at += int(chance.expovariate(1 / often_ms)) + HOUR_MS
+        if found[-1].who is None:
+            at = found[-1].at_ms + HOUR_MS
+    return found
+
+
+def _heat(chance: random.Random) -> Heat:
+    rows = []
+    stretch = PERIOD.stretch_ms(120)
+    for server in (1, 2, 3, 4, 5, (1 << 31) + 7):
+        cells = {}
+        for at in range(PERIOD.length_ms // stretch):
+            if server == 5 and at < 40:
+                continue
+            bad = chance.random() < (0.25 if server == 4 else 0.04)
+            cells[at] = Cell(
+                chance.random() if bad else 1 - chance.random() * 0.002, 2 * 120, chance.randrange(4) if bad else 0
+            )
+        mean = sum(cell.availability for cell in cells.values()) / len(cells)
+        rows.append(
+            HeatRow(server, mean, 240 * len(cells), sum(each.flaps for each in cells.values()), 9_000_000, cells)
+        )
+    return Heat(stretch, rows, 3, 0.4)
+
+
+def _lines(chance: random.Random, highest: float, *, gaps: bool) -> Lines:
+    stretch = PERIOD.stretch_ms(240)
+    steps = PERIOD.length_ms // stretch
+    lines = []
+    for number in range(7):
+        phase, level = chance.random() * 6, chance.uniform(0.2, 0.6)
+        values: list[float | None] = [
+            highest
+            * min(max(level + 0.25 * math.sin(phase + at * stretch * 6.28 / DAY_MS) + chance.gauss(0, 0.03), 0), 1)
+            for at in range(steps)
+        ]
+        if gaps and number % 3 == 1:
+            values[60:90] = [None] * 30
+        lines.append(Line(hash_of(number), [None if each is None else round(each, 2) for each in values]))
+    return Lines(stretch, lines, 2)
+
+
+def _anomalies(chance: random.Random) -> Anomalies:
+    found = [
+        Anomaly(
+            chance.choice([1, 2, 4]),
+            PERIOD.since_ms + chance.randrange(24 * 21) * HOUR_MS,
+            measure,
+            1200.0,
+            80.0,
+            chance.uniform(5, 30),
+            f"{measure} was 1,200, usual are 80 (of its last 7 days)",
+        )
+        for measure in ["lag_ms", "tunnels", "availability", "skew_ms"] * 6
+    ]
+    return Anomalies(found, 31)
+
+
+def _backtest() -> Backtest:
+    live = Trial(
+        '{"freshMs":105000,"margin":50}',
+        live=True,
+        changes=41,
+        unneeded=12,
+        without_publisher_ms=5_400_000,
+        stale_ms=91_000_000,
+        set_changes=1210,
+        balance=0.41,
+        cost=1.0,
+    )
+    others = [
+        Trial(f'{{"freshMs":{60000 + 15000 * at},"margin":{20 * at},"holdMs":1200000}}', live=False, changes=18 + at,
+              unneeded=2 + at, without_publisher_ms=4_000_000 + 500_000 * at, stale_ms=60_000_000 + 9_000_000 * at,
+              set_changes=800 + 90 * at, balance=0.3 + 0.02 * at, cost=0.61 + 0.06 * at)
+        for at in range(6)
+    ]  # fmt: skip
+    return Backtest([live, *others], 64)
+
+
+def _floodfills(chance: random.Random) -> Floodfills:
+    hashes = []
+    for number in range(4):
+        days = {}
+        for day in ("2026-07-20", "2026-07-21", "2026-07-22"):
+            distances = sorted(chance.getrandbits(256) >> chance.randrange(8, 13) for _ in range(8))
+            days[day] = [
+                Near(
+                    rank,
+                    hash_of(100 + number * 8 + rank),
+                    f"{distance:064x}",
+                    {"lookups": "12", "answered": "11"} if rank < 3 else {},
+                )
+                for rank, distance in enumerate(distances, 1)
+            ]
+        hashes.append(Closest(hash_of(number), "master of web" if number == 0 else f"leaf {number} of web", days))
+    return Floodfills(hashes, 3)
+
+
+def report(seed: int = 1) -> Report:
+    """Make one: a farm with everything, and one of which only the entries are there."""
+    chance = random.Random(seed)
+    led, published = _turns(chance, 4 * DAY_MS, nobody=0.0), _turns(chance, 20 * HOUR_MS, nobody=0.15)
+    full = Farm(
+        "web",
+        3_104_411,
+        PERIOD,
+        Timeline(led, published, len(led) - 1, len(published) - 1),
+        _heat(chance),
+        _lines(chance, 255, gaps=True),
+        _lines(chance, 0.8, gaps=False),
+        _anomalies(chance),
+        _backtest(),
+    )
+    bare = Farm("archive", 90_211, Period(BEGAN_MS, BEGAN_MS + 30 * HOUR_MS), Timeline(led[:1], None))
+    reasons = [
+        Reason("record", "date is a whole number from 0 to 9007199254740991", 4100, 900_000),
+        Reason("line", "it is no line of a history", 310, 20_000),
+        Reason("file", "its gzip ends in the middle: the node has stopped while it packed", 2, 8192),
+    ]
+    sizes = [
+        TableSize(name, 1000 * at, 7, 300_000 * at) for at, name in enumerate(["entries", "quarantine", "closest"], 1)
+    ]
+    return Report(
+        made_ms=PERIOD.until_ms,
+        lake="lake",
+        farms=[full, bare],
+        farms_total=5,
+        entries_total=4_000_000,
+        floodfills=_floodfills(chance),
+        quarantine=Quarantine(reasons, 4500, 31),
+        sizes=[*sizes, TableSize("routers", None)],
+        strange_clocks=12,
+    )
