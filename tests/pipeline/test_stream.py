@@ -58,7 +58,7 @@ def test_histories_that_grow_turn_and_are_packed(spark: SparkSession, tmp_path: 
     bad = [b'{"wrong":1}\n', record_line(62, 1, at(62), status(62, cluster="other"))]
     packed(exports / "one", content(lines(range(1, 61)), last=60))
     plain(exports / "one", content([*lines([61]), *bad, *lines(range(63, 71))], first=61), first=61)
-    options = StreamOptions(once=True, batch_bytes=12_000)
+    options = StreamOptions(once=True, batch_bytes=20_000)
     third = go(spark, lake, exports, options=options)
     assert (third.entries, third.new, third.quarantined) == (20, 20, 2)
     assert third.batches > 1
