@@ -56,7 +56,7 @@ def test_histories_that_grow_turn_and_are_packed(spark: SparkSession, tmp_path: 
     assert (second.lines, second.entries, second.new) == (11, 10, 10)  # and a first line
     path.unlink()
     bad = [b'{"wrong":1}\n', record_line(62, 1, at(62), status(62, cluster="other"))]
-    packed(exports / "one", content(lines(range(1, 61)), last=60))
+    packed(exports / "one", content([*lines(range(1, 41)), b" ", *lines(range(41, 61))], last=60))
     plain(exports / "one", content([*lines([61]), *bad, *lines(range(63, 71))], first=61), first=61)
     options = StreamOptions(once=True, batch_bytes=20_000)
     third = go(spark, lake, exports, options=options)
