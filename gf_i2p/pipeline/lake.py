@@ -10,6 +10,7 @@ TABLES: Final = (
     "server_hours",
     "destination_hours",
     "anomalies",
+    "alerts",
     "decisions",
     "backtest",
     "routers",

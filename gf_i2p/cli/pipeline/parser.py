@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 
 from gf_i2p.cli.errors import Exit
 from gf_i2p.cli.keys_parser import Add
-from gf_i2p.cli.pipeline import backtest, floodfills, health, ingest, post, report, synth
+from gf_i2p.cli.pipeline import backtest, floodfills, health, ingest, post, report, stream, synth
 
 
 class Job(Protocol):
@@ -31,6 +31,7 @@ JOBS: Final[Mapping[str, Job]] = {
     "health": health,
     "backtest": backtest,
     "floodfills": floodfills,
+    "stream": stream,
     "report": report,
     "post": post,
 }

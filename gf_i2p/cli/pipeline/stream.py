@@ -1,0 +1,169 @@
+"""`gf-i2p pipeline stream`: keeps the lake current while histories grow, and tells what begins and ends."""
+
+import argparse
+import json
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Event as Flag
+from typing import IO, TYPE_CHECKING, Any, Final
+
+from gf_i2p.cli.errors import CommandError, Exit
+from gf_i2p.cli.pipeline.arguments import add_lake, session_options
+from gf_i2p.cli.show import printable
+from gf_i2p.cli.values import whole
+from gf_i2p.pipeline.lake import Lake
+from gf_i2p.pipeline.session import session
+
+if TYPE_CHECKING:
+    from gf_i2p.pipeline.stream import Batch, Event, StreamFigures
+
+HELP = "keep the lake, health and alerts current while histories grow"
+_EVERY: Final = 60
+_BATCH_MB: Final = 32
+_LAST_BYTES: Final = 64 << 10
+"""Of the file of alerts: in it is the last line."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add those that only it has."""
+    add_lake(parser)
+    parser.add_argument(
+        "exports",
+        nargs="+",
+        metavar="EXPORT",
+        help="a directory, or its address, with a node's history (entries-….jsonl), or with such directories",
+    )
+    parser.add_argument("--once", action="store_true", help="take what is there now, and end")
+    parser.add_argument(
+        "--every",
+        type=whole(86_400, low=1),
+        default=_EVERY,
+        metavar="SECONDS",
+        help=f"between the beginnings of two batches (default: {_EVERY})",
+    )
+    parser.add_argument(
+        "--alerts", type=Path, metavar="FILE", help="append what begins and ends to this file, as JSON lines"
+    )
+    parser.add_argument(
+        "--least-available",
+        type=whole(100),
+        default=90,
+        metavar="PERCENT",
+        help="of the last hour, below which there is an alert (default: 90)",
+    )
+    parser.add_argument(
+        "--batch-mb",
+        type=whole(1 << 20, low=1),
+        default=_BATCH_MB,
+        metavar="MB",
+        help=f"about how much of the files a batch has, unpacked (default: {_BATCH_MB})",
+    )
+
+
+def run(options: argparse.Namespace, print_json: Callable[[Any], None]) -> Exit:
+    """Do it, until it is told to end. Raises `PipelineError` and `OSError`."""
+    with _alerts(options.alerts) as (file, told_ms), session(session_options(options)) as spark, _signals() as stop:
+        from gf_i2p.pipeline.alerts import Limits  # noqa: PLC0415 -- needs Spark
+        from gf_i2p.pipeline.stream import StreamOptions, stream  # noqa: PLC0415
+
+        def on_batch(batch: "Batch") -> None:
+            if not options.json:
+                print(show_batch(batch), flush=True)
+
+        def on_event(event: "Event") -> None:
+            if not options.json:
+                print(show_event(event), flush=True)
+            if file is not None:
+                file.write(json.dumps(asdict(event), ensure_ascii=False) + "\n")
+                file.flush()
+
+        how = StreamOptions(
+            once=options.once,
+            every_seconds=options.every,
+            batch_bytes=options.batch_mb << 20,
+            limits=Limits(availability=options.least_available / 100),
+            noticed_ms=told_ms,
+        )
+        figures = stream(
+            spark, Lake(options.lake), options.exports, how, on_batch=on_batch, on_event=on_event, stop=stop
+        )
+    if options.json:
+        print_json({"ok": True, **asdict(figures)})
+    else:
+        print(show(figures))
+    return Exit.OK
+
+
+def show_batch(batch: "Batch") -> str:
+    """Describe it in a line."""
+    lag = "" if batch.lag_seconds is None else f", the newest record is {_age(batch.lag_seconds)} old"
+    bad = f", {batch.quarantined:,} into quarantine" if batch.quarantined else ""
+    return (
+        f"batch {batch.batch}: {batch.lines:,} lines, {batch.entries:,} entries, {batch.new:,} new{bad}{lag}; "
+        f"{batch.seconds:.1f} s"
+    )
+
+
+def show_event(event: "Event") -> str:
+    """Describe it in a line."""
+    at = datetime.fromtimestamp(event.at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    mark = "!" if event.event == "begins" else "."
+    return f"{mark} {at} {printable(event.farm)}: {event.alert} {event.event}: {event.text}"
+
+
+def show(found: "StreamFigures") -> str:
+    """Describe a run in a line."""
+    return (
+        f"{found.batches:,} batches in {found.seconds:.1f} s: {found.lines:,} lines, {found.new:,} new entries, "
+        f"{found.quarantined:,} into quarantine, {found.events:,} alerts begun or ended"
+    )
+
+
+def _age(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7_200 else f"{seconds / 3_600:,.0f} h"
+
+
+@contextmanager
+def _alerts(path: Path | None) -> Iterator[tuple[IO[str] | None, int | None]]:
+    """Open the file of alerts to add to it; give also when the last one in it was noticed."""
+    if path is None:
+        yield None, None
+        return
+    try:
+        with path.open("a+b") as file:
+            size = file.tell()
+            file.seek(max(0, size - _LAST_BYTES))
+            *_, last, rest = b"\n", *file.read().split(b"\n")
+            if rest:  # it was cut in the middle of a line: this one is told again
+                file.truncate(size - len(rest))
+        told_ms = int(json.loads(last)["noticed_ms"]) if last.strip() else None
+    except OSError as error:
+        raise CommandError(f"{path}: {error.strerror}. Give a file that can be written.") from None
+    except (ValueError, KeyError, TypeError):
+        raise CommandError(f"{path} is no file of alerts: give another one.") from None
+    with path.open("a", encoding="utf-8") as text:
+        yield text, told_ms
+
+
+@contextmanager
+def _signals() -> Iterator[Flag]:
+    """Give what is set when somebody wants us to end; the second time it is an interrupt."""
+    stop = Flag()
+
+    def hear(*_: object) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    before = {each: signal.signal(each, hear) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)

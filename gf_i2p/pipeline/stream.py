@@ -1,0 +1,239 @@
+"""The job `stream`: reads on where histories grow, so that entries, health and alerts are those of now.
+
+Spark keeps in the lake how far it has read. It ends between two batches when it is asked to; whatever ends it in the
+middle of one, the next run takes that batch again, which adds nothing twice.
+"""
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event as Flag
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as fn
+
+from gf_i2p.farm import schema as farm_schema
+from gf_i2p.pipeline import tables
+from gf_i2p.pipeline.alerts import EVENTS, MAX_EVENTS, Limits
+from gf_i2p.pipeline.errors import PipelineError
+from gf_i2p.pipeline.lake import Lake
+from gf_i2p.pipeline.live import BATCH, Taking, figures_path, stream_root
+from gf_i2p.pipeline.record_schema import columns
+from gf_i2p.pipeline.source import DEFAULT_BYTES, FORMAT, HistorySource
+from gf_i2p.pipeline.survey import LISTED, listed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+DEFAULT_EVERY: Final = 60
+_LOOK_SECONDS: Final = 0.5
+"""Between two looks whether a batch has ended, or we are to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What a batch has done."""
+
+    batch: int
+    lines: int
+    entries: int
+    """In these lines, whether the lake had them or not."""
+    new: int
+    quarantined: int
+    """New rows there."""
+    events: int
+    newest_ms: int | None
+    """When the newest status record among them was received; None: there was none."""
+    ended_ms: int
+    seconds: float
+
+    @property
+    def lag_seconds(self) -> float | None:
+        """How old its newest record was at the end."""
+        return None if self.newest_ms is None else (self.ended_ms - self.newest_ms) / 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An alert begins or ends; see `alerts.EVENTS`."""
+
+    farm: str
+    server: int | None
+    alert: str
+    event: str
+    at_ms: int
+    value: float | None
+    text: str
+    noticed_ms: int
+
+
+@dataclass(slots=True)
+class StreamFigures:
+    """What a run has done."""
+
+    batches: int = 0
+    lines: int = 0
+    entries: int = 0
+    new: int = 0
+    quarantined: int = 0
+    events: int = 0
+    lag_seconds: float | None = None
+    """Of the last batch that had status records."""
+    seconds: float = 0.0
+
+    def add(self, batch: Batch) -> None:
+        """Count one more."""
+        self.batches += 1
+        for name in ("lines", "entries", "new", "quarantined", "events"):
+            setattr(self, name, getattr(self, name) + getattr(batch, name))
+        self.lag_seconds = self.lag_seconds if batch.lag_seconds is None else batch.lag_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOptions:
+    """How it goes."""
+
+    once: bool = False
+    """Take what is there, and end."""
+    every_seconds: int = DEFAULT_EVERY
+    """From the beginning of a batch to that of the next one, at least."""
+    batch_bytes: int = DEFAULT_BYTES
+    """About how much of the files, unpacked, a batch has."""
+    limits: Limits = field(default_factory=Limits)
+    noticed_ms: int | None = None
+    """Events up to this one have been told; None: all that the lake has when the run begins."""
+
+
+def stream(
+    spark: "SparkSession",
+    lake: Lake,
+    exports: Sequence[str],
+    options: StreamOptions,
+    *,
+    on_batch: Callable[[Batch], None] = lambda _: None,
+    on_event: Callable[[Event], None] = lambda _: None,
+    stop: Flag | None = None,
+) -> StreamFigures:
+    """Take in histories under directories, or addresses of such, as they grow, until `stop` is set.
+
+    `on_batch` and `on_event` hear of what was done and noticed. Raises `PipelineError`.
+    """
+    run = _Run(spark, Lake(_absolute(lake.root)), options, on_batch, on_event)
+    try:
+        return run.go([_absolute(path) for path in exports], Flag() if stop is None else stop)
+    except PySparkException as error:
+        raise _failed(error) from error
+
+
+class _Run:
+    def __init__(
+        self,
+        spark: "SparkSession",
+        lake: Lake,
+        options: StreamOptions,
+        on_batch: Callable[[Batch], None],
+        on_event: Callable[[Event], None],
+    ) -> None:
+        self.spark = spark
+        self.lake = lake
+        self.options = options
+        self.figures = StreamFigures()
+        self._on_batch = on_batch
+        self._on_event = on_event
+        self._told_ms = 0
+        self._seen = -1  # the last batch of which was told
+
+    def go(self, exports: Sequence[str], stop: Flag) -> StreamFigures:
+        began = time.monotonic()
+        self._check(exports)
+        self._told_ms = self._last_event() if self.options.noticed_ms is None else self.options.noticed_ms
+        self._tell_events()
+        query = self._start(exports)
+        try:
+            while not query.awaitTermination(_LOOK_SECONDS):  # type: ignore[arg-type]  # it takes parts of seconds
+                self._tell(query)
+                if stop.is_set() and self._is_between(query):
+                    break
+            self._tell(query)
+        finally:
+            query.stop()
+        if (error := query.exception()) is not None:
+            raise _failed(error)
+        self.figures.seconds = time.monotonic() - began
+        return self.figures
+
+    def _check(self, exports: Sequence[str]) -> None:
+        asked = self.spark.createDataFrame([(path,) for path in exports], "path string")
+        lost = asked.mapInArrow(listed, columns(LISTED)).where("error is not null").select("error").first()
+        if lost is not None:
+            raise PipelineError(f"{lost[0]}. Give the directories in which nodes' histories are.")
+
+    def _start(self, exports: Sequence[str]) -> "StreamingQuery":
+        self.spark.dataSource.register(HistorySource)
+        lines = (
+            self.spark.readStream.format(FORMAT)
+            .option("directories", json.dumps(sorted(exports)))
+            .option("maxBytesPerTrigger", self.options.batch_bytes)
+            .load()
+        )
+        writer = (
+            lines.writeStream.queryName("gf-i2p")
+            .foreachBatch(Taking(self.lake, farm_schema.text(), self.options.limits))
+            .option("checkpointLocation", f"{stream_root(self.lake)}/checkpoint")
+        )
+        if self.options.once:
+            return writer.trigger(availableNow=True).start()
+        return writer.trigger(processingTime=f"{self.options.every_seconds} seconds").start()
+
+    def _is_between(self, query: "StreamingQuery") -> bool:
+        """Wait until the batch has ended that is being taken, if there is one."""
+        before = self._seen
+        while query.isActive and query.status["isTriggerActive"] and self._seen == before:
+            query.awaitTermination(_LOOK_SECONDS)  # type: ignore[arg-type]
+            self._tell(query)
+        return True
+
+    def _tell(self, query: "StreamingQuery") -> None:
+        for progress in query.recentProgress:
+            number, lines = progress["batchId"], progress["numInputRows"]
+            if number <= self._seen or not lines:
+                continue
+            self._seen = number
+            row = self.spark.read.schema(BATCH).parquet(figures_path(self.lake, number)).first()
+            if row is None:
+                continue
+            seconds = progress["batchDuration"] / 1000
+            batch = Batch(lines=lines, seconds=seconds, **row.asDict())
+            self.figures.add(batch)
+            if batch.events:
+                self._tell_events()
+            self._on_batch(batch)
+
+    def _events(self) -> Any:
+        return tables.read_columns(self.spark, self.lake, "alerts", EVENTS)
+
+    def _last_event(self) -> int:
+        found = self._events().agg(fn.max("noticed_ms")).first()
+        return 0 if found is None or found[0] is None else int(found[0])
+
+    def _tell_events(self) -> None:
+        news = self._events().where(fn.col("noticed_ms") > self._told_ms)
+        for row in news.orderBy("noticed_ms", "farm", "server", "alert").limit(MAX_EVENTS).collect():
+            event = Event(**row.asDict())
+            self._told_ms = max(self._told_ms, event.noticed_ms)
+            self._on_event(event)
+
+
+def _failed(error: BaseException) -> PipelineError:
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    why = next((line for line in reversed(lines) if "Error: " in line and not line.startswith("\tat ")), lines[0])
+    return PipelineError(f"The stream has failed: {why.strip()[:1000]}. Run it again: it goes on where it was.")
+
+
+def _absolute(path: str) -> str:
+    """Return an address as it is, a path from the root."""
+    return path if "://" in path else str(Path(path).absolute())
