@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -34,11 +35,14 @@ _SETTINGS: Final = {
     "spark.sql.sources.partitionOverwriteMode": "dynamic",
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH_ROWS),
 }
+_LOGGING: Final = Path(__file__).with_name("log4j2.properties").as_uri()
+_INCUBATOR: Final = b"WARNING: Using incubator modules: jdk.incubator.vector\n"
+"""Java says so whenever Spark starts, and no option ends it."""
 # What only who starts the JVM can say.
 _OF_OUR_OWN: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING}",
     "spark.driver.host": "localhost",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.io.compression.codec": "zstd",
@@ -98,10 +102,33 @@ def start(options: SessionOptions) -> "SparkSession":
     for name, value in options.more.items():
         builder = builder.config(name, value)
     try:
-        return builder.getOrCreate()
+        with _quiet():
+            return builder.getOrCreate()
     except (PySparkException, RuntimeError) as error:
         where = options.remote or options.master or "this machine"
         raise PipelineError(f"Spark does not start on {where}: {str(error).splitlines()[0]}") from None
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Let a JVM that starts meanwhile write its errors through us, who leave `_INCUBATOR` out."""
+    stderr = os.dup(2)
+    readable, writable = os.pipe()
+    os.dup2(writable, 2)
+    os.close(writable)
+    threading.Thread(target=_forward, args=(readable, stderr), name="java-stderr", daemon=True).start()
+    try:
+        yield
+    finally:
+        os.dup2(stderr, 2)
+
+
+def _forward(readable: int, stderr: int) -> None:
+    """Until the JVM has ended."""
+    with open(readable, "rb") as lines, open(stderr, "wb", buffering=0) as out:
+        for line in lines:
+            if line != _INCUBATOR:
+                out.write(line)
 
 
 def _is_submitted() -> bool:
