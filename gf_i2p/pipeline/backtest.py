@@ -125,7 +125,8 @@ def backtest(
     rows = (
         entries.withColumn("chunk", f.explode(f.sequence(f.lit(0), f.lit(len(chunks) - 1))))
         .repartition(partitions, "farm", "chunk")
-        .sortWithinPartitions("farm", "chunk", "index", f.desc("term"))
+        .withColumn("gap", (f.col("kind") == "servers") & f.col("value").isNotNull())
+        .sortWithinPartitions("farm", "chunk", "index", "gap", f.desc("term"))
     )
     played = rows.mapInArrow(Player(chunks), _ddl(_PLAYED)).persist(StorageLevel.DISK_ONLY)
     tell(f"replaying {farms} farms with {len(sets)} parameter sets")

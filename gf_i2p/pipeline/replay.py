@@ -30,9 +30,14 @@ class Row:
     received_ms: int
     kind: str
     value: bytes | None = None
-    """Of an Application entry."""
+    """Of an Application entry; a row with `servers` and a value is no entry, but says who they are behind a gap."""
     servers: tuple[int, ...] = ()
-    """Of a Configuration entry."""
+    """Of a Configuration entry, or behind a gap."""
+
+    @property
+    def is_gap(self) -> bool:
+        """Whether it says what is behind a gap; such rows follow an entry with the same index."""
+        return self.kind == SERVERS and self.value is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +171,9 @@ class Replay:
         return self._exact
 
     def feed(self, row: Row) -> list[int]:
-        """Take in the next row: by index, the highest term first. Return the runs that have decided anew."""
+        """Take in the next row: by index, the highest term first, gaps last. Return the runs that have decided anew."""
+        if row.kind == SERVERS and row.is_gap:
+            return self._feed_gap(row)
         if row.term < self._term or row.index <= self._index:
             self.superseded += 1
             return []
@@ -202,6 +209,20 @@ class Replay:
             self.exact,
         )
 
+    def _feed_gap(self, row: Row) -> list[int]:
+        """Take in who the servers are behind a gap of one history; where others had its entries, that is known."""
+        began_anew = row.term > self._term  # from a snapshot: what has lower terms is forgotten from here on
+        if row.index < self._index or 0 < row.term < self._term:
+            return []
+        if row.index > self._index:
+            self._begin()
+        elif self._servers_seen and not began_anew:
+            return []
+        self._index, self._term = row.index, max(row.term, self._term)
+        self._servers_seen = True
+        self._tell(row.servers)
+        return self._look(told=False)
+
     def _look(self, *, told: bool) -> list[int]:
         decided: list[int] = []
         for number, run in enumerate(self.runs):
@@ -226,6 +247,9 @@ class Replay:
         self._servers_seen = self._servers_seen or not guessed
         if self._index == 1 and not guessed:
             self._exact = True
+        self._tell(servers)
+
+    def _tell(self, servers: Sequence[int]) -> None:
         if self._watcher is not None:
             self._watcher.configured(servers)
         for run in self.runs:

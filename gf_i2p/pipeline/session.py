@@ -34,11 +34,12 @@ _SETTINGS: Final = {
     "spark.sql.sources.partitionOverwriteMode": "dynamic",
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH_ROWS),
 }
+_LOGGING: Final = Path(__file__).with_name("log4j2.properties").as_uri()
 # What only who starts the JVM can say.
 _OF_OUR_OWN: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING}",
     "spark.io.compression.codec": "zstd",
     "spark.sql.catalogImplementation": "in-memory",
 }

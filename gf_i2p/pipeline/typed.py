@@ -18,6 +18,7 @@ from gf_i2p.farm.record import MAX_OPENINGS, MAX_RECORD_BYTES, StatusRecord
 from gf_i2p.farm.strict import RecordError
 from gf_i2p.pipeline.record_schema import RecordSchema
 from gf_i2p.pipeline.walk import Found, Is, servers_of
+from gf_i2p.storage.history_lines import Servers
 
 EARLIEST_MS: Final = 1_577_836_800_000
 """2020-01-01: before this no farm was. A clock that was never set says 1970."""
@@ -36,7 +37,10 @@ Odd = tuple[str, dict[str, Any] | None, str | None]
 
 
 def entries_schema(schema: RecordSchema) -> pa.Schema:
-    """Return the columns of the table `entries`."""
+    """Return the columns of the table `entries`.
+
+    A row of kind "servers" with a `value` is no entry: it is the line of a gap that says who the servers are behind it.
+    """
     return pa.schema(
         {
             "farm": pa.string(),
@@ -90,10 +94,13 @@ class Typer:
             kinds[place], misfits[place] = kind, misfit
             if kind == "servers":
                 configuration = servers_of(found[place].text)
-                servers[place], leaders[place] = configuration.servers, configuration.leader
+                servers[place] = configuration.servers
+                leaders[place] = configuration.leader if isinstance(configuration, Servers) else None
         received = [each.received_ms for each in found]
         values = [
-            each.text if each.what is Is.RECORD and (place not in odd or misfits[place] != _NOT_JSON) else None
+            each.text
+            if each.what is Is.GAP or (each.what is Is.RECORD and (place not in odd or misfits[place] != _NOT_JSON))
+            else None
             for place, each in enumerate(found)
         ]
         raws = [
@@ -179,7 +186,7 @@ class Typer:
     def _odd(self, farm: str, found: Found) -> Odd:
         """Read one by itself."""
         if found.what is not Is.RECORD:
-            return ("servers" if found.what is Is.SERVERS else "other"), None, None
+            return ("servers" if found.what in {Is.SERVERS, Is.GAP} else "other"), None, None
         try:
             value = json.loads(found.text, parse_constant=_no_number)
         except (ValueError, RecursionError):

@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 from gf_i2p.pipeline.stored import Lines, Overlong
-from gf_i2p.storage.history_lines import Gap, Header, LineError, Other, Record, Servers, Trailer, parse_line
+from gf_i2p.storage.history_lines import Gap, Header, LineError, Other, Record, Restored, Servers, Trailer, parse_line
 from gf_i2p.wire.names import check_name
 
 _GLANCE: Final = re.compile(
@@ -31,6 +31,12 @@ class Is(IntEnum):
     """A Configuration entry; `text`: the line."""
     BAD = 3
     """No line of a history, or not here; `text`: the line, or the beginning of it."""
+    GAP = 4
+    """Who the servers are behind entries that are not here, of which this stands for the last; `text`: the line.
+
+    Its term is that in which the farm began anew, else 0, so that no entry's place is taken. It is as old as the entry
+    that follows, or as the file where none does.
+    """
 
 
 class Found(NamedTuple):
@@ -52,6 +58,8 @@ class Place(NamedTuple):
 
     first: int
     last: int
+    servers: Found | None = None
+    """Who the servers are behind it, where that is known."""
 
 
 class Walk:
@@ -72,6 +80,8 @@ class Walk:
         """Whether it has its last line."""
         self.lines = 0
         self._offset = 0
+        self._held: list[Found] = []
+        """Of kind `Is.GAP`: the entry that follows has their time."""
 
     def __iter__(self) -> Generator[Found]:
         """Yield the entries, and the bad lines. Ends at once where there is no first line."""
@@ -91,6 +101,8 @@ class Walk:
                 continue
             if isinstance(found, Found) and found.at == self.last_index + 1 and pending is None and not self.closed:
                 self.last_index, missed = found.at, 0
+                if self._held:
+                    yield from self._dated(found.received_ms)
                 yield found
                 continue
             if isinstance(found, Found) and found.what is Is.BAD:
@@ -104,13 +116,13 @@ class Walk:
                 if first == _last(held) + 1:
                     self._wrong(f"after entry {self.last_index} comes {_first(held)}", where)
                     self.last_index, missed = _last(held), 0
-                    yield from _entries(held)
+                    yield from self._entries(held)
                 else:
                     missed += 1
                     yield _misplaced(held, self.last_index)
             if self.last_index < first <= self.last_index + 1 + missed and not self.closed:
                 self.last_index, missed = _last(found), 0
-                yield from _entries(found)
+                yield from self._entries(found)
             elif first > self.last_index and not self.closed:
                 pending = found, at
             else:
@@ -120,11 +132,24 @@ class Walk:
             held, where = pending
             self._wrong(f"after entry {self.last_index} comes {_first(held)}", where)
             self.last_index = _last(held)
-            yield from _entries(held)
+            yield from self._entries(held)
+        if self.header is not None:
+            yield from self._dated(self.header.opened_ms)
         if self.header is None:
             self._wrong("it is empty, or its first line has no end", 0)
         elif self._lines.rest:
             yield _bad(self._lines.rest, "it has no end: the file was cut, or is being written")
+
+    def _entries(self, found: Found | Place) -> Iterable[Found]:
+        if isinstance(found, Found):
+            return (*self._dated(found.received_ms), found)
+        if found.servers is not None:
+            self._held.append(found.servers)
+        return ()
+
+    def _dated(self, received_ms: int) -> list[Found]:
+        dated, self._held = [each._replace(received_ms=received_ms) for each in self._held], []
+        return dated
 
     def _wrong(self, what: str, offset: int) -> None:
         if self.problem is None:
@@ -170,6 +195,9 @@ class Walk:
                 return Found(Is.RECORD, index, term, received_ms, text)
             case Servers(index, term, received_ms):
                 return Found(Is.SERVERS, index, term, received_ms, line)
+            case Gap(first, last, servers=servers) as gap if servers is not None:
+                term = gap.term if isinstance(gap, Restored) else 0
+                return Place(first, last, Found(Is.GAP, last, term, 0, line))
             case Gap(first, last) | Other(first, last):
                 return Place(first, last)
             case Trailer(last):
@@ -180,10 +208,10 @@ class Walk:
         raise LineError("it is a first line in the middle of a file")
 
 
-def servers_of(line: bytes) -> Servers:
-    """Return the Configuration of a line, as `Found.text` has it."""
+def servers_of(line: bytes) -> Servers | Gap:
+    """Return what says who the servers are, as `Found.text` has it."""
     found = parse_line(line)
-    assert isinstance(found, Servers)
+    assert isinstance(found, Servers | Gap)
     return found
 
 
@@ -208,10 +236,6 @@ def _bad(line: bytes | Overlong, reason: str) -> Found:
 def _misplaced(found: Found | Place, last: int) -> Found:
     text = found.text if isinstance(found, Found) else b""
     return Found(Is.BAD, 0, 0, 0, text, f"entry {_first(found)} does not belong after entry {last}")
-
-
-def _entries(found: Found | Place) -> Iterable[Found]:
-    return (found,) if isinstance(found, Found) else ()
 
 
 def _first(found: Found | Place) -> int:

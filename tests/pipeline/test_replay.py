@@ -219,6 +219,43 @@ def test_after_a_gap_nothing_is_exact_until_all_have_posted_and_the_servers_are_
     assert replay.exact
 
 
+def _gap(index: int, *servers: int, term: int = 0) -> Row:
+    return replace(row(index, servers, term=term), value=b"{}")
+
+
+def test_a_gap_that_says_who_the_servers_are() -> None:
+    before = [row(1, (1, 2, 3)), *_posts(2, 1, 2, 3)]
+    replay = Replay("farm")
+    for each in [*before, _gap(9, 1, 2), *_posts(10, 1)]:
+        replay.feed(each)
+    assert replay.runs[0].state.servers == (1, 2)
+    assert (replay.gaps, replay.entries, replay.superseded, replay.exact) == (1, 5, 0, False)
+    replay.feed(_posts(11, 2)[0])
+    assert replay.exact, "3 is none of them any more"
+    replay = Replay("farm")
+    for each in [_gap(1, 1), *_posts(2, 2)]:
+        replay.feed(each)
+    assert (replay.runs[0].state.servers, replay.exact, replay.gaps) == ((1,), False, 1)
+
+
+def test_what_a_gap_says_counts_only_where_nobody_has_the_entries() -> None:
+    replay = Replay("farm")
+    for each in [row(1, (1, 2, 3)), *_posts(2, 1, 2), _gap(3, 1), _gap(2, 2), *_posts(4, 3)]:
+        replay.feed(each)
+    assert (replay.runs[0].state.servers, replay.exact, replay.gaps) == ((1, 2, 3), True, 0)
+    for each in [*_posts(9, 1), _gap(9, 1), *_posts(10, 1)]:
+        replay.feed(each)
+    assert (replay.runs[0].state.servers, replay.gaps) == ((1,), 1), "who the servers are was not known behind 5 to 8"
+
+
+def test_a_farm_that_began_anew_has_the_servers_of_its_snapshot_and_forgets_what_came_after_it() -> None:
+    replay = Replay("farm")
+    for each in [row(1, (1, 2)), *_posts(2, 1, 2), _gap(3, 1, term=8), *_posts(4, 2), _gap(5, 2, term=7)]:
+        replay.feed(each)
+    assert (replay.runs[0].state.servers, replay.exact) == ((1,), True)
+    assert (replay.entries, replay.superseded, replay.gaps) == (3, 1, 0)
+
+
 def test_a_history_without_configurations_is_replayed_with_those_who_post() -> None:
     replay = Replay("farm")
     for each in _posts(2, 3, 1, 2):

@@ -60,6 +60,7 @@ def lake(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Lak
         Row(index=1, received_ms=at(0), kind="servers", servers=[1, 2], leader=1),
         Row(index=2, received_ms=at(1), kind="other", value="{}"),
         Row(index=3, received_ms=at(2), kind="servers", servers=[1, 2, 3], leader=1),
+        Row(index=3, received_ms=at(2), kind="servers", servers=[1, 2, 3], leader=None, term=0, value="{}"),  # a gap
         Row(index=4, received_ms=at(12), kind="servers", servers=[1, 2, 3], leader=2, term=2),
         Row(index=5, received_ms=at(20), kind="servers", servers=[1, 2, 3], leader=None, term=3),
         Row(index=6, received_ms=at(HOURS), kind="other", value="{}"),

@@ -1,5 +1,7 @@
-"""How Spark is reached. Spark itself is not started here."""
+"""How Spark is reached, and how quietly it starts."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -29,3 +31,22 @@ def test_under_spark_submit_a_master_of_ours_is_refused(monkeypatch: pytest.Monk
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     with pytest.raises(PipelineError, match="leave ours out"):
         start(SessionOptions("local[2]"))
+
+
+STARTS = """
+import sys
+from pathlib import Path
+from gf_i2p.pipeline.session import SessionOptions, session
+with session(SessionOptions(master="local[1]", memory_mb=512, scratch=Path(sys.argv[1]))) as spark:
+    print(spark.range(3).count())
+    print("ours", file=sys.stderr)
+"""
+# Java itself says so whenever Spark starts, and no option ends it.
+INCUBATOR = "WARNING: Using incubator modules: jdk.incubator.vector\n"
+
+
+@pytest.mark.timeout(600)
+def test_spark_starts_without_a_word(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", STARTS, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=500)
+    assert (done.stdout, done.stderr.replace(INCUBATOR, "")) == ("3\n", "ours\n")

@@ -64,6 +64,13 @@ def test_where_histories_are(tmp_path: Path) -> None:
             assert found.to_pylist()[-1]["sha256"]
 
 
+def test_the_servers_behind_a_gap_take_no_entrys_place(tmp_path: Path) -> None:
+    late = packed(tmp_path / "late", content([gap_line(1, 4, (1, 2)), *lines([5])], last=5))
+    whole = packed(tmp_path / "whole", content(lines(range(1, 6)), last=5, server=2))
+    rows = [(row["index"], row["term"], row["kind"]) for row in take(late, whole)]
+    assert sorted(rows) == sorted([(4, 0, "servers"), *[(index, 1, "status") for index in range(1, 6)]])
+
+
 def test_names() -> None:
     assert first_index("/x/entries-00000000000000000012.jsonl.gz") == 12
     for name in (

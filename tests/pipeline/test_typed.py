@@ -14,7 +14,7 @@ from gf_i2p.farm.record import RecordError, StatusRecord
 from gf_i2p.farm.schema import text as schema_text
 from gf_i2p.pipeline.typed import Typer
 from gf_i2p.pipeline.walk import Found, Is
-from gf_i2p.storage.history_lines import servers_line
+from gf_i2p.storage.history_lines import restored_line, servers_line
 from tests.farm.strategies import NOW, text
 from tests.farm.test_record import json_values, records
 
@@ -44,15 +44,17 @@ def test_a_row_of_each_kind() -> None:
         entry(line, 4, what=Is.SERVERS),
         entry(b'"hello"', 5),
         entry(b'{"hello":"router"}', 6),
+        entry(gap := restored_line(5, 7, 9, (1, 2)).strip(), 7, what=Is.GAP),
     )
-    assert [row["kind"] for row in found] == ["status", "admin", "other", "servers", "other", "other"]
-    assert [row["index"] for row in found] == [1, 2, 3, 4, 5, 6]
+    assert [row["kind"] for row in found] == ["status", "admin", "other", "servers", "other", "other", "servers"]
+    assert [row["index"] for row in found] == [1, 2, 3, 4, 5, 6, 7]
     assert {(row["farm"], row["day"], row["exporter"], row["term"], row["received_ms"]) for row in found} == {
         ("farm", "2026-09-21", 2, 1, NOW)
     }
     assert [row["value"] for row in found[:2]] == [compact(text()).decode(), ADMIN.decode()]
     assert (found[2]["value"], found[2]["raw"]) == (None, b"\xff")
     assert (found[3]["servers"], found[3]["leader"], found[3]["value"]) == ([1, 2, 3], 2, None)
+    assert (found[6]["servers"], found[6]["leader"], found[6]["value"]) == ([1, 2], None, gap.decode())
     assert found[0]["record"]["router"]["up"] is True
     assert all(row["record"] is None for row in found[1:])
     assert all(row["misfit"] is None for row in found)

@@ -12,7 +12,7 @@ from gf_i2p.storage.history_lines import (
     servers_line,
     trailer_line,
 )
-from tests.pipeline.exports import content, lines
+from tests.pipeline.exports import at, content, lines
 
 
 def walk(data: bytes, *, strict: bool = True) -> tuple[list[Found], Walk]:
@@ -45,10 +45,21 @@ def test_every_kind_of_line() -> None:
         (Is.RECORD, 2, 1, 100, b'{"a":1}'),
         (Is.RAW, 3, 1, 100, b"\xff"),
         (Is.RECORD, 4, 1, 100, b'"text"'),
+        (Is.GAP, 8, 0, 3, body[5].strip()),
+        (Is.GAP, 10, 7, 3, body[6].strip()),
         (Is.RECORD, 11, 7, 3, b"[1]"),
     ]
-    assert servers_of(found[0].text).servers == (1, 2)
+    assert [servers_of(found[place].text).servers for place in (0, 4, 5)] == [(1, 2), (1,), (1, 2)]
     assert (going.problem, going.closed, going.lines, going.last_index) == (None, True, 10, 11)
+
+
+def test_gaps_without_servers_are_nothing_and_behind_the_last_entry_they_are_as_old_as_the_file() -> None:
+    found, going = walk(content([gap_line(1, 2), gap_line(3, 8, (1, 3))]))
+    assert [(each.what, each.at, each.received_ms) for each in found] == [(Is.GAP, 8, at(1))]
+    assert going.last_index == 8
+    found, _ = walk(content([gap_line(1, 2, (1,)), b"junk\n", *lines([3])]))
+    then = at(3) + 40
+    assert [(each.what, each.received_ms) for each in found] == [(Is.BAD, 0), (Is.GAP, then), (Is.RECORD, then)]
 
 
 @pytest.mark.parametrize(

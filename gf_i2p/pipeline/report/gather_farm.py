@@ -30,7 +30,8 @@ from gf_i2p.pipeline.report.data import (
 
 def timeline(entries: DataFrame, decisions: DataFrame | None, period: Period) -> Timeline:
     """Give who led, by Configuration entries, and who published, by decisions."""
-    led, led_changes = _turns(entries.where(sf.col("kind") == "servers"), "leader", period)
+    configurations = entries.where((sf.col("kind") == "servers") & sf.col("value").isNull())  # with a value: gaps
+    led, led_changes = _turns(configurations, "leader", period)
     if decisions is None:
         return Timeline(led, None, led_changes)
     published, published_changes = _turns(decisions, "publisher", period)
