@@ -129,6 +129,7 @@ async def test_a_farms_history_goes_through_all_jobs(network: Network, farm: I2p
     assert posted["indexes"]
 
     async def all_know() -> bool:
-        return all((await gf("farm", "show", farm.node(server)))["sensed"] for server in farm.ids)
+        answers = [await gf("farm", "show", farm.node(server)) for server in farm.ids]
+        return all(answer["sensed"] for answer in answers)
 
     await until("every server has what was sensed", SECONDS, all_know)
