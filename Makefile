@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_ARGS ?=
 
-.PHONY: farm test check fast simulate canaries scenarios bench soak growth absence torture day clean
+.PHONY: farm test check fast pipeline simulate canaries scenarios bench soak growth absence torture day clean
 .DELETE_ON_ERROR:
 
 ## Set-up -------------------------------------------------------------------------------------------------------------
@@ -30,12 +30,12 @@ $(VENV)/.run: $(BIN)/python pyproject.toml
 
 $(VENV)/.test: $(VENV)/.run
 	@echo "Installing what the tests need"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[uvloop,test]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[uvloop,spark,test]'
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.test
 	@echo "Installing what the benchmark needs"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[uvloop,test,bench]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[uvloop,spark,test,bench]'
 	@touch $@
 
 # Programs that others wrote, to run, test and measure against: Debian's packages, installed when we may. Without them
@@ -74,6 +74,9 @@ $(VENV)/.test-programs: | $(BIN)/python
 $(VENV)/.network-programs: | $(BIN)/python
 	$(call install,i2pd:i2pd:service unshare:util-linux setpriv:util-linux ip:iproute2)
 
+$(VENV)/.spark-programs: | $(BIN)/python
+	$(call install,java:openjdk-17-jre-headless)
+
 $(VENV)/.bench-programs: | $(BIN)/python
 	$(call install,etcd:etcd-server:service h2load:nghttp2-client)
 
@@ -95,7 +98,7 @@ growth absence torture day: $(VENV)/.test
 
 ## Test ---------------------------------------------------------------------------------------------------------------
 
-test: check fast simulate scenarios
+test: check fast pipeline simulate scenarios
 
 check: $(VENV)/.test
 	@$(BIN)/ruff check .
@@ -105,9 +108,13 @@ check: $(VENV)/.test
 
 # More workers than cores: half of the time the tests wait for elections and processes.
 fast: $(VENV)/.test $(VENV)/.test-programs
-	@$(BIN)/python -m pytest -n 4 --cov --cov-report= $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n 4 --ignore=tests/pipeline --cov --cov-report= $(PYTEST_ARGS)
 	@echo "Branch coverage of wire/ and raft/ (at least 95 % is required):"
 	@$(BIN)/coverage report --include='gf_i2p/wire/*,gf_i2p/raft/*' --fail-under=95
+
+# One Spark for all of them, which takes both cores: more processes would each have their own.
+pipeline: $(VENV)/.test $(VENV)/.spark-programs
+	@$(BIN)/python -m pytest tests/pipeline $(PYTEST_ARGS)
 
 # Whole farms on made-up networks and disks: every seed that ever failed, then fresh ones, the first of them printed.
 SEEDS ?= 500
@@ -122,7 +129,7 @@ canaries: $(VENV)/.test
 	@$(BIN)/python -m gf_i2p.cli.main simulate --canaries
 
 # On a private network of real I2P routers, in namespaces of its own.
-scenarios: $(VENV)/.test $(VENV)/.network-programs
+scenarios: $(VENV)/.test $(VENV)/.network-programs $(VENV)/.spark-programs
 	@$(BIN)/python -m integration.scenarios $(SCENARIO_ARGS)
 
 clean:
