@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
-from pyspark.errors import AnalysisException
 from pyspark.sql import functions as fn
 
+from gf_i2p.pipeline import tables
 from gf_i2p.pipeline.closest import HASH_BYTES, SortedHashes, to_bytes, to_words
 from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.lake import Lake
@@ -29,7 +29,6 @@ CLOSEST: Final = 8
 """Floodfills for each hash and day; a lease set is on four to six of them at any moment."""
 MAX_FLOODFILLS: Final = 1_000_000
 """Their hashes are 32 MB, which the driver and each worker hold."""
-_MISSING: Final = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")
 _FOUND_TYPE: Final = "hash binary, name string, day string, rank int, floodfill binary, distance binary"
 _HOUR_MS: Final = 3_600_000
 _TARGET_PARTS: Final = 16
@@ -82,7 +81,7 @@ def find_closest(
 
     `now_ms`: since the epoch. `progress` is told what is being done. Raises `PipelineError`.
     """
-    targets = targets_of(spark, options.targets, table(spark, lake, "entries"))
+    targets = targets_of(spark, options.targets, tables.read(spark, lake, "entries"))
     if targets is None:
         raise PipelineError(f"There are no hashes to look for: {lake.root} has no entries (see ingest); or give --hash")
     targets = targets.coalesce(_TARGET_PARTS).persist()
@@ -121,18 +120,6 @@ def find_closest(
         )
     finally:
         targets.unpersist()
-
-
-def table(spark: "SparkSession", lake: Lake, name: str) -> "DataFrame | None":
-    """Give a table of the lake; None when nobody has written it yet."""
-    try:
-        frame = spark.read.parquet(lake.path(name))
-        _ = frame.schema  # with Spark Connect nothing is looked at before
-    except AnalysisException as error:
-        if error.getCondition() not in _MISSING:
-            raise
-        return None
-    return frame
 
 
 # Routers -------------------------------------------------------------------------------------------------------------
@@ -181,7 +168,7 @@ def _quarantine(spark: "SparkSession", lake: Lake, broken: "DataFrame", now_ms: 
         "digest",
         fn.lit(now_ms).cast("bigint").alias("found_ms"),
     )
-    known = table(spark, lake, "quarantine")
+    known = tables.read(spark, lake, "quarantine")
     if known is not None:
         old = known.where(fn.col("what") == "file").select(fn.col("source").alias("s"), fn.col("digest").alias("d"))
         same = (fn.col("source") == fn.col("s")) & fn.col("digest").eqNullSafe(fn.col("d"))

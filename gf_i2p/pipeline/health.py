@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from pyspark.errors import AnalysisException
 from pyspark.sql import functions as fn
 
+from gf_i2p.pipeline import tables
 from gf_i2p.pipeline.anomalies import anomalies
 from gf_i2p.pipeline.days import ALL_DAYS, Span
 from gf_i2p.pipeline.destination_hours import destination_hours
@@ -108,13 +108,13 @@ def refresh(
     on_step("hours of destinations")
     _write(destination_hours(rows, known, span), lake, "destination_hours")
     on_step("anomalies")
-    hours = _whole(spark, lake, "server_hours")
+    hours = tables.read(spark, lake, "server_hours")
     made = None if hours is None else _of(hours, farm).where(in_days(span)).agg(fn.count("*"), fn.sum("records")).head()
     if hours is None or made is None or not made[0]:
         wanted = "any farm" if farm is None else f"farm {farm!r}"
         raise PipelineError(f"The lake has no status records of {wanted} on these days: see what ingest has read.")
     anomalies(hours).write.mode("overwrite").parquet(lake.path("anomalies"))
-    leaves = _whole(spark, lake, "destination_hours")
+    leaves = tables.read(spark, lake, "destination_hours")
     return HealthFigures(
         records=made[1],
         server_hours=made[0],
@@ -158,16 +158,8 @@ def summarize(
     )
 
 
-def _whole(spark: "SparkSession", lake: Lake, table: str) -> "DataFrame | None":
-    """Read a table; None: it has no row yet."""
-    try:
-        return spark.read.parquet(lake.path(table))
-    except AnalysisException:
-        return None
-
-
 def _table(spark: "SparkSession", lake: Lake, table: str, job: str) -> "DataFrame":
-    found = _whole(spark, lake, table)
+    found = tables.read(spark, lake, table)
     if found is None:
         raise PipelineError(f"{lake.root} has no table {table}: run `gf-i2p pipeline {job}` first.")
     return found

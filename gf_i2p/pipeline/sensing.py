@@ -10,9 +10,9 @@ from pyspark.sql import functions as sf
 
 from gf_i2p.farm.sensed import MAX_CLOSEST, MAX_DAYS, MAX_FIGURE_NAME, MAX_FIGURES, MAX_HASHES, Sensed
 from gf_i2p.farm.strict import MAX_DATE_MS, RecordError, a_hash
+from gf_i2p.pipeline import tables
 from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.lake import Lake
-from gf_i2p.pipeline.report.gather import table
 
 _OF_CLOSEST: Final = frozenset({"hash", "name", "day", "rank", "floodfill", "distance"})
 _NO_NAME: Final = re.compile(r"[^A-Za-z0-9_]")
@@ -33,7 +33,7 @@ def sensing(spark: SparkSession, lake: Lake, farm: str) -> Sensing:
 
     The farm's hashes are those that the job floodfills has named after it; when it has named none, its leaves.
     """
-    closest = table(spark, lake, "closest")
+    closest = tables.read(spark, lake, "closest")
     if closest is None:
         raise PipelineError(f"{lake.root} has no table closest: gf-i2p pipeline floodfills makes it.")
     days = [row.day for row in closest.select("day").distinct().orderBy(sf.desc("day")).limit(MAX_DAYS).collect()]
@@ -57,7 +57,7 @@ def _hashes(frame: DataFrame) -> DataFrame:
 
 
 def _leaves(spark: SparkSession, lake: Lake, farm: str, newest: DataFrame) -> DataFrame:
-    hours = table(spark, lake, "destination_hours")
+    hours = tables.read(spark, lake, "destination_hours")
     if hours is None:
         return newest.limit(0)
     own = hours.where(sf.col("farm") == farm).select(sf.col("destination").alias("hash")).distinct()

@@ -9,8 +9,6 @@ from pyspark.sql import Row, SparkSession
 from gf_i2p.pipeline.anomalies import LEAST_HOURS, LEAST_WATCHED_MS, MEASURES, anomalies
 from gf_i2p.pipeline.days import DAY_MS, HOUR_MS
 
-pytestmark = pytest.mark.timeout(600)  # the first test waits for Spark to start
-
 START: Final = 1_789_999_200_000
 SCHEMA: Final = "farm string, server long, hour_ms long, watched_ms long, " + ", ".join(
     f"{measure.name} double" for measure in MEASURES

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 
@@ -15,8 +14,6 @@ from gf_i2p.pipeline.destination_hours import destination_hours
 from gf_i2p.pipeline.reports import extents, in_days
 from tests.farm.strategies import leaf, record
 from tests.pipeline.rows import Row, entries
-
-pytestmark = pytest.mark.timeout(600)  # the first test waits for Spark to start
 
 HOUR = 3_600_000
 START = 1_789_999_200_000

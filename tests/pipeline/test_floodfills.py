@@ -13,8 +13,9 @@ from gf_i2p.netdb.encoding import from_base64, to_base64
 from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.netdb.router_info import RouterInfo
 from gf_i2p.netdb.routing_key import distance, routing_key
+from gf_i2p.pipeline import tables
 from gf_i2p.pipeline.errors import PipelineError
-from gf_i2p.pipeline.floodfills import CLOSEST, FloodfillFigures, FloodfillOptions, find_closest, table
+from gf_i2p.pipeline.floodfills import CLOSEST, FloodfillFigures, FloodfillOptions, find_closest
 from gf_i2p.pipeline.lake import Lake
 from gf_i2p.pipeline.targets import Target
 from integration.routerinfos import NetDb, infos, path_of, write
@@ -38,7 +39,7 @@ def run(spark: "SparkSession", lake: Lake, netdb: Path, **changes: Any) -> Flood
 
 
 def rows_of(spark: "SparkSession", lake: Lake, name: str) -> list[dict[str, Any]]:
-    found = table(spark, lake, name)
+    found = tables.read(spark, lake, name)
     assert found is not None
     rows: list[dict[str, Any]] = found.toArrow().to_pylist()
     return rows

@@ -21,7 +21,6 @@ from tests.pipeline.exports import at, content, lines, packed, plain, status
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.timeout(1200)
 
 ADMIN = b'{"action":"release","by":"admin-joe","cluster":"farm","date":1790000000000}'
 

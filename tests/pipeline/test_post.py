@@ -24,7 +24,6 @@ from gf_i2p.pipeline.sensing import profile_of, sensing
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.timeout(300)  # Spark starts
 CLOSEST = (
     "hash string, name string, day string, rank int, floodfill string, distance string, "
     "profile struct<heard_ms: long, speed: double, banned: boolean>"

@@ -18,8 +18,6 @@ from gf_i2p.pipeline.server_hours import server_hours
 from tests.farm.strategies import MASTER, record
 from tests.pipeline.rows import Row, entries
 
-pytestmark = pytest.mark.timeout(600)  # the first test waits for Spark to start
-
 HOUR = 3_600_000
 START = 1_789_999_200_000
 """A full hour, 14:00 UTC of 2026-09-21."""

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pyarrow import fs
-from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as sf
 
@@ -27,7 +26,8 @@ from gf_i2p.pipeline.report.data import (
     Report,
     TableSize,
 )
-from gf_i2p.pipeline.report.gather_farm import anomalies, backtest, heat, loads, timeline, weights
+from gf_i2p.pipeline.report.gather_farm import anomalies, backtest, heat, is_gap, loads, timeline, weights
+from gf_i2p.pipeline.tables import read
 
 FIRST_MS: Final = 1_577_836_800_000
 """2020: a node whose clock says less has no clock."""
@@ -50,7 +50,7 @@ class Asked:
 def gather(spark: SparkSession, lake: Lake, asked: Asked, say: Callable[[str], None] = lambda _: None) -> Report:
     """Sum up. `say`: hears what is done now. Raises `PipelineError` when there is nothing of what was asked for."""
     now_ms = int(time.time() * 1000)
-    tables = {name: table(spark, lake, name) for name in TABLES}
+    tables = {name: read(spark, lake, name) for name in TABLES}
     since = max(asked.since_ms or FIRST_MS, FIRST_MS)
     until = min(asked.until_ms or now_ms + words.DAY_MS, now_ms + words.DAY_MS)
     if since >= until:
@@ -79,18 +79,6 @@ def gather(spark: SparkSession, lake: Lake, asked: Asked, say: Callable[[str], N
         sizes=sizes,
         strange_clocks=_strange(tables["entries"], now_ms),
     )
-
-
-def table(spark: SparkSession, lake: Lake, name: str) -> DataFrame | None:
-    """Open a table; None when no job has made it."""
-    try:
-        frame = spark.read.parquet(lake.path(name))
-        _ = frame.schema  # with Spark Connect nothing is looked at before
-    except AnalysisException as error:
-        if error.getCondition() in {"PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA"}:
-            return None
-        raise
-    return frame
 
 
 def _farm(tables: dict[str, DataFrame | None], name: str, entries: int, period: Period) -> Farm:
@@ -125,7 +113,7 @@ def _farms(
 ) -> tuple[list[tuple[str, int, int, int]], tuple[int, int]]:
     """Return name, entries, first and last ms of the farms that are drawn, and how many farms and entries there are."""
     for name, at, rows in (
-        ("entries", "received_ms", sf.lit(1)),
+        ("entries", "received_ms", sf.when(is_gap(), 0).otherwise(1)),
         ("server_hours", "hour_ms", sf.col("records")),
         ("decisions", "received_ms", sf.lit(0)),
     ):

@@ -30,12 +30,16 @@ from gf_i2p.pipeline.report.data import (
 
 def timeline(entries: DataFrame, decisions: DataFrame | None, period: Period) -> Timeline:
     """Give who led, by Configuration entries, and who published, by decisions."""
-    configurations = entries.where((sf.col("kind") == "servers") & sf.col("value").isNull())  # with a value: gaps
-    led, led_changes = _turns(configurations, "leader", period)
+    led, led_changes = _turns(entries.where((sf.col("kind") == "servers") & ~is_gap()), "leader", period)
     if decisions is None:
         return Timeline(led, None, led_changes)
     published, published_changes = _turns(decisions, "publisher", period)
     return Timeline(led, published, led_changes, published_changes)
+
+
+def is_gap() -> Column:
+    """Give the condition that a row of `entries` is none, but says who the servers are behind a gap of a history."""
+    return (sf.col("kind") == "servers") & sf.col("value").isNotNull()
 
 
 def _turns(frame: DataFrame, who: str, period: Period) -> tuple[list[Turn], int]:
