@@ -125,6 +125,7 @@ async def test_a_farms_history_goes_through_all_jobs(network: Network, farm: I2p
     farm.start_all()
     await farm.leader(SECONDS)
     admin = farm.directory / "admin-ada.toml"
+    admin.write_text(admin.read_text("utf-8").replace("127.0.0.1", farm.routers[1].address), "utf-8")
     posted = await gf("pipeline", "post", lake, "--farm", "farm", "--admin", admin, "--sensing", "--yes")
     assert posted["indexes"]
 
