@@ -58,7 +58,7 @@ def test_histories_that_grow_turn_and_are_packed(spark: SparkSession, tmp_path: 
     bad = [b'{"wrong":1}\n', record_line(62, 1, at(62), status(62, cluster="other"))]
     packed(exports / "one", content([*lines(range(1, 41)), b" ", *lines(range(41, 61))], last=60))
     plain(exports / "one", content([*lines([61]), *bad, *lines(range(63, 71))], first=61), first=61)
-    options = StreamOptions(once=True, batch_bytes=20_000)
+    options = StreamOptions(once=True, batch_bytes=5_000)
     third = go(spark, lake, exports, options=options)
     assert (third.entries, third.new, third.quarantined) == (20, 20, 2)
     assert third.batches > 1
@@ -201,7 +201,7 @@ def test_it_ends_after_a_batch_when_it_is_told_to(spark: SparkSession, tmp_path:
         found.append(batch)
         stop.set()
 
-    options = StreamOptions(every_seconds=1, batch_bytes=20_000)
+    options = StreamOptions(every_seconds=1, batch_bytes=5_000)
     figures = stream(spark, lake, [str(exports)], options, on_batch=hear, stop=stop)
     assert figures.batches == len(found)
     assert 0 < figures.entries <= 60
