@@ -27,6 +27,7 @@ from gf_i2p.netdb.session_config import SERVICE_OPTIONS
 from integration.localfarm import until
 from integration.testnet.client import Network
 from integration.testnet.router import I2CP_PORT, PROXY_PORT
+from integration.web import web_server
 
 FILE: Final = Path(__file__).parents[1] / "tests" / "bridges" / "recorded_streaming.json"
 SEED: Final = 150
@@ -67,34 +68,30 @@ async def record(network: Network) -> None:
 
     app = web.Application()
     app.add_routes([web.route("*", "/", _hello)])
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    near, far = network.routers[-2:]
-    options = {**SERVICE_OPTIONS, "inbound.length": "1", "outbound.length": "1"}
-    offer = ServiceOffer(keys, runner.addresses[0][:2], next_published, announce, http=True, options=options)
-    service = await I2cpHosting(I2cpSettings(near.address, I2CP_PORT, allow_plain=True)).open(offer)
-    try:
-        async with aiohttp.ClientSession() as web_client:
+    async with web_server(app) as target:
+        near, far = network.routers[-2:]
+        options = {**SERVICE_OPTIONS, "inbound.length": "1", "outbound.length": "1"}
+        offer = ServiceOffer(keys, target, next_published, announce, http=True, options=options)
+        service = await I2cpHosting(I2cpSettings(near.address, I2CP_PORT, allow_plain=True)).open(offer)
+        try:
+            async with aiohttp.ClientSession() as web_client:
 
-            async def ask(body: bytes) -> bool:
-                url, proxy = f"http://{keys.destination.b32}/", f"http://{far.address}:{PROXY_PORT}"
-                async with web_client.post(url, data=body, proxy=proxy) as answer:
-                    return await answer.text() == "hello"
+                async def ask(body: bytes) -> bool:
+                    url, proxy = f"http://{keys.destination.b32}/", f"http://{far.address}:{PROXY_PORT}"
+                    async with web_client.post(url, data=body, proxy=proxy) as answer:
+                        return await answer.text() == "hello"
 
-            async def reached() -> bool:
-                return await ask(b"")
+                async def reached() -> bool:
+                    return await ask(b"")
 
-            await until("the service is reached", SECONDS, reached)
-            await until("its stream has ended", SECONDS, lambda: _none(service.streams))
-            Listener.heard.clear()
-            for body in BODIES:
-                assert await ask(body)
-                await until("the stream has ended", SECONDS, lambda: _none(service.streams))
-    finally:
-        await service.close()
-        await runner.cleanup()
+                await until("the service is reached", SECONDS, reached)
+                await until("its stream has ended", SECONDS, lambda: _none(service.streams))
+                Listener.heard.clear()
+                for body in BODIES:
+                    assert await ask(body)
+                    await until("the stream has ended", SECONDS, lambda: _none(service.streams))
+        finally:
+            await service.close()
     recorded = {"router": "i2pd", "seed": SEED, "payloads": [payload.hex() for payload in Listener.heard]}
     FILE.write_text(json.dumps(recorded, indent=1) + "\n", "utf-8")
 
