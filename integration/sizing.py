@@ -3,9 +3,10 @@
     python -m integration.sizing [--rows 50000000] [--and-twice] [--memory 4096] [--farms 8] [--nodes 1]
 
 The jobs run as `gf-i2p pipeline …` does, one after the other; those that this version has not are left out, and named.
-Printed for each: seconds, rows a second, and what the JVM and Python's workers had of memory at most; and sizes on the
-disk. With --and-twice all of it once more with twice the rows. Seen to hold, or exit 1: every job ends well, the lake
-has each entry once, and twice the rows take at most 2.2 times as long.
+The backtest takes the live parameters and one other set, for its time is about that of a set by their number: --set
+gives others. Printed for each: seconds, rows a second, and what the JVM and Python's workers had of memory at most; and
+sizes on the disk. With --and-twice all of it once more with twice the rows. Seen to hold, or exit 1: every job ends
+well, the lake has each entry once, and twice the rows take at most 2.2 times as long.
 """
 
 import argparse
@@ -30,6 +31,8 @@ from integration.processes import Processes, tail
 MOST_RATIO: Final = 2.2
 """Of the times with twice the rows."""
 TAKES: Final = ("ingest", "health", "backtest")
+DEFAULT_SETS: Final = ("margin=50",)
+"""What the backtest tries beside the live parameters."""
 _POLL_SECONDS: Final = 0.2
 _LIMIT_SECONDS: Final = 12 * 3600.0
 _MB: Final = 1e6
@@ -139,6 +142,8 @@ class Sizing:
             scratch = directory / "scratch"
             scratch.mkdir()
             more = [lake, *([exports] if job == "ingest" else []), "--memory", options.memory, "--scratch", scratch]
+            if job == "backtest":
+                more += [word for each in options.set or DEFAULT_SETS for word in ("--set", each)]
             one = await run_job(job, more, directory)
             shutil.rmtree(scratch)
             one.rows = made.said["lines"] if job == "ingest" else status if job == "health" else entries
@@ -247,7 +252,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--farms", type=between(1, 10_000), default=8, metavar="N", help="default: 8")
     parser.add_argument("--nodes", type=between(1, 9), default=1, metavar="K", help="that have exported, of each farm")
     parser.add_argument("--seed", type=between(1, 10**9), default=1, metavar="S", help="of the histories (default: 1)")
-    parser.add_argument("--directory", type=Path, metavar="DIR", help="where there is room: 100 bytes a row, and more")
+    parser.add_argument("--set", action="append", metavar="NAME=V1,V2,…", help="the backtest's (default: margin=50)")
+    parser.add_argument("--directory", type=Path, metavar="DIR", help="where there is room: 500 bytes a row, and more")
     parser.add_argument("--keep", action="store_true", help="leave histories and lakes there, and say where")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     options = parser.parse_args(arguments)
