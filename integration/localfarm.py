@@ -115,7 +115,7 @@ class LocalFarm:
         self._ending.add(server_id)  # from now on its end is no surprise
         try:
             process.send_signal(number)
-            status = process.wait(timeout=30)
+            status = process.wait(timeout=120)
             del self._processes[server_id]
         finally:
             self._ending.discard(server_id)
@@ -141,7 +141,7 @@ class LocalFarm:
             return None
         return answer
 
-    async def leader(self, seconds: float = 20.0) -> int:
+    async def leader(self, seconds: float = 120.0) -> int:
         """Wait until all running servers agree on a running leader; return its id."""
         found: list[int] = []
 
@@ -155,7 +155,7 @@ class LocalFarm:
         await until("one leader that all running servers know", seconds, agreed)
         return found[0]
 
-    async def converged(self, seconds: float = 60.0) -> int:
+    async def converged(self, seconds: float = 120.0) -> int:
         """Wait until all servers have the same, wholly committed and durable log; return its length."""
         length: list[int] = []
 
@@ -172,7 +172,7 @@ class LocalFarm:
         await until("equal logs on all servers", seconds, equal)
         return length[0]
 
-    async def exported(self, index: int, seconds: float = 60.0) -> None:
+    async def exported(self, index: int, seconds: float = 120.0) -> None:
         """Wait until every server's history has the log up to this index."""
 
         async def all_have() -> bool:
@@ -189,7 +189,7 @@ class LocalFarm:
         processes = tuple(self._processes.values())
         try:
             for process in processes:
-                process.wait(timeout=20)
+                process.wait(timeout=120)
         finally:
             for process in processes:
                 process.kill()
