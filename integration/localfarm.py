@@ -11,12 +11,14 @@ from typing import Any, Final, Self
 
 from gf_i2p.cli import client
 from gf_i2p.cli.errors import CommandError
+from gf_i2p.node.layout import CONFIG_FILE
 from gf_i2p.node.setup import make_farm
 from gf_i2p.wire.endpoint import Endpoint
 from integration.processes import free_ports, spawn, tail
 
 POLL_SECONDS: Final = 0.02
 PROGRAM: Final = ("-m", "gf_i2p.cli.main")
+_CALM: Final = "election_min = 5.0\nelection_max = 10.0"
 
 
 class NotSeenError(AssertionError):
@@ -154,6 +156,22 @@ class LocalFarm:
 
         await until("one leader that all running servers know", seconds, agreed)
         return found[0]
+
+    async def calm(self) -> int:
+        """Let the leader keep its office, however busy the machine is with something else; return its id.
+
+        An election begins after 5 to 10 s of silence then, unless the leader resigns.
+        """
+        await self.leader()
+        for server_id in self.running:
+            path = self.node(server_id) / CONFIG_FILE
+            path.write_text(path.read_text().replace("[timing]", f"[timing]\n{_CALM}\n", 1))
+            reload = await client.request(self.node(server_id), "POST", "/v1/reload", seconds=60, body={})
+            assert reload["error"] is None, reload
+        # Who follows waits by the new times from the next heartbeat on: a read is answered when a majority heard one.
+        leader = await self.leader()
+        await client.request(self.node(leader), "GET", "/v1/entries?limit=1", seconds=60)
+        return leader
 
     async def converged(self, seconds: float = 120.0) -> int:
         """Wait until all servers have the same, wholly committed and durable log; return its length."""

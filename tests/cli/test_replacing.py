@@ -20,7 +20,7 @@ async def test_a_dead_server_is_replaced_on_its_machine_and_all_restart(tmp_path
         place = str(Config.load(farm.node(dead)).own_endpoint)
         farm.kill(dead)
         farm.ids = tuple(others)
-        leader = await farm.leader()
+        leader = await farm.calm()
 
         code, failure = await gf_json("members", "invite", farm.node(leader), f"4={place}", "--into", tmp_path)
         assert code == 1, "it belongs to the farm"

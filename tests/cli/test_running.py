@@ -40,7 +40,7 @@ async def test_a_farm_from_the_command_line(tmp_path: Path) -> None:
     deep.mkdir()
     with LocalFarm(deep) as farm:
         farm.start_all()
-        leader = await farm.leader()
+        leader = await farm.calm()
         follower = next(server for server in farm.ids if server != leader)
 
         code, status = await gf_json("status", farm.node(follower))
@@ -149,7 +149,7 @@ async def test_who_stood_still_does_not_take_it_for_the_leaders_silence(tmp_path
         assert code == 0
         assert answer["index"] > commit
         await until("it has heard of it", PATIENCE, lambda: has(farm, stopped, answer["index"]))
-        assert (await status_of(farm, stopped))["timing"]["silence"]["worst"] < 4.0
+        assert (await status_of(farm, stopped))["timing"]["silence"]["worst"] < 7.0
 
 
 async def passed(moment: float) -> bool:

@@ -187,7 +187,7 @@ def test_saving_says_what_is_in_the_way(tmp_path: Path, capsys: pytest.CaptureFi
 async def test_a_farm_is_saved_lost_and_begun_anew(tmp_path: Path) -> None:
     with LocalFarm(tmp_path) as farm:
         farm.start_all()
-        leader = await farm.leader()
+        leader = await farm.calm()
         code, posted = await gf_json("post", farm.node(leader), '{"kept": 1}')
         assert code == 0
         file = tmp_path / "farm.snapshot"
