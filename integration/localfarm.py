@@ -11,12 +11,14 @@ from typing import Any, Final, Self
 
 from gf_i2p.cli import client
 from gf_i2p.cli.errors import CommandError
+from gf_i2p.node.layout import CONFIG_FILE
 from gf_i2p.node.setup import make_farm
 from gf_i2p.wire.endpoint import Endpoint
 from integration.processes import free_ports, spawn, tail
 
 POLL_SECONDS: Final = 0.02
 PROGRAM: Final = ("-m", "gf_i2p.cli.main")
+_CALM: Final = "election_min = 5.0\nelection_max = 10.0"
 
 
 class NotSeenError(AssertionError):
@@ -115,7 +117,7 @@ class LocalFarm:
         self._ending.add(server_id)  # from now on its end is no surprise
         try:
             process.send_signal(number)
-            status = process.wait(timeout=30)
+            status = process.wait(timeout=120)
             del self._processes[server_id]
         finally:
             self._ending.discard(server_id)
@@ -141,7 +143,7 @@ class LocalFarm:
             return None
         return answer
 
-    async def leader(self, seconds: float = 20.0) -> int:
+    async def leader(self, seconds: float = 120.0) -> int:
         """Wait until all running servers agree on a running leader; return its id."""
         found: list[int] = []
 
@@ -155,7 +157,23 @@ class LocalFarm:
         await until("one leader that all running servers know", seconds, agreed)
         return found[0]
 
-    async def converged(self, seconds: float = 60.0) -> int:
+    async def calm(self) -> int:
+        """Let the leader keep its office, however busy the machine is with something else; return its id.
+
+        An election begins after 5 to 10 s of silence then, unless the leader resigns.
+        """
+        await self.leader()
+        for server_id in self.running:
+            path = self.node(server_id) / CONFIG_FILE
+            path.write_text(path.read_text().replace("[timing]", f"[timing]\n{_CALM}\n", 1))
+            reload = await client.request(self.node(server_id), "POST", "/v1/reload", seconds=60, body={})
+            assert reload["error"] is None, reload
+        # Who follows waits by the new times from the next heartbeat on: a read is answered when a majority heard one.
+        leader = await self.leader()
+        await client.request(self.node(leader), "GET", "/v1/entries?limit=1", seconds=60)
+        return leader
+
+    async def converged(self, seconds: float = 120.0) -> int:
         """Wait until all servers have the same, wholly committed and durable log; return its length."""
         length: list[int] = []
 
@@ -172,7 +190,7 @@ class LocalFarm:
         await until("equal logs on all servers", seconds, equal)
         return length[0]
 
-    async def exported(self, index: int, seconds: float = 60.0) -> None:
+    async def exported(self, index: int, seconds: float = 120.0) -> None:
         """Wait until every server's history has the log up to this index."""
 
         async def all_have() -> bool:
@@ -189,7 +207,7 @@ class LocalFarm:
         processes = tuple(self._processes.values())
         try:
             for process in processes:
-                process.wait(timeout=20)
+                process.wait(timeout=120)
         finally:
             for process in processes:
                 process.kill()

@@ -22,7 +22,6 @@ from integration.localfarm import LocalFarm
 from integration.processes import free_ports
 from tests.cli.test_running import gf, gf_json
 from tests.farm.strategies import NOW, leaf, record
-from tests.transport.harness import soon
 
 
 class Node:
@@ -327,7 +326,7 @@ async def test_an_administrator_changes_it_from_any_machine(tmp_path: Path) -> N
             (text.replace('cluster = "farm"', 'cluster = "form"'), "404"),
         ):
             write_private(wrong, mistake)
-            code, _, error = await soon(gf("farm", "set", wrong, "margin=90"))
+            code, _, error = await gf("farm", "set", wrong, "margin=90")
             assert (code, why in error) == (1, True), error
             wrong.unlink()
         code, _, error = await gf("farm", "show", file)

@@ -17,18 +17,14 @@ import requests
 from gf_i2p.cli.main import main
 from gf_i2p.node.layout import BRIDGE_CERTIFICATE_FILE, BRIDGE_KEY_FILE, CONFIG_FILE, SECRETS_FILE
 from gf_i2p.transport.certificates import fingerprint_of_file
+from integration.processes import free_ports
 
 PASSWORD = "correct horse battery"
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return int(listening.getsockname()[1])
-
-
 @pytest.fixture
 def port() -> int:
-    return free_port()
+    return free_ports(1)[0]
 
 
 @pytest.fixture
@@ -38,8 +34,8 @@ def node(tmp_path: Path, port: int, capsys: pytest.CaptureFixture[str]) -> Path:
     capsys.readouterr()
     directory = tmp_path / "server-1"
     config = (directory / CONFIG_FILE).read_text()
-    for name, usual in (("sam", 7656), ("i2cp", 7654)):
-        config = config.replace(f'{name} = "127.0.0.1:{usual}"', f'{name} = "127.0.0.1:{free_port()}"')
+    for (name, usual), free in zip((("sam", 7656), ("i2cp", 7654)), free_ports(2), strict=True):
+        config = config.replace(f'{name} = "127.0.0.1:{usual}"', f'{name} = "127.0.0.1:{free}"')
     (directory / CONFIG_FILE).write_text(f'{config}\n[bridge]\nlisten = "127.0.0.1:{port}"\n')
     prepend(directory / SECRETS_FILE, f'bridge_password = "{PASSWORD}"\n')
     return directory
@@ -66,12 +62,12 @@ async def running(directory: Path, *options: str) -> AsyncIterator[str]:
     assert process.stdout is not None
     assert process.stderr is not None
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             line = (await process.stdout.readline()).decode()
             assert line, (await process.stderr.read()).decode()
         yield line
         process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             assert await process.wait() == 0
         assert PASSWORD not in (await process.stderr.read()).decode()
     finally:
@@ -82,7 +78,7 @@ async def running(directory: Path, *options: str) -> AsyncIterator[str]:
 
 def ask(url: str, verify: str | bool, method: str, **params: Any) -> Any:
     call = {"id": 1, "jsonrpc": "2.0", "method": method, "params": params}
-    return requests.post(url, json=call, verify=verify, timeout=20).json()
+    return requests.post(url, json=call, verify=verify, timeout=60).json()
 
 
 async def test_it_serves_until_it_is_told_to_stop(node: Path, port: int) -> None:

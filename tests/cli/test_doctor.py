@@ -161,15 +161,12 @@ async def test_without_publishing_i2cp_and_i2pcontrol_may_be_off(tmp_path: Path,
     assert set(having(State.SKIP, verdicts)) == {"clock", "i2pcontrol"}
 
 
-async def test_an_interface_that_is_silent_is_given_up(
-    tmp_path: Path, identity: Identity, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("gf_i2p.cli.doctor.router._ANSWER_SECONDS", 0.2)
+async def test_an_interface_that_is_silent_is_given_up(tmp_path: Path, identity: Identity) -> None:
     async with ScriptedRouter(identity) as router:
         router.silent.add("sam")
         place = Place(tmp_path, router)
         async with RunningNode(place.directory):
-            verdict = only(await place.look(), "SAM", {"own address", "leaf"})
+            verdict = only(await place.look(SAM=0.2), "SAM", {"own address", "leaf"})
     assert verdict.text == "no result within 0.2 s"
     assert "[sam]" in remedy(verdict)
 

@@ -9,24 +9,30 @@ import pytest
 from bridges.router_info import Kind
 from gf_i2p.cli.doctor.proxy import ProxyAuthorisationError, ProxyError, ask_http, ask_socks, read_answer
 from tests.cli.routers import I2PD_DOWN, I2PD_UNKNOWN, JAVA_UNKNOWN
+from tests.transport.harness import soon
 
 
 @asynccontextmanager
 async def answering(*answers: bytes) -> AsyncIterator[int]:
     """A server that answers each read with the next of these, then hangs up; it gives its port."""
 
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        for answer in answers:
-            await reader.read(1024)
-            writer.write(answer)
-            await writer.drain()
-        writer.close()
+    served = asyncio.Event()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    try:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            for answer in answers:
+                await reader.read(1024)
+                writer.write(answer)
+                await writer.drain()
+        except ConnectionError:
+            pass  # it has heard enough
+        finally:
+            writer.close()
+            served.set()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         yield server.sockets[0].getsockname()[1]
-    finally:
-        server.close()
+        await soon(served.wait())  # the one connection that each test makes: none is left to the garbage collector
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Leaf-only members from the command line: invited, run, looked at, removed."""
 
+import asyncio
 import json
 import signal
 import subprocess
@@ -24,7 +25,7 @@ from gf_i2p.wire.endpoint import Endpoint
 from integration.localfarm import LocalFarm, until
 from integration.processes import spawn
 from tests.bridges.scripted_sam import scripted
-from tests.cli.test_running import gf, gf_json
+from tests.cli.test_running import PATIENCE, gf, gf_json
 
 MEMBER = FIRST_MEMBER_ID
 PEER = to_b32_address(bytes(32))
@@ -149,29 +150,40 @@ async def test_a_member_runs_beside_its_router(tmp_path: Path) -> None:
             text = file.read_text().replace('# leaf = "....b32.i2p"', f'leaf = "{PEER}"')
             file.write_text(text.replace("127.0.0.1:7656", f"127.0.0.1:{router.sam.port}"))
 
+            told: dict[str, Any] = {}
+            listed: dict[str, Any] = {}
+
             async def healthy() -> bool:
-                return (await gf("leaf", "status", member))[0] == 0
+                code, answer = await gf_json("leaf", "status", member)
+                told.update(answer)
+                return code == 0 and told["leaves"] != []  # the router may have told of itself first
+
+            async def known() -> bool:
+                code, answer = await gf_json("members", "list", farm.node(1))
+                assert code == 0
+                listed.update(answer)
+                return any(each["leaves"] for each in listed["leaf_members"])
 
             with running(member) as process:
-                await until("the member does well", 30, healthy)
-                _, told = await gf_json("leaf", "status", member)
+                await until("the member does well, and knows its leaf", PATIENCE, healthy)
                 assert (told["id"], told["leaves"], told["error"], told["router"]) == (
                     MEMBER,
                     [[PEER, True]],
                     None,
                     "up",
                 )
-                code, listed = await gf_json("members", "list", farm.node(1))
-                assert code == 0
+                await until("the farm knows its leaf", PATIENCE, known)
                 assert [each["id"] for each in listed["leaf_members"]] == [MEMBER]
                 assert listed["leaf_members"][0]["leaves"] == [{"address": PEER, "up": True}]
                 code, _, error = await gf("leaf", "run", file)
                 assert (code, f"runs already (process {process.pid})" in error) == (1, True)
                 process.send_signal(signal.SIGHUP)
                 process.send_signal(signal.SIGTERM)
-                assert process.wait(20) == 0, "it ends in order, and not of the first signal"
-            code, told = await gf_json("leaf", "status", member)
-            assert (code, told["running"], told["posted"] >= 1) == (3, False, True)
+                assert await asyncio.to_thread(process.wait, PATIENCE) == 0, (
+                    "it ends in order, and not of the first signal"
+                )
+            code, after = await gf_json("leaf", "status", member)
+            assert (code, after["running"], after["posted"] >= 1) == (3, False, True)
             password = next(line for line in text.splitlines() if line.startswith("password")).split('"')[1]
             assert password not in (member / "output.log").read_text()
 

@@ -28,6 +28,9 @@ from integration.processes import free_ports
 from tests.node.farm import NodeFarm
 from tests.node.test_members import ids, joins, sees
 
+PATIENCE = 60.0
+"""For servers that answer, and for a leader to be found: a busy machine takes its time."""
+
 
 class Typed:
     """Types commands on "another machine": with a file, and nothing else of the farm."""
@@ -46,7 +49,9 @@ class Typed:
 
 
 @pytest.fixture
-def gf(capsys: pytest.CaptureFixture[str]) -> Typed:
+def gf(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Typed:
+    for name in ("_FIND_SECONDS", "_ASK_SECONDS"):
+        monkeypatch.setattr(remote_members, name, PATIENCE)
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())  # of the nodes, which run in this process
     return Typed(capsys)
 
@@ -265,8 +270,7 @@ def reloaded(farm: NodeFarm, server: int) -> Node:
     return node
 
 
-async def test_others_are_told_whose_business_it_is(tmp_path: Path, gf: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote_members, "_SECONDS", 2.0)
+async def test_others_are_told_whose_business_it_is(tmp_path: Path, gf: Typed) -> None:
     async with NodeFarm(tmp_path, servers=1) as farm:
         node = await farm.leader()
         client = tmp_path / "client-test.toml"
@@ -311,7 +315,7 @@ async def test_without_a_majority_nothing_is_changed_and_that_is_said_soon(tmp_p
         code, text = await gf.text("members", "list", file)
         assert code == 3
         assert "no leader is found: only 1 of the 3 servers" in text
-        assert time.monotonic() - began < remote_members._FIND_SECONDS, "all of them together"
+        assert time.monotonic() - began < PATIENCE, "all of them together"
         await farm.stop(3)
         code, answer = await gf("members", "list", file)
         assert code == 1

@@ -9,7 +9,7 @@ from typing import Any
 from gf_i2p.node.config import Config, Secrets
 from integration.localfarm import LocalFarm, until
 from integration.processes import free_ports
-from tests.cli.test_running import gf, gf_json
+from tests.cli.test_running import PATIENCE, gf, gf_json
 
 
 async def test_a_dead_server_is_replaced_on_its_machine_and_all_restart(tmp_path: Path) -> None:
@@ -20,7 +20,7 @@ async def test_a_dead_server_is_replaced_on_its_machine_and_all_restart(tmp_path
         place = str(Config.load(farm.node(dead)).own_endpoint)
         farm.kill(dead)
         farm.ids = tuple(others)
-        leader = await farm.leader()
+        leader = await farm.calm()
 
         code, failure = await gf_json("members", "invite", farm.node(leader), f"4={place}", "--into", tmp_path)
         assert code == 1, "it belongs to the farm"
@@ -41,7 +41,7 @@ async def test_a_dead_server_is_replaced_on_its_machine_and_all_restart(tmp_path
             assert f"server-{dead}" not in Secrets.load(farm.node(server)).users
         farm.start(4)
         farm.ids = (*others, 4)
-        await until("it is a member", 30, lambda: members(farm, leader, others, 4))
+        await until("it is a member", PATIENCE, lambda: members(farm, leader, others, 4))
         code, failure = await gf_json("members", "invite", farm.node(leader), f"{dead}=i2p", "--into", tmp_path / "x")
         assert code == 1, "the id was used"
         assert f"server {dead} is out of the farm, and ids are never used twice" in failure["error"]

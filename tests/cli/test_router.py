@@ -19,7 +19,7 @@ from gf_i2p.node.layout import CONFIG_FILE, SECRETS_FILE
 from gf_i2p.transport.i2p_streams import TwoWayTransport
 from integration.localfarm import until
 from integration.processes import free_ports, spawn
-from tests.cli.test_running import gf_json
+from tests.cli.test_running import PATIENCE, gf_json
 from tests.netdb.strategies import KEYS
 
 INSIDE = ["--server", "1=i2p", "--server", "2=i2p", "--server", "3=i2p"]
@@ -200,11 +200,11 @@ async def test_a_node_whose_router_is_not_there_runs_says_so_and_stops_when_told
             text = output.read_text()
             return all(words in text for words in ("started", "the router is down for the farm", "does not answer"))
 
-        await until("it runs, and says what is wrong", 30, said)
+        await until("it runs, and says what is wrong", PATIENCE, said)
         code, status = await gf_json("status", node)
         assert (code, status["leader"]) == (3, None)
         process.send_signal(signal.SIGTERM)
-        assert await asyncio.to_thread(process.wait, 20) == 0
+        assert await asyncio.to_thread(process.wait, PATIENCE) == 0
         assert "Traceback" not in output.read_text()
     finally:
         process.kill()

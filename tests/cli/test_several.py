@@ -16,7 +16,7 @@ from gf_i2p.node.layout import CONFIG_FILE, DATABASE_FILE, DESTINATION_FILE, MAS
 from gf_i2p.node.setup import make_farm, write_private
 from integration.localfarm import LocalFarm, until
 from integration.processes import free_ports, spawn
-from tests.cli.test_running import gf, gf_json, logged
+from tests.cli.test_running import PATIENCE, gf, gf_json, logged
 from tests.transport.harness import ends, foreign_client_context, hang_up
 
 UNKNOWN = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
@@ -53,7 +53,7 @@ async def ask(port: int, cluster: str) -> bytes:
 
 async def refusal(client: Path) -> str | None:
     """Find a farm as a client does; return what is wrong, None when it has a leader."""
-    code, found = await gf_json("find", client, "--timeout", "5")
+    code, found = await gf_json("find", client, "--timeout", "60")
     return None if code == 0 else str(found)
 
 
@@ -94,7 +94,7 @@ async def test_two_farms_in_three_processes(tmp_path: Path) -> None:
         good = config.read_text()
         config.write_text(good.replace('"lan"', '"fast"'))
         farm.send_signal(leader, signal.SIGHUP)
-        await until("both have tried", 10, lambda: reloaded(farm, leader))
+        await until("both have tried", PATIENCE, lambda: reloaded(farm, leader))
         assert "timing.profile" in str((await status(farm, leader))["reload"])
         assert (await status(farm.other, leader))["reload"] == {"number": 1, "error": None, "needs_restart": []}
 
@@ -102,7 +102,7 @@ async def test_two_farms_in_three_processes(tmp_path: Path) -> None:
         config.write_text(good)
         (farm.node(leader) / "certificate.pem").write_bytes((tmp_path / "a" / "server-1" / "key.pem").read_bytes())
         farm.send_signal(leader, signal.SIGHUP)
-        await until("it says why", 10, lambda: logged(farm, leader, "have different certificates"))
+        await until("it says why", PATIENCE, lambda: logged(farm, leader, "have different certificates"))
         assert (await ask(farm.ports[leader], "farm"))[:12] == b"HTTP/1.1 401"
 
         # A process that dies takes a server of each with it; both farms go on.
@@ -138,8 +138,8 @@ async def test_a_farm_whose_log_is_damaged_here_is_left_out_and_the_other_served
         (farm.node(1) / DATABASE_FILE).write_bytes(b"\xff" * 8192)
         farm.start_all()
         await farm.other.leader()
-        await until("it says so", 10, lambda: logged(farm, 1, "not served"))
-        await until("the others lead without it", 20, lambda: goes_on(farm))
+        await until("it says so", PATIENCE, lambda: logged(farm, 1, "not served"))
+        await until("the others lead without it", PATIENCE, lambda: goes_on(farm))
         assert (await gf("post", farm.other.node(1), "to other"))[0] == 0
         assert await ask(farm.ports[1], "farm") == UNKNOWN
         assert (await ask(farm.ports[1], "other"))[:12] == b"HTTP/1.1 401"
@@ -183,7 +183,7 @@ async def test_a_farms_master_is_a_leaf_of_the_one_above_as_the_process_itself_k
             found[:] = [leaf for record in records for leaf in record["destinations"]]
             return found != []
 
-        await until("a record with a leaf", 20, told, poll=0.3)
+        await until("a record with a leaf", PATIENCE, told, poll=0.3)
         assert found[0] == {"hash": to_base64(keys.destination.hash), "up": False, "type": 7, "depth": 1}
 
 
@@ -195,7 +195,7 @@ async def values(farm: LocalFarm, server: int) -> list[str]:
 
 
 async def status(farm: LocalFarm, server: int) -> dict[str, object]:
-    found = await farm.status(server)
+    found = await farm.status(server, seconds=PATIENCE)
     assert found is not None
     return found
 

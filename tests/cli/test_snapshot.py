@@ -16,7 +16,7 @@ from gf_i2p.raft.effects import Snapshot
 from gf_i2p.storage.snapshot_file import SavedSnapshot, write
 from gf_i2p.wire.values import ClusterServer, Configuration
 from integration.localfarm import LocalFarm, until
-from tests.cli.test_running import gf, gf_json
+from tests.cli.test_running import PATIENCE, gf, gf_json
 from tests.farm.strategies import leaf, record
 
 
@@ -187,7 +187,7 @@ def test_saving_says_what_is_in_the_way(tmp_path: Path, capsys: pytest.CaptureFi
 async def test_a_farm_is_saved_lost_and_begun_anew(tmp_path: Path) -> None:
     with LocalFarm(tmp_path) as farm:
         farm.start_all()
-        leader = await farm.leader()
+        leader = await farm.calm()
         code, posted = await gf_json("post", farm.node(leader), '{"kept": 1}')
         assert code == 0
         file = tmp_path / "farm.snapshot"
@@ -216,7 +216,7 @@ async def test_a_farm_is_saved_lost_and_begun_anew(tmp_path: Path) -> None:
         code, answer = await gf_json("snapshot", "restore", file, farm.node(1), "--confirm", "farm")
         assert code == 0
         farm.start(1)
-        await until("it leads", 20, lambda: leads(farm, 1))
+        await until("it leads", PATIENCE, lambda: leads(farm, 1))
         code, posted = await gf_json("post", farm.node(1), '{"new": 1}')
         assert (code, posted["index"]) == (0, answer["index"] + 2)
         code, text, _ = await gf("history", "verify", farm.node(1))
@@ -232,7 +232,7 @@ async def test_a_node_without_a_leader_says_what_the_file_may_lack(tmp_path: Pat
         assert code == 0
         farm.kill(2)
         farm.kill(3)
-        await until("no leader", 20, lambda: led_by_nobody(farm, 1))
+        await until("no leader", PATIENCE, lambda: led_by_nobody(farm, 1))
         code, text, _ = await gf("snapshot", "save", farm.node(1), tmp_path / "s")
         assert code == 3
         assert "this server has entries up to" in text

@@ -16,10 +16,24 @@ from integration.bench.system import BenchError, Client, Node
 from integration.processes import ProcessEndedError, Processes, cpu_seconds
 
 
+class Clock:
+    """Stands for the module `time`: goes on by as much as it is told to, and by next to nothing when it is read."""
+
+    process_time = staticmethod(time.process_time)
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def perf_counter(self) -> float:
+        self.now += 1e-6
+        return self.now
+
+
 class Fake:
     """A cluster of this process; its log is a counter, its answer what `answer` makes of the position."""
 
     def __init__(self, answer: Callable[[int], int] = lambda position: position) -> None:
+        self.clock = Clock()
         self.nodes: Sequence[Node] = [Node("one", os.getpid()), Node("two", os.getpid())]
         self.answer = answer
         self.position = 0
@@ -44,21 +58,22 @@ class Fake:
         self.position += len(values)
         position = self.position
         await asyncio.sleep(0)
-        self.answered.append(time.perf_counter())
+        self.clock.now += 0.001
+        self.answered.append(self.clock.now)
         return self.answer(position)
 
     async def close(self) -> None:
         self.open -= 1
 
 
-async def test_a_run_counts_what_is_answered_after_the_warm_up() -> None:
+async def test_a_run_counts_what_is_answered_after_the_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
     fake = Fake()
-    started = time.perf_counter()
+    monkeypatch.setattr(load, "time", fake.clock)
     sample = await load.run(fake, batch=100, writers=3, warmup=0.1, seconds=0.1)
-    assert time.perf_counter() - started >= 0.2
+    assert fake.clock.now >= 0.2
     assert sample.entries == 100 * len(sample.latencies)
     # None of the warm-up's answers counts, but each writer may have one on its way when the time begins.
-    late = sum(answered >= started + 0.1 for answered in fake.answered)
+    late = sum(answered >= 0.1 for answered in fake.answered)
     assert 0 < len(sample.latencies) <= late + 3
     assert late + 3 < len(fake.answered)
     assert all(0 < latency < 0.2 for latency in sample.latencies)

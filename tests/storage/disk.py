@@ -107,7 +107,7 @@ def traced(directory: Path, path: Path, *arguments: int, inject: str | None = No
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
         try:
-            said, errors = process.communicate(timeout=60)
+            said, errors = process.communicate(timeout=300)
         except BaseException:
             os.killpg(process.pid, signal.SIGKILL)  # strace alone would leave the child behind
             raise

@@ -260,14 +260,19 @@ def test_checkpoints_run_after_the_report_and_know_whether_anything_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps: list[str] = []
+    done = threading.Event()
 
     def checkpoint_due(self: Storage, *, idle: bool) -> bool:
         steps.append(f"idle {idle}")
         return idle
 
+    def checkpoint(self: Storage) -> None:
+        steps.append("checkpoint")
+        done.set()
+
     log = Log(tmp_path)
     monkeypatch.setattr(Storage, "checkpoint_due", checkpoint_due)
-    monkeypatch.setattr(Storage, "checkpoint", lambda self: steps.append("checkpoint"))
+    monkeypatch.setattr(Storage, "checkpoint", checkpoint)
     log.writer = Writer(
         log.storage, on_durable=lambda ticket: steps.append(f"durable {ticket}"), on_failure=log.on_failure
     )
@@ -276,7 +281,7 @@ def test_checkpoints_run_after_the_report_and_know_whether_anything_waits(
         for index in range(1, 6):
             log.writer.submit(one(index, bytes(MAX_GROUP_BYTES // 4)))
         log.writer.start()
-        log.writer.stop()
+        assert done.wait(PATIENCE), steps  # the word to stop waits in the same queue
         written = steps.copy()
     assert written == ["durable 5", "idle False", "durable 6", "idle True", "checkpoint"]
     assert log.failures == []

@@ -40,19 +40,30 @@ needs_lighttpd = needs(LIGHTTPD, "lighttpd with mod_auth", "lighttpd")
 async def websocket_backend() -> AsyncIterator[int]:
     """What stands behind the web servers: switches to websocket unasked, then echoes."""
 
+    tasks: set[asyncio.Task[None]] = set()
+
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
-            await reader.readuntil(b"\r\n\r\n")
-            writer.write(b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
-            while data := await reader.read(4096):
-                writer.write(data)
-        writer.close()
+        task = asyncio.current_task()
+        assert task is not None
+        tasks.add(task)
+        try:
+            with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+                await reader.readuntil(b"\r\n\r\n")
+                writer.write(b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+                while data := await reader.read(4096):
+                    writer.write(data)
+        finally:
+            writer.close()
+            tasks.discard(task)
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     try:
         yield server.sockets[0].getsockname()[1]
     finally:
         server.close()
+        for task in list(tasks):  # the web server is gone; what it has left open would be another test's warning
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 @contextlib.asynccontextmanager
