@@ -70,7 +70,8 @@ class NodeFarm:
     def path(self, server: int) -> Path:
         return self.directory / f"server-{server}"
 
-    async def start(self, server: int) -> Node:
+    async def start(self, server: int, *, calm: bool = True) -> Node:
+        """Start one; with as much patience as the others have after `calm`, unless it is to have its own."""
         config, secrets = Config.load(self.path(server)), Secrets.load(self.path(server))
         bridge = self.bridges.get(server)
         node = Node(
@@ -83,7 +84,7 @@ class NodeFarm:
             on_halt=self.halted.append,
         )
         core = node.driver.core
-        if self._calm:  # or a newcomer that the leader is slow to find would cost it its office
+        if self._calm and calm:  # or a newcomer that the leader is slow to find would cost it its office
             core.timing = CALM
             core._await_election()
         elif self._alone and server == 1:

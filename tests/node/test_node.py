@@ -31,7 +31,7 @@ from tests.node.farm import NodeFarm
 
 async def test_entries_posted_anywhere_are_on_every_server_and_survive_a_restart_of_all(tmp_path: Path) -> None:
     async with NodeFarm(tmp_path) as farm:
-        leader, follower = await farm.leader(), await farm.follower()
+        leader, follower = await farm.calm(), await farm.follower()
         first = await leader.driver.post([b"one"], seconds=10)
         assert await follower.driver.post([b"two", b"three"], seconds=10) == first + 2
         async with farm.client() as client:
@@ -43,7 +43,7 @@ async def test_entries_posted_anywhere_are_on_every_server_and_survive_a_restart
             await farm.stop(server)
         for server in farm.endpoints:
             await farm.start(server)
-        await (await farm.leader()).driver.post([b"five"], seconds=10)
+        await (await farm.calm()).driver.post([b"five"], seconds=10)
         await farm.equal()
         assert farm.values(2) == [b"one", b"two", b"three", b"four", b"five"]
         assert farm.nodes[1].driver.core.term > term
@@ -53,7 +53,7 @@ async def test_two_of_three_go_on_and_the_third_catches_up(tmp_path: Path) -> No
     async with NodeFarm(tmp_path) as farm:
         lost = (await farm.leader()).driver.core.id
         await farm.stop(lost)
-        leader = await farm.leader()
+        leader = await farm.calm()
         for number in range(20):
             await leader.driver.post([b"%d" % number], seconds=10)
         await farm.start(lost)
@@ -137,6 +137,7 @@ async def test_every_role_is_told_who_belongs_to_the_farm_and_who_has_none_is_no
 
 async def test_a_client_that_knows_one_follower_posts_to_the_leader(tmp_path: Path) -> None:
     async with NodeFarm(tmp_path) as farm:
+        await farm.calm()
         follower = (await farm.follower()).driver.core.id
         path = tmp_path / "client-test.toml"
         # The others have moved: where the file says that they are nobody listens.
@@ -245,7 +246,7 @@ def edit(path: Path, *changes: tuple[str, str]) -> None:
 
 async def test_reload_takes_over_secrets_and_time_outs(tmp_path: Path) -> None:
     async with NodeFarm(tmp_path) as farm:
-        await farm.leader()
+        await farm.calm()
         path, node = farm.path(1), farm.nodes[1]
         edit(path / CONFIG_FILE, ('profile = "lan"', 'profile = "i2p"'))
         secret = Secret.derive("client-new", "farm", "secret")
@@ -274,7 +275,7 @@ async def test_a_pin_that_was_taken_out_is_trusted_no_more(tmp_path: Path) -> No
 
 async def test_what_a_reload_cannot_change_stays_and_is_named_every_time(tmp_path: Path) -> None:
     async with NodeFarm(tmp_path) as farm:
-        await farm.leader()
+        await farm.calm()
         path, node = farm.path(1), farm.nodes[1]
         original = (path / CONFIG_FILE).read_text()
         port = str(farm.endpoints[3].port)
