@@ -141,7 +141,7 @@ class LocalFarm:
             return None
         return answer
 
-    async def leader(self, seconds: float = 20.0) -> int:
+    async def leader(self, seconds: float = 60.0) -> int:
         """Wait until all running servers agree on a running leader; return its id."""
         found: list[int] = []
 
