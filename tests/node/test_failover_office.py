@@ -386,6 +386,7 @@ async def test_a_server_that_stops_hands_over_and_lets_its_clients_finish(
     monkeypatch.setattr(member, "RESIGN_SECONDS", 60.0)
     monkeypatch.setattr(member, "FINISH_SECONDS", 60.0)
     async with serving_farm(tmp_path) as made:
+        await made.farm.calm()  # who knows no leader has nobody to tell
         first = await made.one_serves()
         service = made.hostings[first].services[-1]
         service.streams = 1
@@ -393,6 +394,7 @@ async def test_a_server_that_stops_hands_over_and_lets_its_clients_finish(
         await becomes("another one serves", lambda: made.serving() - {first} != set(), 40)
         assert not stopping.done(), "a client is still there"
         assert [each.state for each in made.hostings[first].services] == [ServiceState.DRAINING]
+        made.farm.lively()
         service.streams = 0
         await stopping
         assert [each.state for each in made.hostings[first].services] == [ServiceState.CLOSED]

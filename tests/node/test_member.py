@@ -116,12 +116,14 @@ async def test_a_publisher_that_is_stopped_says_so_and_is_replaced_at_once(
 ) -> None:
     own_times(monkeypatch)
     async with running(tmp_path, status_seconds=30.0) as made:
+        await made.farm.calm()  # who knows no leader has nobody to tell
         first = await made.publishes(1, 2, 3)
         stop, others = made.nodes[first].member.stop, [made.nodes[other].member.view for other in without(first)]
 
         async def told() -> None:
             off = "publishing is off there"
             await becomes("the others know", lambda: all(view.choice.why_not.get(first) == off for view in others))
+            made.farm.lively()
             await stop()
 
         monkeypatch.setattr(made.nodes[first].member, "stop", told)
