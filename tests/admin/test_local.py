@@ -156,8 +156,13 @@ async def test_other_paths_and_methods(ask: Asker) -> None:
     assert (await ask("DELETE", "/v1/entries"))[0] == 405
 
 
+async def calm_follower(farm: NodeFarm) -> Node:
+    await farm.calm()
+    return await farm.follower()
+
+
 async def test_only_the_leader_reads_what_is_newest(tmp_path: Path) -> None:
-    async with NodeFarm(tmp_path) as farm, served(await farm.follower(), tmp_path / "s") as ask:
+    async with NodeFarm(tmp_path) as farm, served(await calm_follower(farm), tmp_path / "s") as ask:
         index = (await ask.post("x"))[1]["index"]
         await farm.equal()
         status, answer = await ask("GET", "/v1/entries")
@@ -172,6 +177,7 @@ async def test_without_a_leader_a_post_is_refused(tmp_path: Path) -> None:
     async with NodeFarm(tmp_path) as farm:
         for server in (1, 2):
             await farm.stop(server)
+        await becomes("no leader", lambda: farm.nodes[3].driver.core.leader == NOBODY)
         async with served(farm.nodes[3], tmp_path / "s") as ask:
             status, answer = await ask.post("x", query="?timeout=0.1")
             assert (status, answer["outcome"]) == (503, "no")

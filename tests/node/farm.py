@@ -18,8 +18,11 @@ from gf_i2p.raft.settings import Timing
 from gf_i2p.transport.client import FarmClient
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.entries import Entry
-from integration.localfarm import becomes, until
+from integration.localfarm import until
 from integration.processes import free_ports
+
+CALM = Timing(heartbeat=0.1, election_min=60, election_max=120)
+"""No election while a test runs."""
 
 
 class NodeFarm:
@@ -61,11 +64,14 @@ class NodeFarm:
                 write_private(self.path(server) / MASTER_FILE, keys.encode())
         self.nodes: dict[int, Node] = {}
         self.halted: list[BaseException] = []
+        self._alone = servers == 1
+        self._calm = False
 
     def path(self, server: int) -> Path:
         return self.directory / f"server-{server}"
 
-    async def start(self, server: int) -> Node:
+    async def start(self, server: int, *, calm: bool = True) -> Node:
+        """Start one; with as much patience as the others have after `calm`, unless it is to have its own."""
         config, secrets = Config.load(self.path(server)), Secrets.load(self.path(server))
         bridge = self.bridges.get(server)
         node = Node(
@@ -77,6 +83,12 @@ class NodeFarm:
             hosting=self.services[server][0] if server in self.services else None,
             on_halt=self.halted.append,
         )
+        core = node.driver.core
+        if self._calm and calm:  # or a newcomer that the leader is slow to find would cost it its office
+            core.timing = CALM
+            core._await_election()
+        elif self._alone and server == 1:
+            core.timing = CALM  # the first election is soon; a disk that is slower than that calls for no other
         await node.start()
         self.nodes[server] = node
         return node
@@ -86,6 +98,7 @@ class NodeFarm:
         node = self.nodes.pop(server)
         if not resigns:
             setattr(node.member, "resign", _silently)  # noqa: B010
+        self._calm = self._calm and self.nodes != {}
         await node.stop()
 
     async def leader(self) -> Node:
@@ -96,21 +109,37 @@ class NodeFarm:
             return len(set(leaders())) == 1 and leaders()[0] in self.nodes
 
         await until("one leader that all know", 20, agreed)
-        return self.nodes[leaders()[0]]
+        leader = self.nodes[leaders()[0]]
+        if self._alone and not self._calm:
+            leader.driver.core.timing = leader.driver.tempo.timing
+        return leader
 
     async def follower(self) -> Node:
         leader = await self.leader()
         return next(node for node in self.nodes.values() if node is not leader)
 
     async def calm(self) -> Node:
-        """Let the leader keep its office, however busy the machine is with something else; return it."""
-        await self.leader()
-        cores = [node.driver.core for node in self.nodes.values()]
-        for core in cores:
-            core.timing = Timing(heartbeat=0.1, election_min=60, election_max=120)
-        soon = asyncio.get_running_loop().time() + 50
-        await becomes("heard with the new times", lambda: all(c.is_leader or c.deadline > soon for c in cores))
-        return await self.leader()
+        """Let the leader keep its office, however busy the machine is with something else; return it.
+
+        Also who is started from now on has the patience for that, until all are stopped.
+        """
+        leader = await self.leader()
+        self._calm = True
+        for node in self.nodes.values():
+            core = node.driver.core
+            core.timing = CALM
+            if node is not leader:
+                core._await_election()  # a wait under way may end before the next heartbeat is read
+        return leader
+
+    def lively(self) -> None:
+        """Undo `calm`: have the others elect another one soon when the leader goes."""
+        self._calm = False
+        for node in self.nodes.values():
+            core = node.driver.core
+            core.timing = node.driver.tempo.timing
+            core.redraw(asyncio.get_running_loop().time())
+            node.driver._arm()
 
     async def equal(self) -> None:
         async def same() -> bool:

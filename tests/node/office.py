@@ -69,6 +69,12 @@ class Office:
         assert self.record is not None
         return self.record
 
+    async def ready(self) -> None:
+        """Wait until the leaf is in the log, and the reporter has heard of that, too: the view is a moment ahead."""
+        await self.reported("ready", lambda record: record.router_up and record.leaves != ())
+        known = self.view.applied
+        await becomes("heard of", lambda: any(index >= known for index, _ in self.reporter._posts))
+
     async def polls(self, count: int = 5) -> None:
         """Let the publisher look again several times, and the lease be renewed."""
         await self.records(2)

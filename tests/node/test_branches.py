@@ -87,7 +87,7 @@ async def test_branches_are_opened_side_by_side_but_not_all_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with office(tmp_path, monkeypatch, publishes=False) as made:
-        await made.reported("ready", lambda record: record.leaves != ())
+        await made.ready()
         many(made, monkeypatch, *([1] * 16))
         given = made.bridge.hang("publish")
         step = asyncio.create_task(made.publisher._step())
@@ -103,7 +103,7 @@ async def test_one_branch_that_is_refused_keeps_back_the_set_above_and_no_other_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with office(tmp_path, monkeypatch, publishes=False) as made:
-        await made.reported("ready", lambda record: record.leaves != ())
+        await made.ready()
         many(made, monkeypatch, 1, 1, 1)
         refused = derive(KEYS, 0).destination
 

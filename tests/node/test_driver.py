@@ -125,7 +125,14 @@ async def rig(
     tempo: Tempo | None = None,
     on_timing: Callable[[Timing], None] = lambda _: None,
 ) -> AsyncIterator[Rig]:
-    monkeypatch.setattr(random.SystemRandom, "uniform", lambda _, low, high: low)
+    drawn: list[float] = []
+
+    def soon_and_then_late(_: object, low: float, high: float) -> float:
+        """The first election may come soon, and no other: one that is sooner than the disk has no end."""
+        drawn.append(low)
+        return low if drawn == [low] or low > 1 else high
+
+    monkeypatch.setattr(random.SystemRandom, "uniform", soon_and_then_late)
     path = directory / "log.sqlite"
     if not path.exists():
         Storage.create(path, cluster="farm", server_id=1)
@@ -236,6 +243,7 @@ async def test_a_post_is_acknowledged_by_a_majority_of_disks_ours_or_not(
 async def test_a_lone_server_acknowledges_what_is_on_its_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with rig(tmp_path, monkeypatch, servers=1, timing=EAGER) as r:
         await r.lead()
+        await becomes("the first entry is committed", lambda: r.driver.core.applicable == 1)
         r.disk.hold()
         post = asyncio.create_task(r.driver.post([b"x"], seconds=20))
         await becomes("the write is under way", r.disk.waiting.is_set)
@@ -250,6 +258,7 @@ async def test_a_clean_stop_answers_what_was_accepted_and_loses_nothing(
 ) -> None:
     async with rig(tmp_path, monkeypatch, servers=1, timing=EAGER) as r:
         await r.lead()
+        await becomes("the first entry is committed", lambda: r.driver.core.applicable == 1)
         r.disk.hold()
         post = asyncio.create_task(r.driver.post([b"x"], seconds=20))
         await becomes("the write is under way", r.disk.waiting.is_set)

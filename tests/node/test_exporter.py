@@ -68,7 +68,7 @@ def configurations(directory: Path) -> list[Servers]:
 
 async def test_every_server_exports_the_same(tmp_path: Path) -> None:
     async with NodeFarm(tmp_path) as farm:
-        leader = await farm.leader()
+        leader = await farm.calm()
         for number in range(20):
             index = await post(leader, *[b"%d" % (10 * number + n) for n in range(10)])
         for server, node in farm.nodes.items():

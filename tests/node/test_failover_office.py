@@ -380,20 +380,26 @@ async def test_another_server_takes_over_when_the_local_service_is_gone(tmp_path
         assert farm_status(made.farm.nodes[second].member)["publishing"]["state"] == "serving"
 
 
-async def test_a_server_that_stops_hands_over_and_lets_its_clients_finish(tmp_path: Path) -> None:
+async def test_a_server_that_stops_hands_over_and_lets_its_clients_finish(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(member, "RESIGN_SECONDS", 60.0)
+    monkeypatch.setattr(member, "FINISH_SECONDS", 60.0)
     async with serving_farm(tmp_path) as made:
+        await made.farm.calm()  # who knows no leader has nobody to tell
         first = await made.one_serves()
         service = made.hostings[first].services[-1]
         service.streams = 1
         stopping = asyncio.create_task(made.farm.stop(first, resigns=True))
-        await becomes("another one serves", lambda: made.serving() - {first} != set())
+        await becomes("another one serves", lambda: made.serving() - {first} != set(), 40)
         assert not stopping.done(), "a client is still there"
         assert [each.state for each in made.hostings[first].services] == [ServiceState.DRAINING]
+        made.farm.lively()
         service.streams = 0
         await stopping
         assert [each.state for each in made.hostings[first].services] == [ServiceState.CLOSED]
-        record = next(iter(made.farm.nodes.values())).member.view.state.records[first]
-        assert publish_config(record) == "off"
+        records = next(iter(made.farm.nodes.values())).member.view.state.records
+        await becomes("it has said so", lambda: publish_config(records[first]) == "off")
         await made.farm.start(first)
         second = await made.one_serves()
         assert second != first, "who is as good keeps the office"
@@ -414,6 +420,6 @@ async def test_a_server_that_stops_waits_for_nobody_for_long(tmp_path: Path, mon
             return 0
 
         monkeypatch.setattr(made.farm.nodes[first].driver, "post", silent)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await made.farm.stop(first, resigns=True)
         assert service.state is ServiceState.CLOSED

@@ -191,7 +191,7 @@ async def exports(node: Node, index: int) -> None:
 
 async def test_a_stopped_nodes_log_tells_who_is_out_when_that_is_known_to_be_committed(tmp_path: Path) -> None:
     async with NodeFarm(tmp_path) as nodes:
-        leader = await nodes.leader()
+        leader = await nodes.calm()
         own = leader.driver.core.id
         gone, other = (server for server in nodes.nodes if server != own)
         late = nodes.path(gone)

@@ -66,14 +66,14 @@ async def test_a_new_server_asks_as_soon_as_it_has_found_the_leader(
 ) -> None:
     monkeypatch.setattr(joining, "AGAIN_SECONDS", 3600.0)
     async with NodeFarm(tmp_path, servers=2) as farm:
-        await farm.leader()
+        await farm.calm()
         new = await joins(farm, 3)  # which has no connection yet
         await sees(new, 1, 2, 3)
 
 
 async def test_a_farm_grows_and_shrinks_while_it_is_written_to(tmp_path: Path) -> None:
     async with NodeFarm(tmp_path, servers=2) as farm:
-        first = await farm.leader()
+        first = await farm.calm()
         for number in range(20):
             await first.driver.post([b"%d" % number], seconds=10)
         for server in (3, 4):
@@ -82,6 +82,8 @@ async def test_a_farm_grows_and_shrinks_while_it_is_written_to(tmp_path: Path) -
             assert membership(node.driver.core) == "member"
             await node.driver.post([b"of %d" % server], seconds=10)
         leader = await farm.leader()
+        await until("a change can begin", 20, lambda: _is(leader.driver.core.change_obstacle is None))
+        farm.lively()
         assert await removes(leader, leader.driver.core.id)
         others = [node for node in farm.nodes.values() if node is not leader]
         for node in others:
@@ -101,14 +103,14 @@ async def test_a_farm_grows_and_shrinks_while_it_is_written_to(tmp_path: Path) -
 
 async def test_a_server_that_is_away_when_it_is_removed_comes_back_learns_it(tmp_path: Path) -> None:
     async with NodeFarm(tmp_path) as farm:
-        leader = await farm.leader()
+        leader = await farm.calm()
         gone = next(server for server in farm.nodes if server != leader.driver.core.id)
         await farm.stop(gone)
         await until("a change can begin", 20, lambda: _is(leader.driver.core.change_obstacle is None))
         assert await removes(leader, gone)
         await sees(leader, *(server for server in (1, 2, 3) if server != gone))
         term = leader.driver.core.term
-        back = await farm.start(gone)
+        back = await farm.start(gone, calm=False)
         await until("it knows that it is out", 20, lambda: _is(membership(back.driver.core) == "removed"))
         for number in range(5):
             await leader.driver.post([b"%d" % number], seconds=10)
@@ -138,7 +140,7 @@ async def test_a_server_that_has_left_and_is_started_again_learns_that_it_is_out
     """Its log says that it leaves, not that this was committed, and nobody sends to it any more."""
     monkeypatch.setattr(outside, "LOOK_SECONDS", 0.1)
     async with NodeFarm(tmp_path) as farm:
-        leader = await farm.leader()
+        leader = await farm.calm()
         gone = next(server for server in farm.nodes if server != leader.driver.core.id)
         await until("a change can begin", 20, lambda: _is(leader.driver.core.change_obstacle is None))
         assert await removes(leader, gone)

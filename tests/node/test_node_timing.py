@@ -28,6 +28,15 @@ async def test_a_farm_of_profile_auto_measures_and_adapts(tmp_path: Path) -> Non
     async with NodeFarm(tmp_path, profile="auto") as farm:
         await farm.leader()
         await becomes("all have heard enough", lambda: all(silences(n) > ENOUGH_SILENCES for n in farm.nodes.values()))
+        await becomes(
+            "each has measured the way to each",
+            lambda: all(
+                server["round_trip"] is not None
+                for node in farm.nodes.values()
+                for server in status(node, 0.0)["servers"]
+                if server["id"] != node.driver.core.id
+            ),
+        )
         leader = await farm.leader()
         core = leader.driver.core
         for node in farm.nodes.values():
@@ -80,13 +89,15 @@ async def test_followers_that_cannot_dial_a_dead_leader_wait_for_less(tmp_path: 
         assert all(core.deadline <= loop.time() + 90 for core in cores), "1.5 times the least, instead of up to 120"
 
 
-async def test_who_reaches_nobody_looks_for_the_fault_at_home(tmp_path: Path) -> None:
+async def test_who_reaches_nobody_looks_for_the_fault_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with NodeFarm(tmp_path) as farm:
         leader = (await farm.calm()).driver.core.id
         last, other = (server for server in farm.nodes if server != leader)
         node = farm.nodes[last]
         await farm.stop(other)
         await becomes("the other is known to be lost", lambda: node.links[other].unreachable)
+        monkeypatch.setattr(node.driver.core, "_uniform", lambda _, high: high)  # heard again, it never waits for less
+        node.driver.core._await_election()
         deadline = node.driver.core.deadline
         await farm.stop(leader)
         await becomes("the leader is known to be lost", lambda: node.links[leader].unreachable)

@@ -142,7 +142,7 @@ async def test_whatever_the_bridge_raises_it_is_tried_again(
 
 async def test_each_try_that_fails_makes_the_pause_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with office(tmp_path, monkeypatch, publishes=False) as made:
-        await made.reported("ready", lambda record: record.leaves != ())
+        await made.ready()
         made.bridge.errors["publish"] = DOWN
         assert [await made.publisher._step() for _ in range(4)] == [0.02, 0.04, 0.04, 0.04]
         del made.bridge.errors["publish"]
@@ -165,7 +165,7 @@ async def test_a_router_that_does_not_take_the_set_is_not_waited_for_for_ever(
 
 async def test_published_is_later_than_all_that_was_announced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with office(tmp_path, monkeypatch, publishes=False) as made:
-        await made.reported("ready", lambda record: record.leaves != ())
+        await made.ready()
         ahead = now_ms() + 20_000
         await made.post(record(1, leaf(1), date=now_ms(), published=ahead))
         await made.publisher._step()
@@ -271,7 +271,7 @@ async def test_a_set_is_not_sent_when_another_one_was_announced_after_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with office(tmp_path, monkeypatch, publishes=False) as made:
-        await made.reported("ready", lambda record: record.leaves != ())
+        await made.ready()
         announce = made.reporter.announce
 
         async def overtaken(lease_set: MetaLeaseSet) -> int:
@@ -292,7 +292,7 @@ async def test_a_set_is_not_sent_when_the_office_was_lost_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with office(tmp_path, monkeypatch, publishes=False) as made:
-        await made.reported("ready", lambda record: record.leaves != ())
+        await made.ready()
         announce = made.reporter.announce
 
         async def deposed(lease_set: MetaLeaseSet) -> int:
@@ -310,7 +310,7 @@ async def test_a_set_is_not_sent_when_one_of_its_leaves_was_excluded_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with office(tmp_path, monkeypatch, publishes=False) as made:
-        await made.reported("ready", lambda record: record.leaves != ())
+        await made.ready()
         state, announce = made.view.state, made.reporter.announce
         state.configure((1, 2))
         state.apply(record(2, leaf(2), date=now_ms(), mode="meta").encode(), made.view.applied)
@@ -332,7 +332,7 @@ async def test_a_set_that_the_farm_takes_for_one_of_the_future_is_not_sent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with office(tmp_path, monkeypatch, publishes=False) as made:
-        await made.reported("ready", lambda record: record.leaves != ())
+        await made.ready()
         monkeypatch.setattr(publishing, "next_version", lambda state, now_ms: now_ms // 1000 + 300)
         monkeypatch.setattr(MetaLeaseSet, "objection", lambda self, now: None)
         await made.publisher._step()

@@ -22,7 +22,7 @@ from tests.node.test_members import joins, sees
 
 async def test_the_one_that_is_left_goes_on_with_all_it_had_and_takes_others_in_again(tmp_path: Path) -> None:
     async with NodeFarm(tmp_path) as farm:
-        leader = await farm.leader()
+        leader = await farm.calm()
         left = leader.driver.core.id
         index = await leader.driver.post([b"acknowledged"], seconds=10)
         for server in (1, 2, 3):
@@ -43,7 +43,7 @@ async def test_the_one_that_is_left_goes_on_with_all_it_had_and_takes_others_in_
 
 async def test_the_log_is_backed_up_as_it_was(tmp_path: Path) -> None:
     async with NodeFarm(tmp_path) as farm:
-        leader = await farm.leader()
+        leader = await farm.calm()
         await leader.driver.post([b"x"], seconds=10)
         for server in (1, 2, 3):
             await farm.stop(server)

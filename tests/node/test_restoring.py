@@ -42,7 +42,7 @@ async def snapshot(node: Node) -> SavedSnapshot:
 
 async def saved_farm(farm: NodeFarm) -> SavedSnapshot:
     """Post what is in the snapshot, take it, and post what is not."""
-    leader = await farm.leader()
+    leader = await farm.calm()
     index = await leader.driver.post([record(1, leaf(1)).encode(), b"before"], seconds=10)
     await leader.member.view.reaches(index)
     saved = await snapshot(leader)
@@ -126,6 +126,7 @@ async def test_the_farm_goes_on_and_the_old_one_stays_outside(tmp_path: Path) ->
     """The old servers 2 and 3 run on with their logs, under the same name and at the same places."""
     async with NodeFarm(tmp_path) as farm:
         saved = await saved_farm(farm)
+        farm.lively()
         await farm.stop(1)
         old_end = (await farm.leader()).driver.core.log.last_index
         done = restore(saved, farm.path(1))

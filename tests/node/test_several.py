@@ -34,6 +34,7 @@ from gf_i2p.transport.tls import TlsTransport
 from gf_i2p.wire.endpoint import Endpoint
 from integration.localfarm import becomes
 from integration.processes import free_ports
+from tests.node.farm import CALM
 from tests.node.routers import FakeBridge
 
 
@@ -170,6 +171,7 @@ class RealLife:
             leaf_farm=self.leaf_farm,
             on_halt=self.on_halt,
         )
+        self.node.driver.core.timing = CALM  # an election that is sooner than the disk has no end
         await self.node.start()
 
     async def stop(self) -> None:

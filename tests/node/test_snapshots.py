@@ -77,7 +77,7 @@ async def test_large_entries_are_kept_for_less_long(tmp_path: Path, monkeypatch:
 
 async def test_a_follower_that_was_away_too_long_goes_on_from_the_leaders_snapshot(tmp_path: Path) -> None:
     async with NodeFarm(tmp_path) as farm:
-        leader = await farm.leader()
+        leader = await farm.calm()
         gone = next(server for server in farm.nodes if server != leader.driver.core.id)
         await fills(leader, 0, 10)
         await farm.stop(gone)
@@ -101,7 +101,7 @@ async def test_a_follower_that_was_away_too_long_goes_on_from_the_leaders_snapsh
 
 async def test_a_new_server_gets_the_snapshot_first(tmp_path: Path) -> None:
     async with NodeFarm(tmp_path, servers=2) as farm:
-        first = await farm.leader()
+        first = await farm.calm()
         await first.driver.post([record(1, leaf(1)).encode()], seconds=10)
         await fills(first, 0, 120)
         await shortened(first, first, 100)
@@ -113,7 +113,7 @@ async def test_a_new_server_gets_the_snapshot_first(tmp_path: Path) -> None:
 
 async def test_a_damaged_snapshot_is_sent_again_by_the_leader(tmp_path: Path) -> None:
     async with NodeFarm(tmp_path) as farm:
-        leader = await farm.leader()
+        leader = await farm.calm()
         await fills(leader, 0, 120)
         other = next(node for server, node in farm.nodes.items() if node is not leader)
         server = other.driver.core.id

@@ -19,7 +19,7 @@ def views(farm: NodeFarm) -> list[FarmView]:
 
 async def test_every_server_knows_the_same_when_it_has_applied_the_same(tmp_path: Path) -> None:
     async with NodeFarm(tmp_path) as farm:
-        leader = await farm.leader()
+        leader = await farm.calm()
         for server in (3, 1, 2):
             index = await leader.driver.post([record(server, leaf(server), published=NOW).encode()], seconds=10)
         await farm.equal()
@@ -33,7 +33,7 @@ async def test_every_server_knows_the_same_when_it_has_applied_the_same(tmp_path
 
 async def test_what_no_majority_has_is_not_believed(tmp_path: Path) -> None:
     async with NodeFarm(tmp_path) as farm:
-        leader = await farm.leader()
+        leader = await farm.calm()
         index = await leader.driver.post([record(1, leaf(1)).encode()], seconds=10)
         await leader.member.view.reaches(index)
         for server in [server for server in farm.nodes if server != leader.driver.core.id]:
