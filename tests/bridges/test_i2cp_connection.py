@@ -14,7 +14,7 @@ from bridges.i2cp.connection import I2cpConnection
 from bridges.i2cp.messages import MalformedError
 from bridges.i2cp.probe import router_kind
 from bridges.i2cp.settings import I2cpSettings, RouterKind
-from tests.bridges.fake_i2cp import PATIENT, FakeRouter
+from tests.bridges.fake_i2cp import PATIENT, FakeRouter, deadlines_after_the_greeting
 from tests.transport.harness import Identity, soon
 
 KINDS = [RouterKind.I2PD, RouterKind.JAVA]
@@ -57,7 +57,8 @@ async def test_what_is_configured_is_not_asked(kind: RouterKind) -> None:
         assert router.log == []
 
 
-async def test_a_router_that_shows_nothing_must_be_configured() -> None:
+async def test_a_router_that_shows_nothing_must_be_configured(monkeypatch: pytest.MonkeyPatch) -> None:
+    deadlines_after_the_greeting(monkeypatch)
     async with FakeRouter(RouterKind.I2PD) as router:
         router.deaf = {3}
         with pytest.raises(RouterError, match="the setting `kind`"):
