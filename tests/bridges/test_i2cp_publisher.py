@@ -19,6 +19,7 @@ from gf_i2p.netdb.session_config import session_config
 from tests.bridges.fake_i2cp import PATIENT, Clock, FakeRouter, deadlines_after_the_greeting
 from tests.netdb.strategies import KEYS, NOW, entropy
 from tests.transport.harness import soon, until
+from tests.transport.i2p_harness import taken_port
 
 MASTER = KEYS.destination.hash
 BOTH = pytest.mark.parametrize("kind", [RouterKind.I2PD, RouterKind.JAVA])
@@ -478,11 +479,10 @@ async def test_a_set_that_expires_while_tunnels_are_built_is_not_sent(
 
 
 async def test_nothing_is_left_behind_when_there_is_no_router(clock: Clock) -> None:
-    async with FakeRouter(RouterKind.I2PD) as router:
-        port = router.port
-    publisher = MetaPublisher(I2cpSettings(port=port), clock=clock)
-    with pytest.raises(RouterUnreachableError, match=r"\[i2cp\] enabled = true"):
-        await soon(publisher.publish_meta_lease_set(publication()))
+    with taken_port() as sock:
+        publisher = MetaPublisher(I2cpSettings(port=sock.getsockname()[1]), clock=clock)
+        with pytest.raises(RouterUnreachableError, match=r"\[i2cp\] enabled = true"):
+            await soon(publisher.publish_meta_lease_set(publication()))
     gc.collect()
     await soon(publisher.close())
     assert publisher.published(MASTER).sessions == 0

@@ -23,6 +23,7 @@ from gf_i2p.netdb.session_config import session_config
 from tests.bridges.fake_i2cp import PATIENT, Clock, FakeRouter
 from tests.bridges.streaming_client import CLIENT, Client
 from tests.netdb.strategies import DELEGATED, KEYS, NOW
+from tests.transport.harness import PATIENCE
 
 I2PD, JAVA = RouterKind.I2PD, RouterKind.JAVA
 
@@ -77,7 +78,7 @@ async def serving(router: FakeRouter, offer: ServiceOffer) -> AsyncIterator[I2cp
 
 
 async def until(router: FakeRouter, condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while not condition():
             router.heard.clear()
             with suppress(TimeoutError):
