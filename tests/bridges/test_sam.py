@@ -7,7 +7,6 @@ import socket
 import struct
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
 
 import pytest
 
@@ -27,6 +26,7 @@ from tests.bridges.scripted_sam import (
     Instead,
     same,
     scripted,
+    soon_tired,
 )
 from tests.transport.harness import soon, until
 
@@ -319,15 +319,7 @@ async def test_a_connection_that_breaks_is_named_with_the_step(verb: str) -> Non
 async def test_a_router_that_does_not_answer_is_given_up(
     verb: str, limit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    patient = sam_module._Exchange.ask
-
-    async def ask(self: sam_module._Exchange, request: bytes, expected: str, seconds: float, *, ok: bool = True) -> Any:
-        if request.startswith(verb.encode()):  # what comes before it takes its time on a busy machine
-            assert seconds == getattr(sam_module, limit)
-            seconds = 0.25
-        return await patient(self, request, expected, seconds, ok=ok)
-
-    monkeypatch.setattr(sam_module._Exchange, "ask", ask)
+    soon_tired(monkeypatch, verb, getattr(sam_module, limit), 0.25)
     error = await failing(verb, SILENCE)
     assert isinstance(error, RouterUnreachableError)
     assert f"did not answer {verb} within 0.25 s" in str(error)
