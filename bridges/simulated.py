@@ -143,6 +143,10 @@ class SimulatedRouter:
         """
         self._orders.append((method, reply))
 
+    def speak(self) -> None:
+        """Forget the orders that no call has come for."""
+        self._orders.clear()
+
     def forget_tokens(self) -> None:
         """Be as after a restart, or a day later."""
         self._tokens.clear()

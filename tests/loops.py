@@ -1,12 +1,16 @@
 """The event loops and the strictness that asynchronous tests share; `conftest.py` files import from here."""
 
 import asyncio
+import contextlib
 import gc
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 import pytest
 import pytest_asyncio
+
+# Whoever leaves connections open hears of it by their own complaints.
+_END_SECONDS = 10.0
 
 
 def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
@@ -25,6 +29,20 @@ async def unhandled() -> AsyncIterator[list[dict[str, Any]]]:
     seen: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: seen.append(context))
     yield seen
+    await _closed(asyncio.get_running_loop())
     gc.collect(1)  # futures and tasks complain when they are collected
     await asyncio.sleep(0)
     assert seen == []
+
+
+async def _closed(loop: asyncio.AbstractEventLoop) -> None:
+    """Wait until asyncio's connections have ended.
+
+    The far ends of those that a test has closed may notice late on a busy machine. One that is open when its loop is
+    closed makes itself heard when it is collected: in another test, which fails. uvloop closes its own.
+    """
+    transports = getattr(loop, "_transports", {})
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_END_SECONDS):
+            while any(transport._sock is not None for transport in list(transports.values())):  # noqa: ASYNC110
+                await asyncio.sleep(0.001)

@@ -8,10 +8,14 @@ import contextlib
 import random
 import ssl
 import struct
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self
 
+import pytest
+
+from bridges.i2cp.connection import I2cpConnection
 from bridges.i2cp.settings import Deadlines, I2cpSettings, RouterKind
 from gf_i2p.netdb.destination import Destination
 from gf_i2p.netdb.encoding import from_base64
@@ -28,6 +32,18 @@ LEASE = bytes(44)
 JAVA_SECONDS = 180
 # No test waits for these: they only end one that has failed. Those that do wait set their own.
 PATIENT = Deadlines(connect=20, answer=20, tunnels=20, goodbye=20)
+
+
+def deadlines_after_the_greeting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a connection's deadlines hold when it stands: all that comes before takes its time on a busy machine."""
+    impatient = I2cpConnection.open
+
+    async def patient(settings: I2cpSettings, *clock: Callable[[], float]) -> I2cpConnection:
+        connection = await impatient(replace(settings, deadlines=PATIENT), *clock)
+        connection.settings = settings
+        return connection
+
+    monkeypatch.setattr(I2cpConnection, "open", patient)
 
 
 class Clock:
@@ -119,6 +135,12 @@ class FakeRouter:
         session.connection.send(37, struct.pack(">HB", session.number, len(self.leases) // 44) + self.leases)
         if session.overdue is None:
             session.overdue = asyncio.get_running_loop().call_later(self.patience, session.connection.close)
+
+    def lose_patience(self) -> None:
+        """Close the connections on which a request is unanswered, as if it had been for too long."""
+        for session in self.sessions.values():
+            if session.overdue is not None:
+                session.connection.close()
 
     def say(self, kind: int, body: bytes) -> None:
         """Send a message to every session."""

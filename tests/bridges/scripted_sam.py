@@ -9,7 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from bridges.sam import Sam
+import pytest
+from i2plib.sam import Message
+
+from bridges.sam import Sam, _Exchange
 from gf_i2p.netdb.keys import DestinationKeys
 from tests.transport.harness import hang_up, until
 
@@ -128,6 +131,19 @@ class ScriptedSam:
                 break
         while await reader.read(1000):
             pass
+
+
+def soon_tired(monkeypatch: pytest.MonkeyPatch, verb: str, limit: float, short: float) -> None:
+    """Have a client wait so short for the answer to this, instead of its limit; what comes before has its time."""
+    patient = _Exchange.ask
+
+    async def ask(self: _Exchange, request: bytes, expected: str, seconds: float, *, ok: bool = True) -> Message:
+        if request.startswith(verb.encode()):
+            assert seconds == limit
+            seconds = short
+        return await patient(self, request, expected, seconds, ok=ok)
+
+    monkeypatch.setattr(_Exchange, "ask", ask)
 
 
 @contextlib.asynccontextmanager

@@ -21,7 +21,7 @@ from tests.bridges.fake_bridge import FakeBridge
 from tests.bridges.serving import MASTER, PASSWORD, Served, serving
 from tests.bridges.test_i2cp_publisher import publication
 from tests.netdb.strategies import DELEGATED, NOW
-from tests.transport.harness import Identity, soon, until
+from tests.transport.harness import PATIENCE, Identity, soon, until
 
 
 @asynccontextmanager
@@ -36,7 +36,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extension_publisher, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(extension_publisher, "WATCH_SECONDS", 0.01)
     monkeypatch.setattr(extension_publisher, "ANSWER_SECONDS", 0.05)
-    monkeypatch.setattr(extension_publisher, "CLOSE_SECONDS", 1.0)
+    monkeypatch.setattr(extension_publisher, "CLOSE_SECONDS", PATIENCE)
 
 
 @pytest_asyncio.fixture

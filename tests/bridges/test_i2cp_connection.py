@@ -1,7 +1,6 @@
 """Reaching a router, and telling i2pd from Java: bridges/i2cp/connection.py, probe.py and settings.py."""
 
 import asyncio
-import socket
 import ssl
 from dataclasses import replace
 from pathlib import Path
@@ -14,8 +13,9 @@ from bridges.i2cp.connection import I2cpConnection
 from bridges.i2cp.messages import MalformedError
 from bridges.i2cp.probe import router_kind
 from bridges.i2cp.settings import I2cpSettings, RouterKind
-from tests.bridges.fake_i2cp import PATIENT, FakeRouter
+from tests.bridges.fake_i2cp import PATIENT, FakeRouter, deadlines_after_the_greeting
 from tests.transport.harness import Identity, soon
+from tests.transport.i2p_harness import taken_port
 
 KINDS = [RouterKind.I2PD, RouterKind.JAVA]
 LOGIN = {"i2cp.password": "open sesame", "i2cp.username": "node"}
@@ -31,13 +31,6 @@ def server_context(identity: Identity) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(identity.certificate, identity.key)
     return context
-
-
-def unused_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
 
 
 # Which router -------------------------------------------------------------------------------------------------------
@@ -57,7 +50,8 @@ async def test_what_is_configured_is_not_asked(kind: RouterKind) -> None:
         assert router.log == []
 
 
-async def test_a_router_that_shows_nothing_must_be_configured() -> None:
+async def test_a_router_that_shows_nothing_must_be_configured(monkeypatch: pytest.MonkeyPatch) -> None:
+    deadlines_after_the_greeting(monkeypatch)
     async with FakeRouter(RouterKind.I2PD) as router:
         router.deaf = {3}
         with pytest.raises(RouterError, match="the setting `kind`"):
@@ -75,8 +69,8 @@ async def test_a_router_that_refuses_us_is_not_taken_for_java() -> None:
 
 
 async def test_i2cp_that_is_off_names_the_setting_of_both_routers() -> None:
-    with pytest.raises(RouterUnreachableError) as caught:
-        await soon(I2cpConnection.open(I2cpSettings(port=unused_port())))
+    with taken_port() as sock, pytest.raises(RouterUnreachableError) as caught:
+        await soon(I2cpConnection.open(I2cpSettings(port=sock.getsockname()[1])))
     assert "i2pd: [i2cp] enabled = true" in str(caught.value)
     assert "Java: i2cp.disableInterface=false" in str(caught.value)
 

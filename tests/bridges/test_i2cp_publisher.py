@@ -16,9 +16,10 @@ from bridges.protocol import Publication
 from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.netdb.meta_lease_set import MetaLease, MetaLeaseSet
 from gf_i2p.netdb.session_config import session_config
-from tests.bridges.fake_i2cp import PATIENT, Clock, FakeRouter
+from tests.bridges.fake_i2cp import PATIENT, Clock, FakeRouter, deadlines_after_the_greeting
 from tests.netdb.strategies import KEYS, NOW, entropy
 from tests.transport.harness import soon, until
+from tests.transport.i2p_harness import taken_port
 
 MASTER = KEYS.destination.hash
 BOTH = pytest.mark.parametrize("kind", [RouterKind.I2PD, RouterKind.JAVA])
@@ -232,15 +233,16 @@ async def test_who_is_not_sure_to_be_the_publisher_gives_nothing_when_the_router
     told = await soon(unkept)
     assert told.phase is Phase.STALE
     assert "not sure to be the publisher" in told.reason
+    await until(lambda: router.stored)
     assert published(router) == [NOW]
 
 
 @I2PD
 async def test_i2pd_hangs_up_when_it_gets_nothing(router: FakeRouter, publisher: MetaPublisher, clock: Clock) -> None:
-    router.patience = 0.1
     await soon(publisher.publish_meta_lease_set(publication()))
     await until(lambda: router.stored)
     clock.now += 600
+    router.patience = 0.1
     router.ask()
     await until(lambda: phase(publisher) is Phase.LOST)
     assert "hung up: the router stops, or refuses something" in status(publisher).reason
@@ -329,9 +331,10 @@ async def test_a_broken_message_ends_the_session(router: FakeRouter, publisher: 
 
 @I2PD
 async def test_i2pd_taken_for_java_drops_the_set_and_hangs_up(router: FakeRouter, clock: Clock) -> None:
-    router.patience = 0.1
     publisher = MetaPublisher(router.settings(kind=RouterKind.JAVA), clock=clock)
     await soon(publisher.publish_meta_lease_set(publication()))
+    await until(lambda: router.log[-1] == "swallow")
+    router.lose_patience()
     assert (await soon(publisher.lost(MASTER))).phase is Phase.LOST
     assert router.log == ["hello", "create", "swallow"]
     await soon(publisher.close())
@@ -447,9 +450,13 @@ async def test_tunnels_that_are_never_built_end_the_call_and_the_session(router:
 
 
 @BOTH
-async def test_a_router_that_does_not_say_whether_it_opens_a_session(router: FakeRouter, clock: Clock) -> None:
+async def test_a_router_that_does_not_say_whether_it_opens_a_session(
+    router: FakeRouter, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deadlines_after_the_greeting(monkeypatch)
     router.deaf = {1}
-    publisher = MetaPublisher(router.settings(deadlines=replace(PATIENT, answer=0.2)), clock=clock)
+    settings = router.settings(kind=router.kind, deadlines=replace(PATIENT, answer=0.2))
+    publisher = MetaPublisher(settings, clock=clock)
     with pytest.raises(RouterUnreachableError, match=r"did not say within 0\.2 s"):
         await soon(publisher.publish_meta_lease_set(publication()))
 
@@ -472,11 +479,10 @@ async def test_a_set_that_expires_while_tunnels_are_built_is_not_sent(
 
 
 async def test_nothing_is_left_behind_when_there_is_no_router(clock: Clock) -> None:
-    async with FakeRouter(RouterKind.I2PD) as router:
-        port = router.port
-    publisher = MetaPublisher(I2cpSettings(port=port), clock=clock)
-    with pytest.raises(RouterUnreachableError, match=r"\[i2cp\] enabled = true"):
-        await soon(publisher.publish_meta_lease_set(publication()))
+    with taken_port() as sock:
+        publisher = MetaPublisher(I2cpSettings(port=sock.getsockname()[1]), clock=clock)
+        with pytest.raises(RouterUnreachableError, match=r"\[i2cp\] enabled = true"):
+            await soon(publisher.publish_meta_lease_set(publication()))
     gc.collect()
     await soon(publisher.close())
     assert publisher.published(MASTER).sessions == 0

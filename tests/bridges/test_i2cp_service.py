@@ -23,6 +23,7 @@ from gf_i2p.netdb.session_config import session_config
 from tests.bridges.fake_i2cp import PATIENT, Clock, FakeRouter
 from tests.bridges.streaming_client import CLIENT, Client
 from tests.netdb.strategies import DELEGATED, KEYS, NOW
+from tests.transport.harness import PATIENCE
 
 I2PD, JAVA = RouterKind.I2PD, RouterKind.JAVA
 
@@ -70,13 +71,14 @@ async def serving(router: FakeRouter, offer: ServiceOffer) -> AsyncIterator[I2cp
     service = await hosting(router).open(offer)
     assert isinstance(service, I2cpService)
     try:
+        await until(router, lambda: len(router.served) == 1)
         yield service
     finally:
         await service.close()
 
 
 async def until(router: FakeRouter, condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while not condition():
             router.heard.clear()
             with suppress(TimeoutError):
@@ -98,6 +100,7 @@ async def test_the_first_lease_set_is_announced_then_given_with_its_key(kind: Ro
         office.may.set()
         service = await opening
         assert (service.state, service.trouble, service.streams) == (ServiceState.SERVING, None, 0)
+        await until(router, lambda: bool(router.served))
         assert router.served == office.announced == [service.announced]
         (given,) = router.served
         assert given.destination == KEYS.destination
@@ -134,7 +137,7 @@ async def test_the_router_gets_one_whenever_it_asks_with_the_tunnels_of_that_mom
         router.leases = leases(NOW + 50)
         router.ask()
         await until(router, lambda: len(router.served) >= 3 and len(router.served[-1].leases) == 1)
-        assert service.trouble is None
+        await until(router, lambda: service.trouble is None)
 
 
 async def test_leases_end_by_the_router_s_clock() -> None:
@@ -143,6 +146,7 @@ async def test_leases_end_by_the_router_s_clock() -> None:
         router.clock.now += 40
         late = Clock()
         service = await I2cpHosting(router.settings(kind=I2PD), clock=late).open(office.offer())
+        await until(router, lambda: bool(router.served))
         ends = [lease.end for lease in router.served[0].leases]
         assert ends == [NOW + 40 + LEASE_SECONDS[I2PD]]  # the other one is over there
         await service.close()
@@ -180,7 +184,7 @@ async def test_a_set_that_cannot_be_announced_is_not_given_and_another_one_is_so
         office.broken = None
         await until(router, lambda: len(router.served) == 3)
         assert router.served[2].published > router.served[1].published
-        assert service.trouble is None
+        await until(router, lambda: service.trouble is None)
     office.broken = RuntimeError("no majority")
     async with routing() as router:
         with pytest.raises(RouterError, match="not announced: no majority"):
@@ -207,7 +211,8 @@ async def test_a_drain_is_not_held_up_by_an_announcement_and_can_be_taken_back(
         office.may.set()
         service.resume()
         await until(router, lambda: len(router.served) == 4)
-        assert (service.state, service.announced) == (ServiceState.SERVING, router.served[3])
+        await until(router, lambda: service.announced == router.served[3])
+        assert service.state is ServiceState.SERVING
         assert router.served[3].published > router.served[2].published
 
 
@@ -359,14 +364,13 @@ async def test_a_service_that_is_down_is_said() -> None:
         assert "the local service at 127.0.0.1:1 does not answer" in service.trouble
 
 
-async def test_a_drain_publishes_no_more_and_serves_whoever_has_our_last_set(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_drain_publishes_no_more_and_serves_whoever_has_our_last_set() -> None:
     office = Office()
     server = await asyncio.start_server(echo, "127.0.0.1", 0)
     async with routing() as router:
         async with serving(router, office.offer(server.sockets[0].getsockname()[:2])) as service:
             assert service.announced is not None
-            router.clock.now = service.announced.expires_at - 0.3
-            draining = asyncio.create_task(service.drain(20))
+            draining = asyncio.create_task(service.drain(1000))
             await until(router, lambda: service.state is ServiceState.DRAINING)
             router.ask()
             await until(router, lambda: len(router.served) == 2)
@@ -374,7 +378,11 @@ async def test_a_drain_publishes_no_more_and_serves_whoever_has_our_last_set(mon
             talk = Talk(router, b"hello")
             await until(router, talk.done)
             assert talk.client.received == b"hello"
-            assert await draining
+            assert not draining.done()  # our last set is still good
+            draining.cancel()
+            await asyncio.wait([draining])
+            router.clock.now = service.announced.expires_at - 0.1
+            assert await service.drain(20)
             late = Talk(router, b"hello", 78)
             router.ask()
             await until(router, lambda: len(router.served) == 3)

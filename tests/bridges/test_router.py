@@ -25,7 +25,7 @@ from gf_i2p.netdb.meta_lease_set import MetaLease, MetaLeaseSet
 from gf_i2p.netdb.session_config import session_config
 from tests.bridges.fake_i2cp import Clock, FakeRouter
 from tests.netdb.strategies import KEYS, NOW, entropy
-from tests.transport.harness import soon, until
+from tests.transport.harness import PATIENCE, soon, until
 
 LEAF = bytes(range(32))
 MASTER = KEYS.destination.hash
@@ -266,9 +266,14 @@ async def test_a_destination_that_answers_and_one_that_does_not(
     assert measured.lease_set_seconds is not None
     assert measured.connect_seconds is not None
     assert measured.error is None
-    for answer, error in (("hang", "nothing was heard within 0.05 s"), ("hang up", "the stream was closed without")):
+    for answer, seconds, error in (
+        ("hang", 0.05, "nothing was heard within 0.05 s"),
+        ("hang up", PATIENCE, "the stream was closed without"),
+    ):
         fake.answers["HEAD /"] = answer
-        measured = await soon(sensing.measure(Sam("127.0.0.1", fake.port), to_b32_address(TARGET.hash), seconds=0.05))
+        measured = await soon(
+            sensing.measure(Sam("127.0.0.1", fake.port), to_b32_address(TARGET.hash), seconds=seconds)
+        )
         assert measured.lease_set_seconds is not None
         assert measured.connect_seconds is None, "i2pd calls a stream open that leads nowhere"
         assert error in (measured.error or "")

@@ -26,6 +26,7 @@ from tests.bridges.scripted_sam import (
     Instead,
     same,
     scripted,
+    soon_tired,
 )
 from tests.transport.harness import soon, until
 
@@ -318,10 +319,9 @@ async def test_a_connection_that_breaks_is_named_with_the_step(verb: str) -> Non
 async def test_a_router_that_does_not_answer_is_given_up(
     verb: str, limit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sam_module, limit, 0.25)
-    error = await failing(verb, SILENCE)
-    assert isinstance(error, RouterUnreachableError)
-    assert f"did not answer {verb} within 0.25 s" in str(error)
+    soon_tired(monkeypatch, verb, getattr(sam_module, limit), 0.25)
+    with pytest.raises(RouterUnreachableError, match=f"did not answer {verb} within 0.25 s"):
+        raise await failing(verb, SILENCE)
 
 
 def test_what_needs_tunnels_or_floodfills_has_more_time() -> None:

@@ -9,6 +9,7 @@ import pytest
 from bridges import sensing
 from bridges.sam import Sam
 from gf_i2p.netdb.keys import DestinationKeys
+from tests.transport.harness import PATIENCE
 
 PEER = DestinationKeys.generate().destination
 
@@ -54,7 +55,7 @@ async def test_the_session_ends_after_its_stream(answer: bytes, monkeypatch: pyt
     monkeypatch.setattr(sensing, "_END_SECONDS", 0.05)
     session = Session()
     session.ours.send(answer)
-    measured = await sensing.measure(cast("Sam", Router(session)), PEER.b32, seconds=0.05)
+    measured = await sensing.measure(cast("Sam", Router(session)), PEER.b32, seconds=PATIENCE if answer else 0.05)
     assert (measured.error is None) == bool(answer)
     assert session.stream_had_ended
 

@@ -16,6 +16,8 @@ from bridges.streaming.packet import Flag, Packet
 from bridges.streaming.stream import Peer
 from tests.bridges.streaming_client import CLIENT, Client
 from tests.netdb.strategies import KEYS, NOW, entropy
+from tests.transport.harness import PATIENCE
+from tests.transport.i2p_harness import taken_port
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -38,7 +40,7 @@ class Line:
         return client
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while not condition():
                 self.changed.clear()
                 for client in self.clients.values():
@@ -122,11 +124,10 @@ async def test_many_streams_side_by_side() -> None:
 
 
 async def test_a_service_that_is_down_resets_the_stream_and_says_what_to_do() -> None:
-    async with serving(echo) as line:
-        pass
-    down = Line(line.forwarder._target)
-    client = down.client(b"GET")
-    await down.until(lambda: client.reset and not down.forwarder.open)
+    with taken_port() as sock:
+        down = Line(sock.getsockname())
+        client = down.client(b"GET")
+        await down.until(lambda: client.reset and not down.forwarder.open)
     assert down.forwarder.trouble is not None
     assert "does not answer" in down.forwarder.trouble
     assert "start it, or mend the address" in down.forwarder.trouble

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gf_i2p.transport.channel import RECORD_BYTES, SCRATCH_BYTES, TlsChannel
-from tests.transport.harness import Identity, foreign_client_context, soon, until
+from tests.transport.harness import PATIENCE, Identity, foreign_client_context, soon, until
 
 pytestmark = pytest.mark.usefixtures("unhandled")
 
@@ -218,7 +218,8 @@ async def test_a_paused_reader_gets_nothing_until_it_resumes(node: Identity) -> 
         await until(lambda: server.protocol.received == b"one")
 
 
-async def test_close_sends_what_waits(node: Identity) -> None:
+async def test_close_sends_what_waits(node: Identity, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gf_i2p.transport.channel._LINGER_SECONDS", PATIENCE)
     data = random.Random(2).randbytes(8 * MIB)
     async with pair(node) as (client, server):
         client.channel.write(data)
@@ -230,7 +231,10 @@ async def test_close_sends_what_waits(node: Identity) -> None:
         assert client.protocol.error is None
 
 
-async def test_close_does_not_lose_the_last_words_to_unread_input(node: Identity) -> None:
+async def test_close_does_not_lose_the_last_words_to_unread_input(
+    node: Identity, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gf_i2p.transport.channel._LINGER_SECONDS", PATIENCE)
     # A socket closed with unread input answers with a reset, which may overtake what was sent before.
     async with pair(node) as (client, server):
         client.channel.write(bytes(MIB))

@@ -94,7 +94,7 @@ async def test_everybody_is_asked_and_who_says_nothing_has_a_reason(node: Identi
         old, new = farm.configuration(1, 2), farm.configuration(1, 2, 3, 4, index=9)
         farm.members[1].told, farm.members[2].told, farm.members[3].told = old, new, new
         farm.distrusted = {4: "Nobody knows its certificate."}
-        async with farm.client(1, 2, s5=await nowhere(node)) as client:
+        async with farm.client(1, 2, s5=nowhere()) as client:
             survey = await soon(client.survey())
         assert survey.told == {1: old, 2: new, 3: new}, "also the one that only another has told of"
         assert survey.strange == {4: "Nobody knows its certificate."}

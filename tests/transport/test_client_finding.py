@@ -2,7 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+import socket
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +22,7 @@ from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.messages import NOBODY
 from gf_i2p.wire.values import ClusterServer, Configuration
 from tests.transport.harness import CLUSTER, PASSWORD, Farm, Identity, authenticator, serving, soon, until
-from tests.transport.i2p_harness import Router, listening, through
+from tests.transport.i2p_harness import Router, listening, taken_port, through
 from tests.transport.test_client import CLIENT, Member
 
 pytestmark = pytest.mark.usefixtures("unhandled")
@@ -105,17 +106,26 @@ async def telling(node: Identity, *ids: int) -> AsyncIterator[Told]:
         yield Told(members, farms, TlsTransport(TlsSettings()), pins=node.fingerprint)
 
 
-async def nowhere(node: Identity) -> Endpoint:
-    """Where nobody listens."""
-    async with serving(node) as farm:
-        return farm.endpoint
+_TAKEN: list[socket.socket] = []
+
+
+def nowhere() -> Endpoint:
+    """Where nobody listens, and nobody else can while the test runs."""
+    _TAKEN.append(taken_port())
+    return Endpoint("127.0.0.1", _TAKEN[-1].getsockname()[1])
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Short pauses; and on a busy machine, too, nobody is passed over who is about to be reached."""
+    monkeypatch.setattr(client_module, "_PATIENCE_SECONDS", 1000.0)
+    monkeypatch.setattr(client_module, "_I2P_PATIENCE_SECONDS", 1000.0)
     monkeypatch.setattr(client_module, "_PAUSE_FLOOR", 0.001)
     monkeypatch.setattr(client_module, "_PAUSE_CEILING", 0.002)
     monkeypatch.setattr(client_module, "_REFRESH_SECONDS", 0.0)
+    yield
+    while _TAKEN:
+        _TAKEN.pop().close()
 
 
 @pytest.fixture
@@ -127,7 +137,6 @@ def one_round(monkeypatch: pytest.MonkeyPatch) -> None:
             raise TimeoutError
 
     monkeypatch.setattr(client_module, "Backoff", NoTime)
-    monkeypatch.setattr(client_module, "_PATIENCE_SECONDS", 1000.0)
 
 
 # --- Posting ----------------------------------------------------------------------------------------------
@@ -149,7 +158,7 @@ async def test_servers_that_have_moved_are_found_through_the_one_that_has_not(no
     async with telling(node, 1, 2, 3) as farm:
         farm.elect(2)
         farm.tell(farm.configuration(1, 2, 3))
-        async with farm.client(1, s2=await nowhere(node), s3=await nowhere(node)) as client:
+        async with farm.client(1, s2=nowhere(), s3=nowhere()) as client:
             await soon(client.post([b"a"]))
             farm.elect(3)
             await soon(client.post([b"b"]))
@@ -181,7 +190,7 @@ async def test_a_server_that_is_out_of_the_farm_still_leads_to_it(node: Identity
 
 
 async def test_a_server_that_names_a_leader_of_the_past_is_not_the_only_one_asked(node: Identity) -> None:
-    gone = await nowhere(node)
+    gone = nowhere()
     async with telling(node, 1, 2, 3) as farm:
         farm.elect(3)
         farm.members[1].leader = 9
@@ -235,7 +244,7 @@ async def test_servers_are_asked_no_oftener_than_every_two_seconds(
 async def test_where_the_farm_has_been_is_not_dialled_for_ever(node: Identity) -> None:
     async with telling(node, 1, 2) as farm:
         farm.elect(1)
-        gone = await nowhere(node)
+        gone = nowhere()
         farm.tell(Configuration(7, 1, (*farm.configuration(1, 2).servers, ClusterServer(9, str(gone)))))
         async with farm.client(1) as client:
             await soon(client.post([b"a"]))
@@ -286,7 +295,7 @@ async def test_what_is_found_says_where_each_server_is_and_who_leads(node: Ident
         farm.elect(2)
         farm.tell(farm.configuration(1, 2, 3))
         farm.distrusted = {3: "Server 3 is new: add its fingerprint."}
-        moved = await nowhere(node)
+        moved = nowhere()
         async with farm.client(1, s2=moved) as client:
             found = await soon(client.find())
         assert found == Found(
@@ -339,8 +348,12 @@ async def test_without_a_leader_what_is_known_is_found_when_the_time_is_over(nod
 
 
 async def test_when_nobody_is_there_the_reasons_are_found(node: Identity) -> None:
-    async with telling(node, 1) as farm, farm.client(s2=await nowhere(node)) as client:
-        found = await soon(client.find(timeout=0.2))
+    async with telling(node, 1) as farm, farm.client(s2=nowhere()) as client:
+        finding = asyncio.ensure_future(client.find())
+        await until(lambda: [bool(link.last_error) for link in client._links.values()] == [True])
+        finding.cancel()
+        await asyncio.wait([finding])
+        found = await soon(client.find(timeout=0.02))
         assert found.leader is None
         assert "no server was reached (" in (found.trouble or "")
         assert "Connection refused" in (found.places[0].trouble or "")

@@ -228,7 +228,7 @@ async def test_what_says_nothing_to_a_socks_greeting_is_named_before_the_peer(mo
 
 
 async def test_a_slow_peer_has_longer_than_a_socks_greeting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(i2p, "SOCKS_GREETING_SECONDS", 0.5)
+    monkeypatch.setattr(i2p, "SOCKS_GREETING_SECONDS", 2.0)
     loop = asyncio.get_running_loop()
 
     async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -236,7 +236,7 @@ async def test_a_slow_peer_has_longer_than_a_socks_greeting(monkeypatch: pytest.
         writer.write(b"\x05\x00")
         await reader.readexactly(len(socks_request(PLACE.host.encode(), PLACE.port)))
         asked = loop.time()
-        await until(lambda: loop.time() > asked + 2 * i2p.SOCKS_GREETING_SECONDS)
+        await until(lambda: loop.time() > asked + 1.1 * i2p.SOCKS_GREETING_SECONDS)
         writer.write(b"\x05\x00\x00\x01" + bytes(6) + b"hello")
         await ends(reader)
 

@@ -146,7 +146,7 @@ async def test_a_defect_is_shown_and_the_session_made_again() -> None:
     inbound = Inbound()
     inbound.open_error = ZeroDivisionError("a defect of ours")
     async with kept(inbound) as it:
-        await until(lambda: len(inbound.opened) == 3)
+        await until(lambda: len(inbound.opened) >= 3)
         inbound.open_error = None
         await until(lambda: it.said[-1] == "reachable")
     assert it.said[0] == "a defect ended the I2P session"
@@ -164,7 +164,7 @@ async def test_a_session_that_is_not_published_is_made_again_with_more_patience_
     inbound = Inbound()
     inbound.is_published = False
     async with kept(inbound, patience=0.002, max_patience=0.01) as it:
-        await until(lambda: len(inbound.opened) == 6)
+        await until(lambda: len(inbound.opened) >= 6)
         assert it.said == [unpublished(seconds) for seconds in ("0.002", "0.004", "0.008", "0.01")]
         inbound.is_published = True
         await until(lambda: it.said[-1] == "reachable")

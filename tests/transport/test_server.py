@@ -2,6 +2,7 @@ import asyncio
 import random
 import socket
 from collections import Counter
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
@@ -68,7 +69,10 @@ async def test_a_request_is_answered(node: Identity) -> None:
         assert farm.server.counters.refused == {}
 
 
-async def test_who_sends_a_request_stays_and_who_only_looks_does_not(node: Identity) -> None:
+async def test_who_sends_a_request_stays_and_who_only_looks_does_not(
+    node: Identity, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "STAY_SECONDS", PATIENCE)
     stay: list[tuple[Session, float]] = []
     async with serving(node, on_stay=lambda *each: stay.append(each)) as farm:
         _, looking = await foreign_session(farm)
@@ -86,17 +90,35 @@ async def test_who_sends_a_request_stays_and_who_only_looks_does_not(node: Ident
 async def test_who_is_silent_for_a_while_stays_and_one_that_has_gone_meanwhile_does_not(
     node: Identity, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "STAY_SECONDS", 0.3)
+    monkeypatch.setattr(server, "STAY_SECONDS", 777.5)
+    loop = asyncio.get_running_loop()
+    call_later = loop.call_later
+    alarms: list[tuple[asyncio.TimerHandle, Callable[[], object]]] = []
+
+    def note(seconds: float, callback: Callable[..., object], *args: Any, **more: Any) -> asyncio.TimerHandle:
+        handle = call_later(seconds, callback, *args, **more)
+        if seconds == server.STAY_SECONDS:
+            alarms.append((handle, callback))
+        return handle
+
+    monkeypatch.setattr(loop, "call_later", note)
     stay: list[float] = []
     async with serving(node, on_stay=lambda _, seconds: stay.append(seconds)) as farm:
         _, looking = await foreign_session(farm)
         await hang_up(looking)
+        await until(lambda: farm.server.counters.authenticated == 1 and farm.server.counters.current == 0)
         _, writer = await foreign_session(farm)
-        await until(lambda: stay)
+        await until(lambda: len(alarms) == 2)
+        began = loop.time()
+        await until(lambda: loop.time() > began + 0.1)
+        for handle, ring in alarms:
+            if not handle.cancelled():
+                ring()
+        assert len(stay) == 1
+        assert stay[0] >= 0.1
         await hang_up(writer)
         await until(lambda: farm.server.counters.current == 0)
     assert len(stay) == 1
-    assert stay[0] >= 0.29
 
 
 async def test_responses_leave_in_the_order_of_the_requests(node: Identity) -> None:

@@ -15,8 +15,8 @@ from gf_i2p.wire.messages import encode_request
 from tests.transport.harness import (
     CLUSTER,
     GET,
-    PATIENCE,
     Farm,
+    GateClock,
     Identity,
     ask,
     authenticator,
@@ -113,19 +113,22 @@ async def test_who_looks_in_without_a_word_is_counted(node: Identity) -> None:
         await refused(farm, Refusal.LEFT)
 
 
-async def test_a_byte_at_a_time_does_not_pass_the_deadline_over_tls(node: Identity) -> None:
-    async with serving(node, gate=Gate(handshake_seconds=0.4)) as farm:
-        loop = asyncio.get_running_loop()
+async def test_a_byte_at_a_time_does_not_pass_the_deadline_over_tls(
+    node: Identity, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = GateClock(monkeypatch)
+    async with serving(node, gate=Gate(handshake_seconds=10.0)) as farm:
         reader, writer = await foreign_client(farm)
-        began = loop.time()
         ended = asyncio.ensure_future(ends(reader))
         for byte in GET + b"X-Filler: " + b"x" * 10_000:
-            if ended.done():
+            if farm.server.counters.refused:
                 break
             writer.write(bytes([byte]))
             await asyncio.wait([ended], timeout=0.005)
+            assert not ended.done()
+            clock.move(0.1)
         assert await soon(ended) == b""
-        assert loop.time() - began < PATIENCE / 2
+        assert 1010.0 <= clock.time() < 1010.2
         await hang_up(writer)
         await refused(farm, Refusal.DEADLINE)
 

@@ -230,13 +230,28 @@ async def test_nobody_listens(node: Identity) -> None:
             await dial(endpoint, fingerprints={endpoint: [node.fingerprint]})
 
 
-async def test_a_peer_that_says_nothing_is_given_up_at_the_deadline(node: Identity) -> None:
+async def test_a_peer_that_says_nothing_is_given_up_at_the_deadline(
+    node: Identity, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = asyncio.get_running_loop()
+    timeout = asyncio.timeout
+    deadlines: list[asyncio.Timeout] = []
+
+    def note(delay: float | None) -> asyncio.Timeout:
+        deadlines.append(timeout(delay))
+        return deadlines[-1]
+
     with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.setblocking(False)
         endpoint = Endpoint("127.0.0.1", silent.getsockname()[1])
-        with pytest.raises(DialError, match=r"did not complete TCP and TLS within 0\.0 s"):
-            await dial(endpoint, 0.02, fingerprints={endpoint: [node.fingerprint]})
-        accepted, _ = silent.accept()
+        monkeypatch.setattr(asyncio, "timeout", note)
+        dialling = asyncio.create_task(dial(endpoint, 1000.0, fingerprints={endpoint: [node.fingerprint]}))
+        accepted, _ = await loop.sock_accept(silent)
+        monkeypatch.undo()
         with accepted:
+            deadlines[0].reschedule(loop.time())  # the time is over now
+            with pytest.raises(DialError, match=r"did not complete TCP and TLS within 1000\.0 s"):
+                await dialling
             accepted.settimeout(PATIENCE)
             while accepted.recv(10_000):  # the hello, and then the end: the socket was not left open
                 pass
@@ -284,8 +299,21 @@ async def test_the_next_address_of_a_name_gets_its_share_of_the_time(
 
             monkeypatch.setattr(tls, "resolve", resolve)
             endpoint = Endpoint("farm.example", 1)
-            # Half of this passes by the silent address; the other half is ample.
-            await dial(endpoint, 1.0, fingerprints={endpoint: [node.fingerprint]})
+            seconds: list[float | None] = []
+            timeout = asyncio.timeout
+
+            def note(delay: float | None) -> asyncio.Timeout:
+                seconds.append(delay)
+                return timeout(0.1 if len(seconds) == 2 else delay)  # the silent address takes no time of ours
+
+            with monkeypatch.context() as patch:
+                patch.setattr(asyncio, "timeout", note)
+                await dial(endpoint, PATIENCE, fingerprints={endpoint: [node.fingerprint]})
+            in_all, first, rest = seconds[:3]
+            assert in_all == PATIENCE
+            assert first == pytest.approx(PATIENCE / 2, rel=0.1)
+            assert rest is not None
+            assert rest > PATIENCE / 2
 
 
 async def test_a_cancelled_dial_leaves_no_socket_behind(node: Identity) -> None:
