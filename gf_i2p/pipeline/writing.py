@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
+from gf_i2p.pipeline.lake import PARTITIONS
 from gf_i2p.pipeline.stored import file_system
 from gf_i2p.pipeline.taking import taken
 
@@ -35,7 +36,7 @@ _BATCH_OVERHEAD: Final = 16 << 10
 """What a batch takes however few rows it has: it has some hundred buffers."""
 _OPEN: Final = 4
 """Files at a time. Days come in order but for wrong clocks."""
-_APART: Final = ("farm", "day")
+_APART: Final = PARTITIONS["entries"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,9 @@ import pytest
 from gf_i2p.farm.schema import text as schema_text
 from gf_i2p.pipeline import tables
 from gf_i2p.pipeline.errors import PipelineError
-from gf_i2p.pipeline.ingest import KINDS, Figures, ingest
+from gf_i2p.pipeline.ingest import Figures, ingest
 from gf_i2p.pipeline.lake import Lake
+from gf_i2p.pipeline.writing import KINDS
 from gf_i2p.storage.history_lines import record_line, servers_line
 from tests.farm.strategies import text
 from tests.pipeline.exports import at, content, lines, packed, plain, status
