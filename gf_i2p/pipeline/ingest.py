@@ -21,16 +21,15 @@ from gf_i2p.pipeline import tables
 from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.lake import Lake
 from gf_i2p.pipeline.plan import PLAN, RUNS, islands, planned
-from gf_i2p.pipeline.record_schema import RecordSchema, columns
+from gf_i2p.pipeline.record_schema import columns
 from gf_i2p.pipeline.stored import HEAD_BYTES, now_ms
 from gf_i2p.pipeline.survey import LISTED, SURVEYED, listed, surveyed
-from gf_i2p.pipeline.taking import CHANGED, taken
-from gf_i2p.pipeline.typed import entries_schema
+from gf_i2p.pipeline.taking import CHANGED
+from gf_i2p.pipeline.writing import KINDS, WRITTEN, Target, written
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row, SparkSession
 
-KINDS: Final = ("status", "admin", "servers", "other")
 QUARANTINE: Final = (
     "source string, what string, farm string, index bigint, reason string, text string, length bigint, digest string, "
     "found_ms bigint"
@@ -43,7 +42,7 @@ _KEY: Final = ("source", "what", "digest", "index")
 _SURVEY_BYTES: Final = 32 << 20
 """Of files, for a task that surveys."""
 _TASK_BYTES: Final = 128 << 20
-"""Of values, for a task that takes: what it sorts stays in memory, and its files are no smaller than need be."""
+"""Of values, for a task that takes: its files are no smaller than need be, and not all is lost with it."""
 _LEAST_BYTES: Final = 8 << 20
 _SHOWN: Final = 50
 
@@ -114,7 +113,7 @@ def ingest(
             raise PipelineError(f"{line.rpartition('Error: ')[2]}. Run it again: it goes on where it was.") from error
         raise PipelineError(f"Spark failed while {run.doing}: {text.splitlines()[0]}") from error
     finally:
-        tables.delete(spark, run.stage)
+        tables.empty(spark, run.stages)
 
 
 class _Run:
@@ -122,7 +121,10 @@ class _Run:
         self.spark = spark
         self.lake = Lake(_absolute(lake.root))
         self.schema_text = schema_text
-        self.stage = f"{self.lake.root}/_ingest/{uuid4().hex}"
+        self.run = uuid4().hex
+        self.stages = f"{self.lake.root}/_ingest"
+        """Of runs that were killed, too."""
+        self.stage = f"{self.stages}/{self.run}"
         """What is needed until the run ends."""
         self.doing = ""
         self._say = step
@@ -195,8 +197,8 @@ class _Run:
         if wanted[0]:
             self._step(f"reading {wanted[1]} entries from {wanted[0]} files")
             found = self._take(plan, wanted[0], wanted[2])
-            kinds = {kind: found[kind] or 0 for kind in KINDS}
-            misfits, new = found["misfits"] or 0, found["new"]
+            kinds = {kind: found[f"kind_{kind}"] for kind in KINDS}
+            misfits, new = found["misfits"], found["new"]
         self._step("putting into quarantine what does not fit")
         quarantined = self._quarantine(survey, read, runs)
         totals = read.agg(
@@ -264,25 +266,19 @@ class _Run:
         return every.groupBy("farm").applyInArrow(planned, columns(PLAN))
 
     def _take(self, plan: "DataFrame", count: int, size: int) -> dict[str, int]:
-        from pyspark.sql import Observation  # noqa: PLC0415
         from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
         tasks = max(1 + size // _TASK_BYTES, min(8, count, 1 + size // _LEAST_BYTES))
-        made = columns(entries_schema(RecordSchema(self.schema_text)))
-        seen = Observation("entries")
-        rows = (
+        target = Target(self.lake.path("entries"), f"{self.stage}/unfinished", self.run)
+        found = (
             plan.repartitionByRange(tasks, "farm", "first")
-            .sortWithinPartitions("farm", "first")
-            .mapInArrow(partial(taken, self.schema_text), made)
-            .observe(
-                seen,
-                F.count("*").alias("new"),
-                F.count("misfit").alias("misfits"),
-                *[F.count_if(F.col("kind") == kind).alias(kind) for kind in KINDS],
-            )
+            .sortWithinPartitions("farm", "first", "path")
+            .mapInArrow(partial(written, self.schema_text, target), columns(WRITTEN))
+            .agg(*[F.sum(name).alias(name) for name in WRITTEN.names])
+            .first()
         )
-        tables.append(rows.sortWithinPartitions("farm", "day", "index"), self.lake, "entries")
-        return seen.get
+        assert found is not None
+        return {name: found[name] or 0 for name in WRITTEN.names}
 
     def _quarantine(self, survey: "DataFrame", read: "DataFrame", runs: "DataFrame") -> "list[Row]":
         """Add what is not there yet; return how many rows there are of each kind, the most frequent first."""

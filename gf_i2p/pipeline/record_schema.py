@@ -144,6 +144,8 @@ def _row(node: Mapping[str, Any], found: Any, name: str) -> Any:
 
 def _doubtful(node: Mapping[str, Any], found: pa.Array) -> Flags:
     doubt = np.zeros(len(found), dtype=np.bool_)
+    if found.null_count == len(found):
+        return doubt
     match _name(node):
         case "object":
             required = node.get("required", ())

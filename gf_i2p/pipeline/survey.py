@@ -166,20 +166,25 @@ class _Going:
             self.stored = Stored(file, packed=packed)
             self.lines = Lines(self.stored)
             self.walk = Walk(self.lines, strict=self.strict)
-            run: dict[str, int] = {"last": -1, "term": -1}
-            late = _Late()
+            late = _Late().worth
+            run: dict[str, int] = {}
+            last = run_term = run_worth = -1
+            size = 0  # of the run
             for what, index, term, received_ms, text, reason, overlong in self.walk:
                 if what is Is.BAD:
                     self.bad += 1
                     yield _bad_row(self.path, text, reason, overlong)
                     continue
-                self.entries += 1
-                worth = 2 if received_ms < EARLIEST_MS else late.worth(text, received_ms)
-                if index != run["last"] + 1 or term != run["term"] or worth != run["worth"]:
-                    run = {"first": index, "last": index, "term": term, "worth": worth, "bytes": 0}
+                worth = 2 if received_ms < EARLIEST_MS else late(text, received_ms)
+                if index != last + 1 or term != run_term or worth != run_worth:
+                    run |= {"last": last, "bytes": size}
+                    run = {"first": index, "term": term, "worth": worth}
                     self.runs.append(run)
-                run["last"] = index
-                run["bytes"] += len(text)
+                    run_term, run_worth, size = term, worth, 0
+                last = index
+                size += len(text)
+            run |= {"last": last, "bytes": size}
+            self.entries = sum(each["last"] - each["first"] + 1 for each in self.runs)
             self.stored.finish()
 
     def problem(self) -> str | None:

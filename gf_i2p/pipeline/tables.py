@@ -62,6 +62,11 @@ def delete(spark: "SparkSession", path: str) -> None:
     spark.createDataFrame([(path,)], "path string").coalesce(1).mapInArrow(_deleted, "path string").count()
 
 
+def empty(spark: "SparkSession", path: str) -> None:
+    """Delete what is in a directory, if it is there, where Spark's workers see it."""
+    spark.createDataFrame([(path,)], "path string").coalesce(1).mapInArrow(_emptied, "path string").count()
+
+
 def _sizes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for path in batch.column(0).to_pylist():
@@ -77,4 +82,12 @@ def _deleted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             system, inside = file_system(path)
             if system.get_file_info(inside).type != pafs.FileType.NotFound:
                 system.delete_dir(inside)
+        yield batch
+
+
+def _emptied(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for path in batch.column(0).to_pylist():
+            system, inside = file_system(path)
+            system.delete_dir_contents(inside, missing_dir_ok=True)
         yield batch

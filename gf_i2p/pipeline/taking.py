@@ -12,7 +12,7 @@ from gf_i2p.pipeline.survey import opened
 from gf_i2p.pipeline.typed import Typer
 from gf_i2p.pipeline.walk import Found, Is, Walk
 
-BATCH_ROWS: Final = 2_000
+BATCH_ROWS: Final = 4_000
 BATCH_BYTES: Final = 8 << 20
 CHANGED: Final = "was changed while it was read"
 

@@ -10,13 +10,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pajson
 
 from gf_i2p.farm.record import MAX_OPENINGS, MAX_RECORD_BYTES, StatusRecord
 from gf_i2p.farm.strict import RecordError
-from gf_i2p.pipeline.record_schema import RecordSchema
+from gf_i2p.pipeline.record_schema import Flags, RecordSchema
 from gf_i2p.pipeline.walk import Found, Is, servers_of
 from gf_i2p.storage.history_lines import Servers
 
@@ -74,55 +75,70 @@ class Typer:
     def rows(self, farm: str, exporter: int, found: Sequence[Found]) -> pa.RecordBatch:
         """Give the rows of entries of one farm, none of them bad, as one server has exported them."""
         count = len(found)
+        whats, indexes, terms, times, texts, *_ = zip(*found, strict=True) if found else [()] * len(Found._fields)
+        received = np.array(times, dtype=np.int64)
         likely = [
             place
-            for place, (what, _, _, _, text, *_) in enumerate(found)
+            for place, (what, text) in enumerate(zip(whats, texts, strict=True))
             if what is Is.RECORD and text[:1] == b"{" and b'"router"' in text
         ]
         odd: dict[int, Odd] = {}
         quick: list[tuple[list[int], pa.StructArray]] = []
         self._read(farm, found, likely, quick, odd)
-        fits = {place for places, _ in quick for place in places}
-        for place, each in enumerate(found):
-            if place not in fits and place not in odd:
-                odd[place] = self._odd(farm, each)
+        if sum(len(places) for places, _ in quick) + len(odd) < count:
+            fits = {place for places, _ in quick for place in places}
+            for place, each in enumerate(found):
+                if place not in fits and place not in odd:
+                    odd[place] = self._odd(farm, each)
+        arrays = [
+            pa.repeat(farm, count),
+            _days(received),
+            pa.array(indexes, pa.int64()),
+            pa.array(terms, pa.int64()),
+            pa.array(received),
+            pa.repeat(pa.scalar(exporter, pa.int64()), count),
+            *(self._odd_columns(found, odd) if odd else self._usual_columns(texts)),
+            self._records(count, quick, odd),
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def _usual_columns(self, texts: Sequence[bytes]) -> list[pa.Array]:
+        """Give the columns from `kind` to `misfit` where each entry is a status record that fits."""
+        count = len(texts)
+        return [
+            pa.repeat("status", count),
+            pa.array(texts, pa.binary()).cast(pa.string()),
+            *(pa.nulls(count, self.schema.field(name).type) for name in ("raw", "servers", "leader", "misfit")),
+        ]
+
+    def _odd_columns(self, found: Sequence[Found], odd: Mapping[int, Odd]) -> list[pa.Array]:
+        """Give the same where some are not."""
+        count = len(found)
         kinds: list[str] = ["status"] * count
         misfits: list[str | None] = [None] * count
         servers: list[Sequence[int] | None] = [None] * count
         leaders: list[int | None] = [None] * count
+        values: list[bytes | None] = [each.text for each in found]
+        raws: list[bytes | None] = [None] * count
         for place, (kind, _, misfit) in odd.items():
             kinds[place], misfits[place] = kind, misfit
+            what, text = found[place].what, found[place].text
             if kind == "servers":
-                configuration = servers_of(found[place].text)
+                configuration = servers_of(text)
                 servers[place] = configuration.servers
                 leaders[place] = configuration.leader if isinstance(configuration, Servers) else None
-        received = [each.received_ms for each in found]
-        values = [
-            each.text
-            if each.what is Is.GAP or (each.what is Is.RECORD and (place not in odd or misfits[place] != _NOT_JSON))
-            else None
-            for place, each in enumerate(found)
-        ]
-        raws = [
-            each.text if each.what is Is.RAW or (each.what is Is.RECORD and values[place] is None) else None
-            for place, each in enumerate(found)
-        ]
-        arrays = [
-            pa.array([farm] * count, pa.string()),
-            _days(received),
-            pa.array([each.at for each in found], pa.int64()),
-            pa.array([each.term for each in found], pa.int64()),
-            pa.array(received, pa.int64()),
-            pa.array([exporter] * count, pa.int64()),
+            if what is Is.RAW or misfit == _NOT_JSON:
+                raws[place] = text
+            if what in {Is.RAW, Is.SERVERS} or misfit == _NOT_JSON:
+                values[place] = None
+        return [
             pa.array(kinds, pa.string()),
             pa.array(values, pa.binary()).cast(pa.string()),
             pa.array(raws, pa.binary()),
             pa.array(servers, pa.list_(pa.int64())),
             pa.array(leaders, pa.int64()),
             pa.array(misfits, pa.string()),
-            self._records(count, quick, odd),
         ]
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def _read(
         self,
@@ -135,8 +151,10 @@ class Typer:
         """Read those at `places` by columns into `quick`, and what is in doubt into `odd`."""
         if not places:
             return
-        table = self._table([found[place].text for place in places])
-        if table is None:
+        texts = [found[place].text for place in places]
+        joined = b"".join([b'{"i":%d,"r":%b}\n' % each for each in enumerate(texts)])
+        records = self._columns(joined, len(texts))
+        if records is None:
             if len(places) <= _ONE_BY_ONE:
                 odd |= {place: self._odd(farm, found[place]) for place in places}
                 return
@@ -144,32 +162,22 @@ class Typer:
             self._read(farm, found, places[:middle], quick, odd)
             self._read(farm, found, places[middle:], quick, odd)
             return
-        records = table.column("r").combine_chunks()
-        if isinstance(records, pa.ChunkedArray):
-            records = records.chunk(0)
-        doubt = self._schema.doubtful(records)
+        doubt = self._schema.doubtful(records) | _doubtful(texts, joined)
         dates = records.field("date").to_numpy(zero_copy_only=False)
         received = np.array([found[place].received_ms for place in places], dtype=np.int64)
         with np.errstate(invalid="ignore"):
             doubt |= ~((dates >= EARLIEST_MS) & (received >= EARLIEST_MS) & (np.abs(dates - received) <= MAX_APART_MS))
         doubt |= ~pc.fill_null(pc.equal(records.field("cluster"), farm), False).to_numpy(zero_copy_only=False)
-        for number, place in enumerate(places):
-            text = found[place].text
-            if (
-                b"null" in text
-                or not text.isascii()
-                or len(text) > MAX_RECORD_BYTES
-                or text.count(b"{") + text.count(b"[") > MAX_OPENINGS
-            ):
-                doubt[number] = True
+        if not doubt.any():
+            quick.append((places, records))
+            return
         odd |= {places[number]: self._odd(farm, found[places[number]]) for number in np.flatnonzero(doubt).tolist()}
         sure = np.flatnonzero(~doubt)
         if len(sure):
             quick.append(([places[number] for number in sure.tolist()], records.take(pa.array(sure))))
 
-    def _table(self, texts: Sequence[bytes]) -> pa.Table | None:
-        """Read records; None: at least one of them is not of the types that it should be."""
-        joined = b"".join([b'{"i":%d,"r":%b}\n' % (number, text) for number, text in enumerate(texts)])
+    def _columns(self, joined: bytes, count: int) -> pa.StructArray | None:
+        """Read so many records, each in a line with its number; None: one of them is not of the types it should be."""
         try:
             table = pajson.read_json(
                 pa.BufferReader(joined),
@@ -178,10 +186,10 @@ class Typer:
             )
         except pa.ArrowInvalid:
             return None
-        numbers = table.column("i").to_numpy()
-        if len(numbers) != len(texts) or not np.array_equal(numbers, np.arange(len(texts))):
+        if not np.array_equal(table.column("i").to_numpy(), np.arange(count)):
             return None
-        return table
+        records = table.column("r")
+        return records.chunk(0) if records.num_chunks == 1 else pa.concat_arrays(records.chunks)
 
     def _odd(self, farm: str, found: Found) -> Odd:
         """Read one by itself."""
@@ -241,6 +249,20 @@ def _no_number(name: str) -> None:
     raise ValueError(name)
 
 
-def _days(received_ms: Sequence[int]) -> pa.Array:
-    days = np.minimum(np.array(received_ms, dtype=np.int64) // _DAY_MS, _LAST_DAY)
-    return pa.array(days.astype("datetime64[D]").astype(str), pa.string())
+def _doubtful(texts: Sequence[bytes], joined: bytes) -> Flags:
+    """Say of each record, and of all joined in lines, whether columns may not show what is wrong with it."""
+    raw = np.frombuffer(joined, dtype=np.uint8)
+    ends = np.flatnonzero(raw == ord("\n"))
+    openings = np.flatnonzero(raw | 0x20 == ord("{"))  # "[" and "{" differ by this bit
+    doubt = np.diff(np.searchsorted(openings, ends), prepend=0) - 1 > MAX_OPENINGS  # one is the line's
+    doubt |= np.diff(ends, prepend=0) > MAX_RECORD_BYTES
+    if b"null" in joined or not joined.isascii():
+        doubt |= np.array([b"null" in text or not text.isascii() for text in texts])
+    return doubt
+
+
+def _days(received_ms: npt.NDArray[np.int64]) -> pa.Array:
+    days = np.minimum(received_ms // _DAY_MS, _LAST_DAY).astype("datetime64[D]")
+    if len(days) and (days == days[0]).all():
+        return pa.repeat(str(days[0]), len(days))
+    return pa.array(days.astype(str), pa.string())

@@ -16,7 +16,8 @@ from gf_i2p.storage.history_lines import Gap, Header, LineError, Other, Record, 
 from gf_i2p.wire.names import check_name
 
 _GLANCE: Final = re.compile(
-    rb' ?\{"index":([0-9]{1,18}),"received":([0-9]{1,15}),"record":(.+),"term":([0-9]{1,18})\}'
+    rb' ?\{"index":([0-9]{1,18}),"received":([0-9]{1,15}),"record":(.+),"term":([0-9]{1,18})\}',
+    re.DOTALL,  # no line has a line break, and so it need not be looked for
 ).fullmatch
 
 
@@ -87,7 +88,22 @@ class Walk:
         """Yield the entries, and the bad lines. Ends at once where there is no first line."""
         pending: tuple[Found | Place, int] | None = None  # what may be far off, or behind missing lines; where it is
         missed = 0  # bad lines since the last good one
+        strict = self._strict
         for line in self._lines:
+            # Almost all lines: the next entry, and nothing is pending. What follows says the same of them, slowly.
+            if pending is None and type(line) is bytes and (match := _GLANCE(line)):
+                index, time, text, term = match.groups()
+                place = int(index)
+                if (
+                    place == self.last_index + 1
+                    and not (self._held or self.closed or self.header is None)
+                    and not (strict and not _is_json(text))
+                ):
+                    self.lines += 1
+                    self._offset += len(line) + 1
+                    self.last_index, missed = place, 0
+                    yield Found(Is.RECORD, place, int(term), int(time), text)
+                    continue
             if self.header is None:
                 self._header(line)
                 if self.header is None:

@@ -12,8 +12,9 @@ import pytest
 from gf_i2p.farm.schema import text as schema_text
 from gf_i2p.pipeline import tables
 from gf_i2p.pipeline.errors import PipelineError
-from gf_i2p.pipeline.ingest import KINDS, Figures, ingest
+from gf_i2p.pipeline.ingest import Figures, ingest
 from gf_i2p.pipeline.lake import Lake
+from gf_i2p.pipeline.writing import KINDS
 from gf_i2p.storage.history_lines import record_line, servers_line
 from tests.farm.strategies import text
 from tests.pipeline.exports import at, content, lines, packed, plain, status
@@ -184,3 +185,20 @@ def test_where_there_is_nothing(spark: "SparkSession", tmp_path: Path) -> None:
         ingest(spark, Lake(str(tmp_path / "lake")), [str(tmp_path / "none")])
     with pytest.raises(PipelineError, match="There is no history under"):
         ingest(spark, Lake(str(tmp_path / "lake")), [str(tmp_path)])
+
+
+def test_a_run_that_was_killed_half_way_is_gone_on_with(farm: Farm) -> None:
+    """Some files are in their places, others are not whole yet."""
+    keys = farm.keys("farm")
+    lost, *others = sorted(Path(farm.lake.path("entries"), "farm=farm").rglob("*.parquet"))
+    assert others
+    left = Path(farm.lake.root, "_ingest", "killed", "unfinished")
+    left.mkdir(parents=True)
+    lost.rename(left / "part-00000-killed-0001.attempt")
+    (left / "part-00000-killed-0002.attempt").write_bytes(b"PAR1")
+    missing = len(keys) - len(farm.keys("farm"))
+    assert missing > 0
+    shutil.rmtree(farm.lake.path("files"))
+    assert farm.ingest().new == missing
+    assert not left.exists()
+    assert farm.keys("farm") == keys

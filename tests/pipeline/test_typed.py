@@ -124,7 +124,7 @@ def test_as_the_nodes_read_it(given_: list[StatusRecord], sorted_: bool) -> None
     ]
     farm = given_[0].cluster
     together = TYPER.rows(farm, 1, found)
-    with patch.object(TYPER, "_table", return_value=None):
+    with patch.object(TYPER, "_columns", return_value=None):
         apart = TYPER.rows(farm, 1, found)
     assert together.equals(apart)
 
