@@ -76,7 +76,7 @@ class Field:
 
     def out_ms(self, hash_: bytes) -> int:
         """Return when a listed leaf goes out should nothing more be heard; 0 for one that nobody names."""
-        return max((poster.out_ms(hash_, self.parameters) for _, poster in self.posters.holders(hash_)), default=0)
+        return self.posters.out_ms(hash_, self.parameters)
 
 
 class _Bid(NamedTuple):
@@ -111,7 +111,8 @@ class Listing:
         poster = seen.posters.by_id[owner]
         for hash_ in poster.past:
             if hash_ in self.listed:
-                self.deadline_ms = min(self.deadline_ms, seen.out_ms(hash_))
+                out = seen.out_ms(hash_)
+                self.deadline_ms = min(self.deadline_ms, out)
         if now >= self.looked_ms + parameters.republish_min_ms or (self.listed and now >= self.deadline_ms):
             return True
         if len(self.listed) >= tree.room(parameters.tree, parameters.max_entries):

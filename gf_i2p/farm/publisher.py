@@ -112,22 +112,23 @@ class Election:
         each time.
         """
         self.able = {server: self.able.get(server, now_ms) for server in sorted(standings)}
-        best = min(standings, key=lambda server: _order(server, standings[server]), default=None)
-        if best is None or self.publisher is None or self.publisher not in standings:
+        if self.publisher is None or self.publisher not in standings:
+            best = min(standings, key=lambda server: _order(server, standings[server]), default=None)
             self._give(best, now_ms)
             return
-        present = standings[self.publisher]
-        rivals = {
-            server: each
-            for server, each in standings.items()
-            if each.rank < present.rank and (told or now_ms - self.able[server] >= parameters.fresh_ms)
-        }
+        present, first = standings[self.publisher], self.publisher
+        rank = present.rank
+        rivals: list[int] = []
+        for server, each in standings.items():
+            if each.rank < rank:
+                if told or now_ms - self.able[server] >= parameters.fresh_ms:
+                    rivals.append(server)
+            elif each.rank == rank and _order(server, each) < _order(first, standings[first]):
+                first = server
         if rivals:
-            self._give(min(rivals, key=lambda server: _order(server, rivals[server])), now_ms)
+            self._give(min(rivals, key=lambda server: _order(server, standings[server])), now_ms)
             return
-        equals = {server: each for server, each in standings.items() if each.rank == present.rank}
-        first = min(equals, key=lambda server: _order(server, equals[server]))
-        if equals[first].score - present.score <= parameters.margin:
+        if standings[first].score - present.score <= parameters.margin:
             self.beaten_ms = None
             return
         if self.beaten_ms is None:

@@ -193,6 +193,8 @@ class StatusRecord:
     meta_sensing: MetaSensing | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Fields that this version does not know."""
+    judged: object = field(default=None, init=False, repr=False, compare=False)
+    """What `state` has made of it alone: the same in all states that take it in."""
 
     def encode(self) -> bytes:
         """Give the JSON text of the log entry."""
