@@ -109,8 +109,9 @@ class Listing:
         """Whether to look, after an entry of `owner`. Quick: it only looks at leaves of that poster."""
         now, parameters = seen.now_ms, seen.parameters
         poster = seen.posters.by_id[owner]
-        for hash_ in poster.past:
-            if hash_ in self.listed:
+        silent = poster.silent_ms(parameters)
+        for hash_, health in poster.past.items():
+            if hash_ in self.listed and (not health.up or poster.accused_ms is not None or silent < self.deadline_ms):
                 out = seen.out_ms(hash_)
                 self.deadline_ms = min(self.deadline_ms, out)
         if now >= self.looked_ms + parameters.republish_min_ms or (self.listed and now >= self.deadline_ms):

@@ -54,8 +54,10 @@ class Poster:
         """Take in what the newest record says of leaves."""
         for hash_, leaf in self.leaves.items():
             up = leaf.up and self.record.router_up
-            if hash_ in self.past:
-                self.past[hash_].report(now_ms, parameters, up=up)
+            health = self.past.get(hash_)
+            if health is not None:
+                if health.up != up:
+                    health.report(now_ms, parameters, up=up)
             else:
                 self.past[hash_] = Health(up, now_ms, proven=up)
         if len(self.past) == len(self.leaves):
@@ -91,9 +93,12 @@ class Poster:
         if not health.up:
             return health.out_ms(parameters)
         # While it is up it was well when its poster was last heard: the time to be silent is long enough to be sure.
-        silent = self.heard_ms + 1
-        silent += max(parameters.leaf_down_ms, parameters.fresh_ms)
+        silent = self.silent_ms(parameters)
         return silent if self.accused_ms is None else min(silent, self.accused_ms + parameters.leaf_down_ms)
+
+    def silent_ms(self, parameters: Parameters) -> int:
+        """Return when its leaves, up when it was last heard, are to be taken out, should nothing more be heard."""
+        return self.heard_ms + max(parameters.fresh_ms, parameters.leaf_down_ms) + 1
 
     def encode(self) -> dict[str, Any]:
         """Give it for a snapshot."""

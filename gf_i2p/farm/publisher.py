@@ -111,24 +111,28 @@ class Election:
         Then a better rank counts at once. Otherwise it takes some time: who comes and goes would else take the office
         each time.
         """
-        self.able = {server: self.able.get(server, now_ms) for server in sorted(standings)}
+        if self.able.keys() != standings.keys():
+            self.able = {server: self.able.get(server, now_ms) for server in sorted(standings)}
         if self.publisher is None or self.publisher not in standings:
             best = min(standings, key=lambda server: _order(server, standings[server]), default=None)
             self._give(best, now_ms)
             return
-        present, first = standings[self.publisher], self.publisher
-        rank = present.rank
+        present, most = standings[self.publisher], standings[self.publisher].score
+        rank, first = present.rank, self.publisher
         rivals: list[int] = []
         for server, each in standings.items():
-            if each.rank < rank:
+            if server == self.publisher:
+                continue
+            other = each.rank
+            if other < rank:
                 if told or now_ms - self.able[server] >= parameters.fresh_ms:
                     rivals.append(server)
-            elif each.rank == rank and _order(server, each) < _order(first, standings[first]):
-                first = server
+            elif other == rank and (each.score > most or (each.score == most and server < first)):
+                first, most = server, each.score
         if rivals:
             self._give(min(rivals, key=lambda server: _order(server, standings[server])), now_ms)
             return
-        if standings[first].score - present.score <= parameters.margin:
+        if most - present.score <= parameters.margin:
             self.beaten_ms = None
             return
         if self.beaten_ms is None:

@@ -175,11 +175,12 @@ class FarmState:
         """Rank the servers that can publish."""
         found = {}
         drained, moved_to = self.administration.drained, self.administration.moved_to
+        publisher, are_judged = self.election.publisher, self.posters.are_judged
         for server in self.servers:
             own = self._judged.get(server)
             if own is not None and self.objection(server) is None:
                 meta = self.records[server].meta
-                counted = self._counted_by_others(server)
+                counted = self._counted_by_others(server) if are_judged or server == publisher else None
                 found[server] = Standing(
                     server in drained,
                     server != moved_to,
