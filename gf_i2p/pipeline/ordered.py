@@ -307,7 +307,7 @@ class _Merge:
         options = pa.ipc.IpcWriteOptions(compression="zstd")
         with os.fdopen(number, "wb") as file, pa.ipc.new_stream(file, _SCHEMA, options=options) as writer:
             for batch in batches:
-                writer.write_batch(batch, max_chunksize=BATCH_ROWS)
+                writer.write_table(pa.Table.from_batches([batch]), max_chunksize=BATCH_ROWS)
                 rows += batch.num_rows
         return _Source(_read_back(name), rows)
 
