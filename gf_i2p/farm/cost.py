@@ -64,12 +64,17 @@ def load(leaf: Leaf, router: Mapping[str, Any], seen: tuple[int, int]) -> Load:
 
     `router`: the numbers of its router's record. `seen`: by how many servers it was reached, and not.
     """
+    return load_beside(leaf, bandwidth_used(router), seen)
+
+
+def load_beside(leaf: Leaf, used: float | None, seen: tuple[int, int]) -> Load:
+    """Say the same. `used`: which part of its bandwidth its router uses, see `bandwidth_used`."""
     bandwidth = _part(leaf.current_bandwidth, leaf.configured_bandwidth)
     reached, unreached = seen
     tunnels = _part(leaf.current_tunnels, leaf.configured_tunnels)
     return Load(
         connections=_part(leaf.current_connections, leaf.configured_connections),
-        bandwidth=bandwidth_used(router) if bandwidth is None else bandwidth,
+        bandwidth=used if bandwidth is None else bandwidth,
         tunnels=None if tunnels is None else 1 - tunnels,
         unreached=unreached / (reached + unreached) if reached + unreached else None,
     )

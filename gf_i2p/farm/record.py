@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, Self
 
+from gf_i2p.farm import cost
 from gf_i2p.farm.destinations import Leaf, parse_all
 from gf_i2p.farm.remote import MAX_SERVER_ID, MetaSensing, RemoteDestination, RemoteRouter
 from gf_i2p.farm.status import RouterStatus
@@ -43,6 +44,7 @@ MAX_OPENINGS: Final = MAX_DESTINATIONS + MAX_REMOTE_ROUTERS + MAX_REMOTE_DESTINA
 FIRST_MEMBER_ID: Final = 2**31
 """Ids from here on are those of members that are no servers: they post, and have no vote."""
 _MAX_DESTINATION_BYTES: Final = 1024
+_NOT_ASKED: Final = -1.0
 
 # RouterStatus' names in the record; bandwidths are bytes per second.
 _ROUTER_NAMES: Final = {
@@ -193,8 +195,16 @@ class StatusRecord:
     meta_sensing: MetaSensing | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Fields that this version does not know."""
+    _used: float | None = field(default=_NOT_ASKED, init=False, repr=False, compare=False)
     judged: object = field(default=None, init=False, repr=False, compare=False)
     """What `state` has made of it alone: the same in all states that take it in."""
+
+    @property
+    def bandwidth_used(self) -> float | None:
+        """Which part of its bandwidth the router uses, see `cost`; asked for each leaf again and again."""
+        if self._used == _NOT_ASKED:
+            self._used = cost.bandwidth_used(self.router)
+        return self._used
 
     def encode(self) -> bytes:
         """Give the JSON text of the log entry."""

@@ -32,7 +32,7 @@ _LAG: Final = ((100, 150), (1000, 100), (5000, 50))
 _USED: Final = ((0.25, 150), (0.5, 100), (0.75, 50))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: one is made for every record
 class Score:
     """A server's points, part by part."""
 

@@ -33,7 +33,7 @@ _SENSED_MS: Final = 900_000
 _NOTHING: Final = Setting()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: one is made for every record
 class _Judged:
     """What follows from a server's record alone."""
 
@@ -176,9 +176,22 @@ class FarmState:
         found = {}
         drained, moved_to = self.administration.drained, self.administration.moved_to
         publisher, are_judged = self.election.publisher, self.posters.are_judged
+        now, passed, parameters, most = self.clock.now_ms, self.clock.passed_ms, self.parameters, self.most
+        is_known = now is not None and most.is_whole
         for server in self.servers:
             own = self._judged.get(server)
-            if own is not None and self.objection(server) is None:
+            if own is None:
+                continue
+            is_able = (
+                is_known
+                and now is not None
+                and server not in self.accused
+                and own.setting == most
+                and candidates.is_able(
+                    self.posters.by_id[server], now, passed, parameters, in_office=server == publisher
+                )
+            )
+            if is_able or self.objection(server) is None:
                 meta = self.records[server].meta
                 counted = self._counted_by_others(server) if are_judged or server == publisher else None
                 found[server] = Standing(
