@@ -89,7 +89,7 @@ def bandwidth_used(router: Mapping[str, Any]) -> float | None:
 
 def number(found: Mapping[str, Any], name: str) -> float | None:
     """Return a number of a record that nobody has checked; None when there is none, or it is less than 0."""
-    value = found.get(name)
+    value: Any = found.get(name)
     kind = type(value)  # true and false are no numbers
     if (kind is not int and kind is not float) or value < 0:
         return None

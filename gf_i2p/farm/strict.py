@@ -160,8 +160,5 @@ def _decode(data: bytes) -> object:
     shapes = data.translate(_SHAPES)
     if _LONG in shapes or _LARGE[0] in shapes or _LARGE[1] in shapes or not text.startswith("{"):
         return _JSON.decode(text)
-    try:
-        found, end = _PLAIN_JSON.scan_once(text, 0)
-    except StopIteration:
-        return _JSON.decode(text)
+    found, end = _PLAIN_JSON.raw_decode(text)
     return found if end == len(text) else _JSON.decode(text)

@@ -204,7 +204,8 @@ def _sorted(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def _numbers(batch: pa.RecordBatch) -> "np.ndarray[Any, Any]":
-    return batch.column(0).to_numpy()
+    found: np.ndarray[Any, Any] = batch.column(0).to_numpy()
+    return found
 
 
 class _Source:
@@ -224,7 +225,7 @@ class _Source:
         """See that something is in memory, and say whether there is."""
         while not self._batch.num_rows and not self.ended:
             self.more()
-        return self._batch.num_rows > 0
+        return bool(self._batch.num_rows)
 
     def more(self) -> None:
         """Have one more batch in memory."""

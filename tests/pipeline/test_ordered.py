@@ -1,6 +1,6 @@
 """A farm's rows out of many files come in the order of its log, whatever is in which file; no Spark."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
 
@@ -72,7 +72,12 @@ def test_days_that_follow_one_another_are_read_one_by_one(tmp_path: Path, monkey
         write(tmp_path / f"farm=a/day=2026-01-{day:02}/part.parquet", log[10 * day : 10 * day + 10])
     opened: list[str] = []
     read = ordered._File.read
-    monkeypatch.setattr(ordered._File, "read", lambda self, rows: (opened.append(self.path), read(self, rows))[1])
+
+    def watched(self: ordered._File, rows: int) -> Iterator[pa.RecordBatch]:
+        opened.append(self.path)
+        yield from read(self, rows)
+
+    monkeypatch.setattr(ordered._File, "read", watched)
     found = rows(str(tmp_path / "farm=a"), Window())
     assert next(found) == log[0]
     assert len(opened) == 1, "the others wait until their indexes are reached"
