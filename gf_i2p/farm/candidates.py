@@ -42,6 +42,11 @@ class Setting:
         mode = OLD_MODE if record.config is None or record.config.mode is None else record.config.mode
         return cls(mode if record.meta.publish_config in PUBLISHES else OFF, record.meta.hash)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether something is to be published."""
+        return self.mode != OFF and self.master is not None
+
     @classmethod
     def of_most(cls, settings: Mapping[int, "Setting"]) -> Self:
         """Return the mode of most that publish at all, and the master of most; that of the lowest id among equals.
@@ -53,6 +58,21 @@ class Setting:
             _most(each.mode for each in in_order if each.mode != OFF) or OFF,
             _most(each.master for each in in_order if each.master is not None),
         )
+
+
+def is_able(poster: Poster, now_ms: int, passed_ms: int, parameters: Parameters, *, in_office: bool = False) -> bool:
+    """Whether a server whose setting is that of most, and whom nobody accuses, can publish. Quick.
+
+    False: `objection` says why not, if anything speaks against it.
+    """
+    record = poster.record
+    age_ms = now_ms - record.date_ms
+    if age_ms > parameters.fresh_ms or not record.router_up:
+        return False
+    if in_office:
+        return -age_ms <= parameters.ahead_ms
+    silent_ms = passed_ms - poster.heard_ms
+    return silent_ms <= parameters.fresh_ms and silent_ms - age_ms <= parameters.ahead_ms
 
 
 def objection(

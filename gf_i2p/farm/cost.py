@@ -20,9 +20,10 @@ BEST: Final = 1
 WORST: Final = 240
 WEIGHTS: Final = {"connections": 96, "bandwidth": 96, "tunnels": 16, "unreached": 32}
 _CONNECTIONS, _BANDWIDTH, _TUNNELS, _UNREACHED = WEIGHTS.values()
-_BANDWIDTHS: Final = tuple((f"current{way}Bandwidth", f"configured{way}Bandwidth") for way in ("Inbound", "Outbound"))
-_NUMBERS: Final = frozenset({int, float})
-"""What JSON's numbers are; true and false are none."""
+_IN: Final = "currentInboundBandwidth"
+_MOST_IN: Final = "configuredInboundBandwidth"
+_OUT: Final = "currentOutboundBandwidth"
+_MOST_OUT: Final = "configuredOutboundBandwidth"
 STAYS_WITHIN: Final = 16
 """A listed leaf keeps its cost while the reckoned one is no further away: noise makes no new set."""
 
@@ -63,12 +64,17 @@ def load(leaf: Leaf, router: Mapping[str, Any], seen: tuple[int, int]) -> Load:
 
     `router`: the numbers of its router's record. `seen`: by how many servers it was reached, and not.
     """
+    return load_beside(leaf, bandwidth_used(router), seen)
+
+
+def load_beside(leaf: Leaf, used: float | None, seen: tuple[int, int]) -> Load:
+    """Say the same. `used`: which part of its bandwidth its router uses, see `bandwidth_used`."""
     bandwidth = _part(leaf.current_bandwidth, leaf.configured_bandwidth)
     reached, unreached = seen
     tunnels = _part(leaf.current_tunnels, leaf.configured_tunnels)
     return Load(
         connections=_part(leaf.current_connections, leaf.configured_connections),
-        bandwidth=bandwidth_used(router) if bandwidth is None else bandwidth,
+        bandwidth=used if bandwidth is None else bandwidth,
         tunnels=None if tunnels is None else 1 - tunnels,
         unreached=unreached / (reached + unreached) if reached + unreached else None,
     )
@@ -76,16 +82,16 @@ def load(leaf: Leaf, router: Mapping[str, Any], seen: tuple[int, int]) -> Load:
 
 def bandwidth_used(router: Mapping[str, Any]) -> float | None:
     """Return which part of its bandwidth a router uses, in its busier direction; None when its record does not say."""
-    inbound, outbound = (
-        _part(number(router, current), number(router, configured)) for current, configured in _BANDWIDTHS
-    )
+    inbound = _part(number(router, _IN), number(router, _MOST_IN))
+    outbound = _part(number(router, _OUT), number(router, _MOST_OUT))
     return outbound if inbound is None else inbound if outbound is None else max(inbound, outbound)
 
 
 def number(found: Mapping[str, Any], name: str) -> float | None:
     """Return a number of a record that nobody has checked; None when there is none, or it is less than 0."""
-    value = found.get(name)
-    if value is None or type(value) not in _NUMBERS or value < 0:
+    value: Any = found.get(name)
+    kind = type(value)  # true and false are no numbers
+    if (kind is not int and kind is not float) or value < 0:
         return None
     return float(value)
 
@@ -101,4 +107,5 @@ def reckoned(of: Load, current: int | None) -> int:
 def _part(used: float | None, most: float | None) -> float | None:
     if used is None or not most:
         return None
-    return min(used / most, 1.0)
+    part = used / most
+    return min(1.0, part)

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, Self
 
 from gf_i2p.farm import cost, nested, tree
 from gf_i2p.farm.admin import Administration
-from gf_i2p.farm.destinations import Leaf
+from gf_i2p.farm.destinations import META_TYPE, Leaf
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.posters import Poster, Posters
 from gf_i2p.farm.record import FIRST_MEMBER_ID
@@ -55,7 +55,8 @@ class Field:
         made = self.administration.excluded.get(leaf.hash)
         if made is not None:
             return f"{made.by} has excluded it" + ("" if made.reason is None else f": {made.reason}")
-        return nested.objection(leaf, self.master, nested.leads_to(leaf, self._below))
+        known = nested.leads_to(leaf, self._below) if leaf.type == META_TYPE else ()
+        return nested.objection(leaf, self.master, known)
 
     def _below(self, master: bytes) -> Iterator[bytes]:
         """Give what servers say lies below one. The word of members counts for their own leaves only."""
@@ -67,7 +68,7 @@ class Field:
     def load(self, poster: Poster, owner: int, leaf: Leaf) -> cost.Load:
         """Say how busy a leaf is."""
         seen = self.posters.seen(leaf.hash, owner, self.now_ms, self.parameters)
-        return cost.load(leaf, poster.record.router, seen)
+        return cost.load_beside(leaf, poster.record.bandwidth_used, seen)
 
     def cost(self, poster: Poster, owner: int, leaf: Leaf, current: int | None) -> int:
         """Return what an entry for a leaf costs. `current`: what it costs in the present set."""
@@ -76,7 +77,7 @@ class Field:
 
     def out_ms(self, hash_: bytes) -> int:
         """Return when a listed leaf goes out should nothing more be heard; 0 for one that nobody names."""
-        return max((poster.out_ms(hash_, self.parameters) for _, poster in self.posters.holders(hash_)), default=0)
+        return self.posters.out_ms(hash_, self.parameters)
 
 
 class _Bid(NamedTuple):
@@ -109,9 +110,11 @@ class Listing:
         """Whether to look, after an entry of `owner`. Quick: it only looks at leaves of that poster."""
         now, parameters = seen.now_ms, seen.parameters
         poster = seen.posters.by_id[owner]
-        for hash_ in poster.past:
-            if hash_ in self.listed:
-                self.deadline_ms = min(self.deadline_ms, seen.out_ms(hash_))
+        silent = poster.silent_ms(parameters)
+        for hash_, health in poster.past.items():
+            if hash_ in self.listed and (not health.up or poster.accused_ms is not None or silent < self.deadline_ms):
+                out = seen.out_ms(hash_)
+                self.deadline_ms = min(self.deadline_ms, out)
         if now >= self.looked_ms + parameters.republish_min_ms or (self.listed and now >= self.deadline_ms):
             return True
         if len(self.listed) >= tree.room(parameters.tree, parameters.max_entries):
@@ -194,12 +197,15 @@ class Listing:
         now, parameters = seen.now_ms, seen.parameters
         for hash_, listed in self.listed.items():
             best: tuple[tuple[bool, bool, int], int, Poster] | None = None
-            for owner, poster in seen.posters.holders(hash_):
+            holders = seen.posters.holders(hash_)
+            for owner, poster in holders:
                 out = poster.out_ms(hash_, parameters)
                 if grace and not poster.past[hash_].up:
                     out = poster.past[hash_].since_ms + parameters.leaf_down_ms
-                rank = (poster.is_good(hash_, now, parameters), owner == listed.owner, out)
-                if out > now and (best is None or rank > best[0]):
+                if out <= now:
+                    continue
+                rank = (len(holders) > 1 and poster.is_good(hash_, now, parameters), owner == listed.owner, out)
+                if best is None or rank > best[0]:
                     best = rank, owner, poster
             if best is not None:
                 _, owner, poster = best
@@ -210,6 +216,8 @@ class Listing:
     def _fresh(self, seen: Field, *, waiting: bool) -> Iterator[tuple[int, Poster, Leaf]]:
         """Give those that are not listed and could be. `waiting`: also those that have not been up for long enough."""
         for owner, poster in seen.posters:
+            if poster.leaves.keys() <= self.listed.keys():
+                continue
             for hash_, leaf in poster.leaves.items():
                 if hash_ in self.listed:
                     continue

@@ -15,6 +15,9 @@ MAX_PAST: Final = 512
 """Leaves of one poster that are remembered; those that it names no more are the first to be forgotten."""
 
 
+_SEVERAL: Final = 2
+
+
 @dataclass(slots=True)
 class Poster:
     """Who posts. Times are of the farm's stopwatch (`clock.Clock.passed_ms`), in ms."""
@@ -51,8 +54,10 @@ class Poster:
         """Take in what the newest record says of leaves."""
         for hash_, leaf in self.leaves.items():
             up = leaf.up and self.record.router_up
-            if hash_ in self.past:
-                self.past[hash_].report(now_ms, parameters, up=up)
+            health = self.past.get(hash_)
+            if health is not None:
+                if health.up != up:
+                    health.report(now_ms, parameters, up=up)
             else:
                 self.past[hash_] = Health(up, now_ms, proven=up)
         if len(self.past) == len(self.leaves):
@@ -88,8 +93,12 @@ class Poster:
         if not health.up:
             return health.out_ms(parameters)
         # While it is up it was well when its poster was last heard: the time to be silent is long enough to be sure.
-        silent = self.heard_ms + max(parameters.fresh_ms, parameters.leaf_down_ms) + 1
+        silent = self.silent_ms(parameters)
         return silent if self.accused_ms is None else min(silent, self.accused_ms + parameters.leaf_down_ms)
+
+    def silent_ms(self, parameters: Parameters) -> int:
+        """Return when its leaves, up when it was last heard, are to be taken out, should nothing more be heard."""
+        return self.heard_ms + max(parameters.fresh_ms, parameters.leaf_down_ms) + 1
 
     def encode(self) -> dict[str, Any]:
         """Give it for a snapshot."""
@@ -159,7 +168,21 @@ class Posters:
 
     def holders(self, hash_: bytes) -> list[tuple[int, Poster]]:
         """Return who has named this leaf, by their ids."""
-        return [(each, self.by_id[each]) for each in sorted(self._holders.get(hash_, ()))]
+        holders = self._holders.get(hash_, ())
+        return [(each, self.by_id[each]) for each in (holders if len(holders) < _SEVERAL else sorted(holders))]
+
+    @property
+    def are_judged(self) -> bool:
+        """Whether a server says of any leaf whether it has reached it."""
+        return bool(self._seen)
+
+    def out_ms(self, hash_: bytes, parameters: Parameters) -> int:
+        """Return when a leaf, if listed, is to be taken out should nothing more be heard of it; 0: nobody names it."""
+        found = 0
+        for each in self._holders.get(hash_, ()):
+            out = self.by_id[each].out_ms(hash_, parameters)
+            found = max(found, out)
+        return found
 
     def seen(self, hash_: bytes, owner: int, now_ms: int, parameters: Parameters) -> tuple[int, int]:
         """Return by how many servers a leaf was reached, and was not; its owner's own word does not count."""

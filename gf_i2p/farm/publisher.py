@@ -111,23 +111,28 @@ class Election:
         Then a better rank counts at once. Otherwise it takes some time: who comes and goes would else take the office
         each time.
         """
-        self.able = {server: self.able.get(server, now_ms) for server in sorted(standings)}
-        best = min(standings, key=lambda server: _order(server, standings[server]), default=None)
-        if best is None or self.publisher is None or self.publisher not in standings:
+        if self.able.keys() != standings.keys():
+            self.able = {server: self.able.get(server, now_ms) for server in sorted(standings)}
+        if self.publisher is None or self.publisher not in standings:
+            best = min(standings, key=lambda server: _order(server, standings[server]), default=None)
             self._give(best, now_ms)
             return
-        present = standings[self.publisher]
-        rivals = {
-            server: each
-            for server, each in standings.items()
-            if each.rank < present.rank and (told or now_ms - self.able[server] >= parameters.fresh_ms)
-        }
+        present, most = standings[self.publisher], standings[self.publisher].score
+        rank, first = present.rank, self.publisher
+        rivals: list[int] = []
+        for server, each in standings.items():
+            if server == self.publisher:
+                continue
+            other = each.rank
+            if other < rank:
+                if told or now_ms - self.able[server] >= parameters.fresh_ms:
+                    rivals.append(server)
+            elif other == rank and (each.score > most or (each.score == most and server < first)):
+                first, most = server, each.score
         if rivals:
-            self._give(min(rivals, key=lambda server: _order(server, rivals[server])), now_ms)
+            self._give(min(rivals, key=lambda server: _order(server, standings[server])), now_ms)
             return
-        equals = {server: each for server, each in standings.items() if each.rank == present.rank}
-        first = min(equals, key=lambda server: _order(server, equals[server]))
-        if equals[first].score - present.score <= parameters.margin:
+        if most - present.score <= parameters.margin:
             self.beaten_ms = None
             return
         if self.beaten_ms is None:

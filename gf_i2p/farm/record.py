@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, Self
 
+from gf_i2p.farm import cost
 from gf_i2p.farm.destinations import Leaf, parse_all
 from gf_i2p.farm.remote import MAX_SERVER_ID, MetaSensing, RemoteDestination, RemoteRouter
 from gf_i2p.farm.status import RouterStatus
@@ -43,6 +44,7 @@ MAX_OPENINGS: Final = MAX_DESTINATIONS + MAX_REMOTE_ROUTERS + MAX_REMOTE_DESTINA
 FIRST_MEMBER_ID: Final = 2**31
 """Ids from here on are those of members that are no servers: they post, and have no vote."""
 _MAX_DESTINATION_BYTES: Final = 1024
+_NOT_ASKED: Final = -1.0
 
 # RouterStatus' names in the record; bandwidths are bytes per second.
 _ROUTER_NAMES: Final = {
@@ -88,7 +90,7 @@ _RECORD: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: that takes three times as long to read
 class Config:
     """How a server is configured (record's "config"). None: it does not say."""
 
@@ -116,7 +118,7 @@ class Config:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: that takes three times as long to read
 class Meta:
     """Publishing (record's "meta"). Times in ms since the epoch, 0: never, or not yet."""
 
@@ -168,14 +170,14 @@ class Meta:
             publishing=flag(found, "publishing"),
             last_published_ms=whole(found, "lastPublishedTime", MAX_DATE_MS),
             last_published_set=text_or_none(found, "lastPublishedLS"),
-            attempted_ms=whole_or_none(found, "attemptedTime") or 0,
-            sent_ms=whole_or_none(found, "sentTime") or 0,
-            confirmed_ms=whole_or_none(found, "confirmedTime") or 0,
+            attempted_ms=(whole_or_none(found, "attemptedTime") or 0) if "attemptedTime" in found else 0,
+            sent_ms=(whole_or_none(found, "sentTime") or 0) if "sentTime" in found else 0,
+            confirmed_ms=(whole_or_none(found, "confirmedTime") or 0) if "confirmedTime" in found else 0,
             extra=others(found, _META),
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: that takes three times as long to read
 class StatusRecord:
     """One server, or leaf-only member, at one time."""
 
@@ -193,6 +195,16 @@ class StatusRecord:
     meta_sensing: MetaSensing | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Fields that this version does not know."""
+    _used: float | None = field(default=_NOT_ASKED, init=False, repr=False, compare=False)
+    judged: object = field(default=None, init=False, repr=False, compare=False)
+    """What `state` has made of it alone: the same in all states that take it in."""
+
+    @property
+    def bandwidth_used(self) -> float | None:
+        """Which part of its bandwidth the router uses, see `cost`; asked for each leaf again and again."""
+        if self._used == _NOT_ASKED:
+            self._used = cost.bandwidth_used(self.router)
+        return self._used
 
     def encode(self) -> bytes:
         """Give the JSON text of the log entry."""
@@ -217,26 +229,33 @@ class StatusRecord:
         record = decode_object(data, "a status record", max_bytes=MAX_RECORD_BYTES, max_openings=MAX_OPENINGS)
         router = an_object(record.get("router", {}), "router")
         sensing = record.get("metaSensing")
+        cluster, date_ms = text(record, "cluster"), whole(record, "date", MAX_DATE_MS)
+        poster, router_up = whole(record, "id", MAX_SERVER_ID), flag(router, "up")
+        del router["up"]
         return cls(
-            cluster=text(record, "cluster"),
-            date_ms=whole(record, "date", MAX_DATE_MS),
-            id=whole(record, "id", MAX_SERVER_ID),
-            router_up=flag(router, "up"),
-            router={name: value for name, value in router.items() if name != "up"},
+            cluster=cluster,
+            date_ms=date_ms,
+            id=poster,
+            router_up=router_up,
+            router=router,
             meta=None if "meta" not in record else Meta.parse(an_object(record["meta"], "meta")),
             leaves=parse_all(record, MAX_DESTINATIONS),
             config=None if "config" not in record else Config.parse(an_object(record["config"], "config")),
-            remote_routers=tuple(
-                RemoteRouter.parse(an_object(each, "a remote router"))
-                for each in a_list(record, "remoteRouters", MAX_REMOTE_ROUTERS)
-            ),
-            remote_destinations=tuple(
-                RemoteDestination.parse(an_object(each, "a remote destination"))
-                for each in a_list(record, "remoteDestinations", MAX_REMOTE_DESTINATIONS)
-            ),
+            remote_routers=_remote_routers(record) if "remoteRouters" in record else (),
+            remote_destinations=_remote_destinations(record) if "remoteDestinations" in record else (),
             meta_sensing=None if sensing is None else MetaSensing.parse(an_object(sensing, "metaSensing")),
             extra=others(record, _RECORD),
         )
+
+
+def _remote_routers(record: Mapping[str, Any]) -> tuple[RemoteRouter, ...]:
+    found = a_list(record, "remoteRouters", MAX_REMOTE_ROUTERS)
+    return tuple(RemoteRouter.parse(an_object(each, "a remote router")) for each in found)
+
+
+def _remote_destinations(record: Mapping[str, Any]) -> tuple[RemoteDestination, ...]:
+    found = a_list(record, "remoteDestinations", MAX_REMOTE_DESTINATIONS)
+    return tuple(RemoteDestination.parse(an_object(each, "a remote destination")) for each in found)
 
 
 @lru_cache(maxsize=256)  # all servers of a farm name the same one, in each of their records

@@ -15,6 +15,8 @@ MOST: Final = {
     "uptime": 150, "reachability": 200, "tunnels": 150, "job_lag": 150, "bandwidth": 150, "leaves": 100, "meta": 100,
 }  # fmt: skip
 """The points of each part at best; half of them when nobody tells."""
+OTHERS: Final = (MOST["leaves"] + MOST["meta"]) // 2
+"""The points of what others judge, when nobody does."""
 _UPTIME: Final = ((6 * 3_600_000, 150), (3_600_000, 100), (600_000, 50))
 _EXPLORATORY: Final = ((4, 150), (1, 100))
 _REACHABILITY: Final = {
@@ -30,7 +32,7 @@ _LAG: Final = ((100, 150), (1000, 100), (5000, 50))
 _USED: Final = ((0.25, 150), (0.5, 100), (0.75, 50))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: one is made for every record
 class Score:
     """A server's points, part by part."""
 

@@ -6,6 +6,7 @@ does is done now and then, when `leaves.Listing.is_due` says so.
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from gf_i2p.farm import candidates, members, tree
@@ -18,7 +19,7 @@ from gf_i2p.farm.posters import Posters
 from gf_i2p.farm.publisher import Branch, Choice, Election, Entry, Standing, why_not
 from gf_i2p.farm.record import FIRST_MEMBER_ID, StatusRecord
 from gf_i2p.farm.remote import MAX_SERVER_ID
-from gf_i2p.farm.score import Score, own_score, share
+from gf_i2p.farm.score import OTHERS, Score, own_score, share
 from gf_i2p.farm.strict import MAX_DATE_MS, RecordError, whole
 from gf_i2p.farm.versions import MAX_AHEAD_MS, newest_announced
 
@@ -30,6 +31,17 @@ _SENSED_MS: Final = 900_000
 """How old a set that others find may be: twice what is between two sets, at most."""
 
 _NOTHING: Final = Setting()
+
+
+@dataclass(slots=True)  # not frozen: one is made for every record
+class _Judged:
+    """What follows from a server's record alone."""
+
+    score: Score
+    total: int
+    setting: Setting
+
+
 _OF_OFFICE: Final = frozenset({"move", "release", "drain", "undrain"})
 """What administrators say of who publishes."""
 
@@ -75,7 +87,7 @@ class FarmState:
         """What most servers are configured to publish."""
         self._settings: dict[int, Setting] = {}
         self._counted: dict[int, Setting] = {}  # those of which `most` are most
-        self._own_scores: dict[int, Score] = {}
+        self._judged: dict[int, _Judged] = {}  # by server, of its newest record
         self._choice: Choice | None = None
 
     # What it says ----------------------------------------------------------------------------------------------------
@@ -113,16 +125,21 @@ class FarmState:
 
     def objection(self, server: int) -> str | None:
         """Say why a server cannot publish, or None."""
+        poster, now, parameters = self.posters.by_id.get(server), self.clock.now_ms, self.parameters
+        in_office = server == self.election.publisher
+        ahead = (
+            in_office and poster is not None and now is not None and poster.record.date_ms - now > parameters.ahead_ms
+        )
         return candidates.objection(
-            self.posters.by_id.get(server),
+            poster,
             self._settings.get(server, _NOTHING),
             self.most,
             self.accused.get(server),
-            self.clock.now_ms,
+            now,
             self.clock.passed_ms,
-            self.parameters,
-            in_office=server == self.publisher,
-            excused=server == self.publisher and not self._is_late(server),
+            parameters,
+            in_office=in_office,
+            excused=ahead and not self._is_late(server),
         )
 
     def _is_late(self, server: int) -> bool:
@@ -132,31 +149,56 @@ class FarmState:
 
     def score(self, server: int) -> Score | None:
         """Judge a server; None when it has posted nothing."""
-        own = self._own_scores.get(server)
+        own = self._judged.get(server)
         if own is None:
             return None
-        reached = unreached = 0
-        for hash_ in self.posters.by_id[server].leaves:
-            yes, no = self.posters.seen(hash_, server, self.clock.passed_ms, self.parameters)
-            reached, unreached = reached + yes, unreached + no
-        found, missed = self._sensed() if server == self.publisher else (0, 0)
+        counted = self._counted_by_others(server)
+        if counted is None:
+            return own.score
+        leaves, meta = counted
+        return Score(**{**own.score.parts(), "leaves": leaves, "meta": meta})
+
+    def _counted_by_others(self, server: int) -> tuple[int, int] | None:
+        """Return the points that others give a server's leaves, and the set that it publishes; None: nobody tells."""
+        reached = unreached = found = missed = 0
+        if self.posters.are_judged:
+            for hash_ in self.posters.by_id[server].leaves:
+                yes, no = self.posters.seen(hash_, server, self.clock.passed_ms, self.parameters)
+                reached, unreached = reached + yes, unreached + no
+        if server == self.election.publisher:
+            found, missed = self._sensed()
         if not (reached or unreached or found or missed):
-            return own
-        parts = own.parts()
-        return Score(**{**parts, "leaves": share(reached, unreached), "meta": share(found, missed)})
+            return None
+        return share(reached, unreached), share(found, missed)
 
     def standings(self) -> dict[int, Standing]:
         """Rank the servers that can publish."""
         found = {}
+        drained, moved_to = self.administration.drained, self.administration.moved_to
+        publisher, are_judged = self.election.publisher, self.posters.are_judged
+        now, passed, parameters, most = self.clock.now_ms, self.clock.passed_ms, self.parameters, self.most
+        is_known = now is not None and most.is_whole
         for server in self.servers:
-            score = self.score(server)
-            if score is not None and self.objection(server) is None:
+            own = self._judged.get(server)
+            if own is None:
+                continue
+            is_able = (
+                is_known
+                and now is not None
+                and server not in self.accused
+                and own.setting == most
+                and candidates.is_able(
+                    self.posters.by_id[server], now, passed, parameters, in_office=server == publisher
+                )
+            )
+            if is_able or self.objection(server) is None:
                 meta = self.records[server].meta
+                counted = self._counted_by_others(server) if are_judged or server == publisher else None
                 found[server] = Standing(
-                    drained=server in self.administration.drained,
-                    not_moved=server != self.administration.moved_to,
-                    not_on=meta is None or meta.publish_config != "on",
-                    score=score.total,
+                    server in drained,
+                    server != moved_to,
+                    meta is None or meta.publish_config != "on",
+                    own.total if counted is None else own.total - OTHERS + sum(counted),
                 )
         return found
 
@@ -168,7 +210,7 @@ class FarmState:
         named = set(self.servers)
         for server in self.records.keys() - named:
             self.posters.remove(server)
-            del self.records[server], self._own_scores[server], self._settings[server]
+            del self.records[server], self._judged[server], self._settings[server]
         for server in self.members.keys() & named:  # from now on it is a server's id
             self.posters.remove(server)
             del self.members[server]
@@ -267,10 +309,13 @@ class FarmState:
 
     def _read(self, record: StatusRecord) -> None:
         """Keep what of a server's newest record is asked for again and again."""
-        self._own_scores[record.id] = own_score(record.router)
-        setting = Setting.of(record)
-        if setting != self._settings.get(record.id):
-            self._settings[record.id] = setting
+        judged = record.judged
+        if not isinstance(judged, _Judged):
+            score = own_score(record.router)
+            record.judged = judged = _Judged(score, score.total, Setting.of(record))
+        self._judged[record.id] = judged
+        if judged.setting != self._settings.get(record.id):
+            self._settings[record.id] = judged.setting
 
     def _look_at_clock(self, *, joined: bool = False) -> None:
         dates = [record.date_ms for record in self.records.values()]

@@ -31,7 +31,7 @@ def decode_object(data: bytes, what: str, *, max_bytes: int, max_openings: int) 
     if data.count(b"{") + data.count(b"[") > max_openings:
         raise RecordError(f"{what} has up to {max_openings} lists and objects")
     try:
-        found = _JSON.decode(data.decode("utf-8"))
+        found = _decode(data)
     except RecordError:
         raise
     except ValueError as error:
@@ -71,7 +71,7 @@ def whole(found: Mapping[str, Any], name: str, high: int) -> int:
     """Return a whole number from 0 to `high`; raises `RecordError`."""
     value = found.get(name)
     if type(value) is not int or not 0 <= value <= high:
-        raise RecordError(f"{name} is a whole number from 0 to {high}")
+        raise not_whole(name, high)
     return value
 
 
@@ -81,8 +81,13 @@ def whole_or_none(found: Mapping[str, Any], name: str, high: int = MAX_DATE_MS) 
     if value is None:
         return None
     if type(value) is not int or not 0 <= value <= high:
-        raise RecordError(f"{name} is a whole number from 0 to {high}")
+        raise not_whole(name, high)
     return value
+
+
+def not_whole(name: str, high: int) -> RecordError:
+    """Return the error for what is no whole number from 0 to `high`."""
+    return RecordError(f"{name} is a whole number from 0 to {high}")
 
 
 def flag(found: Mapping[str, Any], name: str) -> bool:
@@ -141,3 +146,19 @@ def _no_number(name: str) -> NoReturn:
 
 
 _JSON: Final = json.JSONDecoder(parse_int=_number, parse_float=_fraction, parse_constant=_no_number)
+# Twice as fast, for numbers are read without a call. What it could not tell from others is not given to it.
+_PLAIN_JSON: Final = json.JSONDecoder(parse_constant=_no_number)
+_SHAPES: Final = bytes.maketrans(b"123456789E", b"000000000e")
+_LONG: Final = b"0" * MAX_DIGITS
+_LARGE: Final = (b"0e000", b"0e+000")
+"""With less than `_LONG` before it and shorter exponents a number is finite."""
+
+
+def _decode(data: bytes) -> object:
+    """Raises `ValueError`, `RecordError` among them."""
+    text = data.decode("utf-8")
+    shapes = data.translate(_SHAPES)
+    if _LONG in shapes or _LARGE[0] in shapes or _LARGE[1] in shapes or not text.startswith("{"):
+        return _JSON.decode(text)
+    found, end = _PLAIN_JSON.raw_decode(text)
+    return found if end == len(text) else _JSON.decode(text)

@@ -1,8 +1,8 @@
 """Replays the farms of a lake with a grid of parameters, by Spark: the tables `decisions` and `backtest`.
 
-The entries are brought together by farm and sorted by Spark, which puts on the disk what its memory does not hold; a
-Python worker then goes through them in Arrow batches and keeps nothing but the states of one farm at a time. Where
-there are fewer farms than cores, each gets a part of the grid as well.
+Spark deals out tasks, a farm each, the largest first. A Python worker reads the farm's files itself, in the order of
+its log (`ordered`), and keeps nothing but the states of one farm and some batches: nothing is shuffled, and nothing
+but results goes through the JVM. Where there are fewer farms than cores, each gets a part of the grid as well.
 """
 
 import json
@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final
 
 from gf_i2p.netdb.encoding import to_base64
@@ -18,19 +18,22 @@ from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.grid import Set
 from gf_i2p.pipeline.lake import Lake
 from gf_i2p.pipeline.measures import Measures, Trial
+from gf_i2p.pipeline.ordered import Stored, Window, farms, rows
 from gf_i2p.pipeline.recommend import Result
 from gf_i2p.pipeline.replay import Decision, Row
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
-__all__ = ["BacktestFigures", "Player", "Window", "backtest", "results"]
+__all__ = ["BacktestFigures", "Player", "Task", "Window", "backtest", "results"]
 
 _CORES: Final = 8
 """Of a cluster that does not say how many it has."""
-_PARTITIONS_EACH: Final = 4
-"""By how many times there are more partitions than tasks: few get two farms while others have none."""
+_MOST_PARTITIONS: Final = 4096
+"""With more tasks some have one partition: who plans so many takes longer than they do."""
+_FILES: Final = 4
+"""Of the table of decisions."""
 _ROWS: Final = 500
 """Of a batch that is given back."""
 _DECISION: Final = {
@@ -61,17 +64,19 @@ _RESULT: Final = {
     "superseded": "long",
     "gaps": "long",
 }
+_STORED: Final = {"farm": "string", "path": "string", "bytes": "long"}
 _PLAYED: Final = {"what": "string"} | _DECISION | _RESULT
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
-    """Which entries are replayed."""
+class Task:
+    """What a worker does at a time."""
 
-    farm: str | None = None
-    since_ms: int | None = None
-    """By the exporters' clocks. Of what is older, what administrators and Configurations say counts all the same."""
-    until_ms: int | None = None
+    farm: str
+    path: str
+    """Of the farm's directory."""
+    chunk: int
+    """Which part of the grid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,40 +117,40 @@ def backtest(
 
     assert sets[0] == {}
     began = time.monotonic()
-    entries = _entries(spark, lake, window or Window())
+    window = window or Window()
     tell("looking which farms there are")
-    farms = entries.select("farm").distinct().count()
-    if not farms:
-        raise PipelineError(f"There is nothing to replay in {lake.path('entries')}: look at --farm, --since, --until.")
-    if one_farm and farms > 1:
-        raise PipelineError(f"There are {farms} farms in {lake.root}, and each has parameters of its own: add --farm.")
-    chunks = _chunks(sets, -(-_cores(spark) // farms))
-    tasks = farms * len(chunks) * _PARTITIONS_EACH
-    partitions = max(min(tasks, int(spark.conf.get("spark.sql.shuffle.partitions") or tasks)), 1)
-    rows = (
-        entries.withColumn("chunk", f.explode(f.sequence(f.lit(0), f.lit(len(chunks) - 1))))
-        .repartition(partitions, "farm", "chunk")
-        .withColumn("gap", (f.col("kind") == "servers") & f.col("value").isNotNull())
-        .sortWithinPartitions("farm", "chunk", "index", "gap", f.desc("term"))
-    )
-    played = rows.mapInArrow(Player(chunks), _ddl(_PLAYED)).persist(StorageLevel.DISK_ONLY)
-    tell(f"replaying {farms} farms with {len(sets)} parameter sets")
+    stored = _farms(spark, lake, window)
+    if one_farm and len(stored) > 1:
+        raise PipelineError(
+            f"There are {len(stored)} farms in {lake.root}, and each has parameters of its own: add --farm."
+        )
+    chunks = _chunks(sets, -(-_cores(spark) // len(stored)))
+    stored.sort(key=lambda each: each.bytes, reverse=True)  # what takes long is not to begin last
+    tasks = [Task(each.farm, each.path, chunk) for each in stored for chunk in range(len(chunks))]
+    partitions = min(len(tasks), _MOST_PARTITIONS)
+    player = Player(chunks, [tasks[place::partitions] for place in range(partitions)], window)
+    dealt = spark.range(0, partitions, 1, partitions)  # one number to each partition, and they begin in this order
+    played = dealt.mapInArrow(player, _ddl(_PLAYED)).persist(StorageLevel.DISK_ONLY)
+    tell(f"replaying {len(stored)} farms with {len(sets)} parameter sets")
     try:
-        decided = played.where("what = 'decision'").select(*_DECISION)
-        decided.coalesce(_PARTITIONS_EACH).write.mode("overwrite").parquet(lake.path("decisions"))
-        results = played.where("what = 'result'").select(*_RESULT)
-        results.coalesce(1).sortWithinPartitions("farm", "cost").write.mode("overwrite").parquet(lake.path("backtest"))
-        tell("counting")
         counted = played.agg(
             f.count(f.when(f.col("what") == "decision", 1)).alias("decisions"),
             f.sum(f.when(f.col("live"), f.col("entries"))).alias("entries"),
+            f.count(f.when(f.col("live"), 1)).alias("farms"),
             f.count(f.when(f.col("live") & ~f.col("exact"), 1)).alias("inexact"),
         ).first()
+        assert counted is not None
+        if not counted["farms"]:
+            raise PipelineError(_nothing(lake))
+        tell("writing")
+        decided = played.where("what = 'decision'").select(*_DECISION)
+        decided.coalesce(_FILES).write.mode("overwrite").parquet(lake.path("decisions"))
+        results = played.where("what = 'result'").select(*_RESULT)
+        results.coalesce(1).sortWithinPartitions("farm", "cost").write.mode("overwrite").parquet(lake.path("backtest"))
     finally:
         played.unpersist()
-    assert counted is not None
     return BacktestFigures(
-        farms=farms,
+        farms=int(counted["farms"]),
         sets=len(sets),
         entries=int(counted["entries"]),
         decisions=int(counted["decisions"]),
@@ -175,33 +180,31 @@ def _result(row: dict[str, Any]) -> Result:
     return Result(row["farm"], Measures(**found), row["superseded"], row["gaps"])
 
 
-def _entries(spark: "SparkSession", lake: Lake, window: Window) -> "DataFrame":
-    from pyspark.errors import AnalysisException  # noqa: PLC0415
-    from pyspark.sql import functions as f  # noqa: PLC0415
-
-    try:
-        table = spark.read.option("mergeSchema", "false").parquet(lake.path("entries"))
-        table = table.select(
-            "farm",
-            "index",
-            "term",
-            "received_ms",
-            "kind",
-            f.coalesce(f.col("value").cast("binary"), f.col("raw")).alias("value"),
-            "servers",
-        )
-    except AnalysisException as error:
-        raise PipelineError(
-            f"There are no entries in {lake.root} ({str(error).splitlines()[0]}): run `gf-i2p pipeline ingest` first."
-        ) from None
+def _farms(spark: "SparkSession", lake: Lake, window: Window) -> list[Stored]:
+    """Return what there is to replay, by the names of directories: a worker looks, for it sees what workers see."""
+    asked = spark.createDataFrame([(lake.path("entries"),)], "path string").coalesce(1)
+    found = [Stored(*row) for row in asked.mapInArrow(_stored, _ddl(_STORED)).collect()]
+    if not found:
+        raise PipelineError(f"There are no entries in {lake.root}: run `gf-i2p pipeline ingest` first.")
     if window.farm is not None:
-        table = table.where(f.col("farm") == window.farm)
-    if window.since_ms is not None:
-        for_good = f.col("kind").isin("servers", "admin")
-        table = table.where(for_good | (f.col("received_ms") >= window.since_ms))
-    if window.until_ms is not None:
-        table = table.where(f.col("received_ms") < window.until_ms)
-    return table
+        found = [each for each in found if each.farm == window.farm]
+    if not found:
+        raise PipelineError(_nothing(lake))
+    return found
+
+
+def _nothing(lake: Lake) -> str:
+    return f"There is nothing to replay in {lake.path('entries')}: look at --farm, --since, --until."
+
+
+def _stored(batches: Iterable["pa.RecordBatch"]) -> Iterator["pa.RecordBatch"]:
+    import pyarrow as pa  # noqa: PLC0415
+
+    for batch in batches:
+        for path in batch.column(0).to_pylist():
+            found = farms(path)
+            columns = {name: [getattr(each, name) for each in found] for name in _STORED}
+            yield pa.RecordBatch.from_pydict(columns, schema=_arrow_schema(_STORED))
 
 
 def _cores(spark: "SparkSession") -> int:
@@ -221,40 +224,35 @@ def _chunks(sets: Sequence[Set], most: int) -> list[list[Set]]:
 class Player:
     """What runs in Spark's Python workers."""
 
-    def __init__(self, chunks: Sequence[Sequence[Set]]) -> None:
-        self._chunks = chunks
+    def __init__(
+        self,
+        chunks: Sequence[Sequence[Set]],
+        tasks: Sequence[Sequence[Task]] = (),
+        window: Window = Window(),  # noqa: B008 -- frozen
+    ) -> None:
+        """`tasks`: by the number that stands for them."""
+        self._chunks, self._tasks, self._window = chunks, tasks, window
 
     def __call__(self, batches: Iterable["pa.RecordBatch"]) -> Iterator["pa.RecordBatch"]:
-        """Give rows of both tables, for `mapInArrow`."""
+        """Give rows of both tables, for `mapInArrow`. `batches`: of numbers."""
         import pyarrow as pa  # noqa: PLC0415 -- an extra
 
-        schema = _arrow_schema()
-        played = self.play(_rows(batches))
-        while rows := list(islice(played, _ROWS)):
-            yield pa.RecordBatch.from_pylist(rows, schema=schema)
+        schema = _arrow_schema(_PLAYED)
+        tasks = chain.from_iterable(self._tasks[number] for batch in batches for number in batch.column(0).to_pylist())
+        played = chain.from_iterable(self.play(task.farm, task.chunk, rows(task.path, self._window)) for task in tasks)
+        while found := list(islice(played, _ROWS)):
+            yield pa.RecordBatch.from_pylist(found, schema=schema)
 
-    def play(self, rows: Iterable[tuple[str, int, Row]]) -> Iterator[dict[str, Any]]:
-        """Give decisions and results. `rows`: farm, chunk and row, in order."""
-        place: tuple[str, int] | None = None
-        trial = Trial("", ())
-        for farm, chunk, row in rows:
-            if (farm, chunk) != place:
-                if place is not None:
-                    yield from _results_of(place[0], trial)
-                place, trial = (farm, chunk), Trial(farm, self._chunks[chunk])
+    def play(self, farm: str, chunk: int, log: Iterable[Row]) -> Iterator[dict[str, Any]]:
+        """Give decisions and results of a farm and a part of the grid; nothing without rows. `log`: in order."""
+        trial = Trial(farm, self._chunks[chunk])
+        row: Row | None = None
+        for row in log:
             decided = trial.feed(row)
             if decided and decided[0] == 0 and chunk == 0:  # the live set is the first of the first chunk
                 yield _decision_row(farm, trial.replay.decision(0, row))
-        if place is not None:
-            yield from _results_of(place[0], trial)
-
-
-def _rows(batches: Iterable["pa.RecordBatch"]) -> Iterator[tuple[str, int, Row]]:
-    names = ("farm", "chunk", "index", "term", "received_ms", "kind", "value", "servers")
-    for batch in batches:
-        columns = [batch.column(name).to_pylist() for name in names]
-        for farm, chunk, index, term, received_ms, kind, value, servers in zip(*columns, strict=True):
-            yield farm, chunk, Row(index, term, received_ms, kind, value, tuple(servers or ()))
+        if row is not None:
+            yield from _results_of(farm, trial)
 
 
 def _decision_row(farm: str, decision: Decision) -> dict[str, Any]:
@@ -303,10 +301,10 @@ def _ddl(columns: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {kind}" for name, kind in columns.items())
 
 
-def _arrow_schema() -> "pa.Schema":
+def _arrow_schema(columns: Mapping[str, str]) -> "pa.Schema":
     import pyarrow as pa  # noqa: PLC0415
 
     kinds = {"string": pa.string(), "long": pa.int64(), "boolean": pa.bool_(), "double": pa.float64()}
     listed = {"hash": pa.string(), "type": pa.int32(), "cost": pa.int32(), "owner": pa.int64(), "branch": pa.int32()}
     array = pa.list_(pa.struct(list(listed.items())))
-    return pa.schema([(name, kinds.get(kind, array)) for name, kind in _PLAYED.items()])
+    return pa.schema([(name, kinds.get(kind, array)) for name, kind in columns.items()])

@@ -5,6 +5,7 @@ To add one: a function that is the one as it would be with the mistake, and a li
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from gf_i2p.farm import candidates, clock, damping, tree
@@ -123,7 +124,8 @@ def _forgets_how_far_it_was(cls: type[Clock], *args: Any) -> Clock:
 
 def _restores_other_scores(cls: type[FarmState], cluster: str, data: bytes) -> FarmState:
     made: FarmState = _decode(cls, cluster, data)
-    made._own_scores = dict.fromkeys(made._own_scores, own_score({}))
+    nothing = own_score({})
+    made._judged = {server: replace(each, score=nothing, total=nothing.total) for server, each in made._judged.items()}
     return made
 
 

@@ -1,5 +1,7 @@
 """Who can publish: accusations, and what most are configured to."""
 
+from random import Random
+
 import pytest
 
 from gf_i2p.farm.candidates import Accusation, Setting, objection
@@ -7,7 +9,9 @@ from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.posters import Poster
 from gf_i2p.farm.record import FIRST_MEMBER_ID
 from gf_i2p.farm.remote import RemoteRouter
+from gf_i2p.farm.state import FarmState
 from tests.farm.farms import Farm
+from tests.farm.logs import SERVERS, log, take
 from tests.farm.strategies import MASTER, NOW, leaf, record
 
 A, B = b"a" * 32, b"b" * 32
@@ -122,3 +126,23 @@ def test_the_one_in_office_is_judged_by_its_date_and_not_by_what_others_catch_up
     assert judged(NOW + parameters.fresh_ms, in_office=True) is None
     assert "nothing was heard" in (judged(NOW + parameters.fresh_ms, in_office=False) or "")
     assert "its newest record is" in (judged(NOW + behind, in_office=True) or "")
+
+
+def test_who_ranks_is_whom_nothing_speaks_against() -> None:
+    """And with the points that its score has, whatever the shorter way to both."""
+    seed = Random().randrange(2**32)
+    print(f"seed {seed}")
+    ranked = refused = 0
+    for each in range(4):
+        state = FarmState("farm")
+        state.configure(SERVERS)
+        for index, entry in enumerate(log(seed + each, 300), 1):
+            take(state, index, entry)
+            able = {server for server in state.records if state.objection(server) is None}
+            standings = state.standings()
+            assert standings.keys() == able
+            scores = {server: score.total for server in able if (score := state.score(server)) is not None}
+            assert {server: standing.score for server, standing in standings.items()} == scores
+            ranked, refused = ranked + len(able), refused + len(state.records) - len(able)
+    assert ranked > 100
+    assert refused > 100

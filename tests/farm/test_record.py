@@ -3,13 +3,15 @@
 import json
 import math
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
+from gf_i2p.farm import strict
 from gf_i2p.farm.record import (
     MAX_DESTINATIONS,
     MAX_OPENINGS,
@@ -220,6 +222,42 @@ def test_how_deep_a_record_may_be_does_not_depend_on_who_reads_it() -> None:
     assert deeper(0) == deeper(sys.getrecursionlimit() // 3)
     with pytest.raises(RecordError, match="lists and objects"):
         StatusRecord.parse(deepest.replace(deep, b"[" + deep + b"]"))
+
+
+def _object(found: list[str]) -> str:
+    return "{" + ",".join(f'"{place}": {value}' for place, value in enumerate(found)) + "}"
+
+
+_NUMBERS = st.from_regex(r"-?(0|[1-9][0-9]{0,40})(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,4})?", fullmatch=True)
+_TEXTS = st.recursive(
+    _NUMBERS
+    | st.text().map(json.dumps)
+    | st.sampled_from(["true", "null", "NaN", "-Infinity", "", "01", '"', "1e999"]),
+    lambda inside: (
+        st.lists(inside, max_size=3).map(lambda found: f"[{','.join(found)}]")
+        | st.lists(inside, max_size=3).map(_object)
+    ),
+    max_leaves=8,
+)
+
+
+@given(_TEXTS, st.sampled_from(["", " ", "\n", "x", "{}", "\ufeff"]), st.sampled_from(["", " ", "x"]))
+@example("1" * MAX_DIGITS, "", "")
+@example("1" * (MAX_DIGITS + 1), "", "")
+@example("-" + "1" * MAX_DIGITS, "", "")
+@example("9" * 31 + "E+0400", "", "")
+@example("1.5e400", "", "")
+@example("1e-400", "", "")
+def test_numbers_are_read_fast_as_they_are_read_with_care(value: str, before: str, after: str) -> None:
+    text_ = f'{before}{{"x": {value}}}{after}'
+
+    def read(how: Callable[[], object]) -> str:
+        try:
+            return repr(how())  # 1 and 1.0 differ there, and so do 0.0 and -0.0
+        except ValueError:
+            return "refused"
+
+    assert read(lambda: strict._decode(text_.encode())) == read(lambda: strict._JSON.decode(text_))
 
 
 def test_for_whom_an_entry_speaks() -> None:

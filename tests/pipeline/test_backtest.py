@@ -143,8 +143,8 @@ def test_what_is_not_there_is_said(spark: "SparkSession", lake: Lake, tmp_path: 
 
 def test_a_worker_keeps_farms_and_parts_of_the_grid_apart(in_order: list[Row]) -> None:
     player = Player([SETS[:2], SETS[2:]])
-    rows = [(farm, chunk, each) for farm in ("a", CLUSTER) for chunk in (0, 1) for each in in_order]
-    found = list(player.play(rows))
+    found = [each for farm in ("a", CLUSTER) for chunk in (0, 1) for each in player.play(farm, chunk, in_order)]
+    assert list(player.play(CLUSTER, 0, ())) == []
     results = [each for each in found if each["what"] == "result"]
     assert [(each["farm"], each["live"]) for each in results] == [
         (farm, place == 0) for farm in ("a", CLUSTER) for place in range(len(SETS))
