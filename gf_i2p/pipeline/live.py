@@ -47,6 +47,11 @@ def figures_path(lake: Lake, batch: int) -> str:
     return f"{stream_root(lake)}/batches/{batch:09}"
 
 
+def ending_path(lake: Lake) -> str:
+    """Return what is there when no further batch may begin."""
+    return f"{stream_root(lake)}/ending"
+
+
 @dataclass(frozen=True, slots=True)
 class Taking:
     """Takes batches into a lake. It goes to where batches are taken, which may be a Connect server."""

@@ -14,13 +14,14 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.fs as pafs
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from gf_i2p.pipeline.growing import ChangedError, Content, Place, going_on, look
 from gf_i2p.pipeline.record_schema import columns
-from gf_i2p.pipeline.stored import Lines, Overlong
+from gf_i2p.pipeline.stored import Lines, Overlong, file_system
 from gf_i2p.pipeline.survey import first_index, listed
 
 FORMAT: Final = "gf-i2p-history"
@@ -130,7 +131,10 @@ class Pieces(InputPartition):
 
 
 class HistorySource(DataSource):
-    """Option `directories`: a JSON list of paths or addresses; `maxBytesPerTrigger`: about how much a batch has."""
+    """Option `directories`: a JSON list of paths or addresses; `maxBytesPerTrigger`: about how much a batch has.
+
+    `ending`: a path or an address; while something is there, nothing more is news.
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -153,6 +157,7 @@ class HistoryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """`options`: see `HistorySource`."""
         self._roots: list[str] = json.loads(options["directories"])
         self._most = int(options.get("maxBytesPerTrigger", DEFAULT_BYTES))
+        self._ending = options.get("ending")
         self._target: dict[str, dict[int, tuple[str, int]]] | None = None
         self._known: dict[str, tuple[int, int]] = {}  # of packed files that were read: size, and of the content
 
@@ -180,7 +185,7 @@ class HistoryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for directory in ahead:
             known = found.setdefault(directory, Directory())
             news |= self._go_on(known, there[directory], max(1, most // len(ahead)))
-        if not news:
+        if not news or self._is_ending():  # looked at last, when the batch is about to begin
             return start
         for directory in there.keys() & found.keys():
             before = Directory.parse(start[directory]) if directory in start else Directory()
@@ -212,6 +217,12 @@ class HistoryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_pieces(partition.pieces)
 
     # How far files go ------------------------------------------------------------------------------------------------
+
+    def _is_ending(self) -> bool:
+        if self._ending is None:
+            return False
+        system, path = file_system(self._ending)
+        return bool(system.get_file_info(path).type != pafs.FileType.NotFound)
 
     def _list(self) -> dict[str, dict[int, tuple[str, int]]]:
         """Give the files by directory and first entry: the plain one, if there is one, and its size."""

@@ -20,7 +20,7 @@ from gf_i2p.pipeline import tables
 from gf_i2p.pipeline.alerts import EVENTS, MAX_EVENTS, Limits
 from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.lake import Lake
-from gf_i2p.pipeline.live import BATCH, Taking, figures_path, stream_root
+from gf_i2p.pipeline.live import BATCH, Taking, ending_path, figures_path, stream_root
 from gf_i2p.pipeline.record_schema import columns
 from gf_i2p.pipeline.source import DEFAULT_BYTES, FORMAT, HistorySource
 from gf_i2p.pipeline.survey import LISTED, listed
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 DEFAULT_EVERY: Final = 60
 _LOOK_SECONDS: Final = 0.5
 """Between two looks whether a batch has ended, or we are to end."""
+_QUIET_LOOKS: Final = 2
+"""A batch that was planned before it was told that none may begin has begun until the second look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +158,8 @@ class _Run:
         try:
             while not query.awaitTermination(_LOOK_SECONDS):  # type: ignore[arg-type]  # it takes parts of seconds
                 self._tell(query)
-                if stop.is_set() and self._is_between(query):
+                if stop.is_set():
+                    self._end(query)
                     break
             self._tell(query)
         finally:
@@ -173,11 +176,13 @@ class _Run:
             raise PipelineError(f"{lost[0]}. Give the directories in which nodes' histories are.")
 
     def _start(self, exports: Sequence[str]) -> "StreamingQuery":
+        tables.delete(self.spark, ending_path(self.lake))
         self.spark.dataSource.register(HistorySource)
         lines = (
             self.spark.readStream.format(FORMAT)
             .option("directories", json.dumps(sorted(exports)))
             .option("maxBytesPerTrigger", self.options.batch_bytes)
+            .option("ending", ending_path(self.lake))
             .load()
         )
         writer = (
@@ -189,13 +194,17 @@ class _Run:
             return writer.trigger(availableNow=True).start()
         return writer.trigger(processingTime=f"{self.options.every_seconds} seconds").start()
 
-    def _is_between(self, query: "StreamingQuery") -> bool:
-        """Wait until the batch has ended that is being taken, if there is one."""
-        before = self._seen
-        while query.isActive and query.status["isTriggerActive"] and self._seen == before:
-            query.awaitTermination(_LOOK_SECONDS)  # type: ignore[arg-type]
+    def _end(self, query: "StreamingQuery") -> None:
+        """Have no further batch begin, and wait for the end of the one that is being taken, if there is one.
+
+        Spark itself would begin the next one at once when batches take longer than they may, and stop in its middle.
+        """
+        self.spark.range(1).coalesce(1).write.mode("overwrite").parquet(ending_path(self.lake))
+        quiet = 0
+        while quiet < _QUIET_LOOKS and not query.awaitTermination(_LOOK_SECONDS):  # type: ignore[arg-type]
             self._tell(query)
-        return True
+            status = query.status
+            quiet = 0 if status["isTriggerActive"] and status["isDataAvailable"] else quiet + 1
 
     def _tell(self, query: "StreamingQuery") -> None:
         for progress in query.recentProgress:

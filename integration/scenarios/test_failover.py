@@ -198,7 +198,7 @@ async def test_pages_come_again_after_each_kill_of_the_publisher(site: Site) -> 
     assert client is not None
     assert client.endswith(".b32.i2p"), "the service is told who asks"
     # Never two at a time: once a page of the next one was seen, none of the one before is made any more.
-    changes = [page.server for page in sorted(served, key=lambda page: page.began)]
+    changes = [page.server for page in sorted(served, key=lambda page: page.ended)]
     assert sum(before != after for before, after in itertools.pairwise(changes)) == KILLS, changes
 
 

@@ -162,9 +162,15 @@ async def test_delegated_keys_publish_through_i2pd_and_new_ones_are_taken_over(
     assert second.published > first.published
     assert second.good_until is not None
     assert abs(second.good_until - time.time() - 60 * DAY) < 600
-    status = await farm.status(1)
-    assert status is not None
-    assert (status["farm"]["keys"]["ends"], status["farm"]["trouble"]) == (second.good_until, [])
+
+    async def all_is_well() -> bool:
+        status = await farm.status(1)
+        return status is not None and (status["farm"]["keys"]["ends"], status["farm"]["trouble"]) == (
+            second.good_until,
+            [],
+        )
+
+    await until("the node has the new keys, and no trouble", SEEN_SECONDS, all_is_well)
     log = farm.log(1).read_text()
     assert "new keys for publishing" in log
     assert "nothing is published" not in log

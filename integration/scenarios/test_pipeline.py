@@ -110,8 +110,9 @@ async def test_a_farms_history_goes_through_all_jobs(network: Network, farm: I2p
     assert backtest["farms"] == 1
     decided = pq.read_table(lake / "decisions").sort_by("index").to_pylist()
     assert all(decision["exact"] for decision in decided[-SERVERS:])
-    publishers = [key for key, _ in itertools.groupby(decision["publisher"] for decision in decided)]
-    assert [each for each in publishers if each is not None][-3:] == [first, second, third], publishers
+    chosen = [decision["publisher"] for decision in decided if decision["publisher"] is not None]
+    publishers = [key for key, _ in itertools.groupby(chosen)]
+    assert publishers[-3:] == [first, second, third], publishers
 
     netdbs = [word for router in network.routers for word in ("--netdb", str(router.directory))]
     closest = await gf("pipeline", "floodfills", lake, *netdbs)

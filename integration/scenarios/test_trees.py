@@ -29,7 +29,7 @@ from gf_i2p.node.leaffile import LEAF_FILE
 from integration.byhand import META, ByHand
 from integration.i2cptap import I2cpTap
 from integration.i2pfarm import I2pFarm
-from integration.localfarm import PROGRAM, until
+from integration.localfarm import PROGRAM, becomes, until
 from integration.processes import Processes, tail
 from integration.testnet.client import Network, RouterPlace
 from integration.testnet.router import PROXY_PORT, SAM_PORT
@@ -287,7 +287,8 @@ async def test_a_tree_with_a_members_leaf_obeys_an_administrator_from_afar(site:
     await command("farm", "unset", farm.node(other), "tree", "maxEntries")
     _, plain = await site.published("one set, and none below it", lambda _, tree: not tree.branches)
     assert site.member_leaf not in plain.leaves
-    assert site.taps[other].kept == {farm.master.destination.hash}
+    kept = {farm.master.destination.hash}
+    await becomes("what was below it is kept no more", lambda: site.taps[other].kept == kept, SECONDS)
 
 
 async def listed(farm: I2pFarm, server: int) -> list[bytes]:

@@ -1,5 +1,6 @@
 """Replays decide what the farms did, index by index: simulated ones and real nodes; also where a log has gaps."""
 
+import asyncio
 import json
 import random
 from dataclasses import replace
@@ -31,6 +32,8 @@ from tests.pipeline.replays import Life, Said, of_choice, replayed, row
 
 SEEDS = range(1, 13)
 QUICK = {"freshMs": 35_000, "leafUpMs": 0, "leafDownMs": 0, "republishMinMs": 60_000}
+SECONDS = 60
+"""What a farm takes on a slow machine, at most."""
 
 
 # Equality ------------------------------------------------------------------------------------------------------------
@@ -112,33 +115,44 @@ class Live:
         return [found[place] for place in sorted(found, key=lambda place: (place[0], -place[1]))]
 
 
+async def _elects_again(farm: NodeFarm) -> None:
+    """Have a calm farm notice soon, as it did before, that its leader is gone."""
+    cores = [node.driver.core for node in farm.nodes.values()]
+    for node in farm.nodes.values():
+        node.driver.core.timing = node.driver.tempo.timing
+    soon = asyncio.get_running_loop().time() + SECONDS / 2
+    await becomes("heard with the old times", lambda: all(c.is_leader or c.deadline < soon for c in cores), SECONDS)
+
+
 async def _exported(node: Node, index: int) -> None:
     assert node.member.exporter is not None
     await node.member.exporter.reaches(index)
 
 
+@pytest.mark.timeout(5 * SECONDS)
 async def test_a_replay_of_the_history_decides_at_every_index_what_the_nodes_did(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     live = Live(monkeypatch)
     bridges = {server: FakeBridge(server, leaf=server) for server in (1, 2, 3)}
     async with NodeFarm(tmp_path, 3, bridges=bridges, keys=KEYS) as farm:
-        leader = await farm.leader()
-        await becomes("all have posted", lambda: len(leader.member.view.state.records) == 3)
+        leader = await farm.calm()
+        await becomes("all have posted", lambda: len(leader.member.view.state.records) == 3, SECONDS)
         await leader.driver.post(
             [AdminEntry("farm", 1, "admin-test", "set", parameters={"margin": 0, "leafDownMs": 0}).encode(), b"junk"],
-            seconds=10,
+            seconds=SECONDS,
         )
-        await becomes("a publisher", lambda: leader.member.view.choice.publisher is not None)
+        await becomes("a publisher", lambda: leader.member.view.choice.publisher is not None, SECONDS)
         bridges[2].leaf_up = False
-        await becomes("a leaf is out", lambda: len(leader.member.view.choice.entries) == 2)
+        await becomes("a leaf is out", lambda: len(leader.member.view.choice.entries) == 2, SECONDS)
         dead = leader.member.view.choice.publisher
         assert dead is not None
+        await _elects_again(farm)
         await farm.stop(dead)
         other = await farm.leader()
-        await becomes("another publisher", lambda: other.member.view.choice.publisher not in {dead, None})
+        await becomes("another publisher", lambda: other.member.view.choice.publisher not in {dead, None}, SECONDS)
         await farm.start(dead)
-        await becomes("it is back", lambda: dead in other.member.view.state.standings())
+        await becomes("it is back", lambda: dead in other.member.view.state.standings(), SECONDS)
         await farm.equal()
         index = other.driver.core.commit
         for node in farm.nodes.values():
@@ -151,20 +165,23 @@ async def test_a_replay_of_the_history_decides_at_every_index_what_the_nodes_did
     assert len(set(found.values())) > 3
 
 
+@pytest.mark.timeout(5 * SECONDS)
 async def test_a_farm_that_began_anew_from_a_snapshot_goes_on_from_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The old servers' histories have entries, of lower terms, that this farm has forgotten."""
     live = Live(monkeypatch)
     async with NodeFarm(tmp_path) as farm:
-        leader = await farm.leader()
-        index = await leader.driver.post([record(server, leaf(server)).encode() for server in (1, 2, 3)], seconds=10)
+        leader = await farm.calm()
+        index = await leader.driver.post(
+            [record(server, leaf(server)).encode() for server in (1, 2, 3)], seconds=SECONDS
+        )
         await leader.member.view.reaches(index)
         saved = await of_running(leader)
         assert saved is not None
         for server in (1, 2, 3):  # what is forgotten
             forgotten = record(server, leaf(server, up=False), up=server == 3).encode()
-            end = await leader.driver.post([forgotten] * 5, seconds=10)
+            end = await leader.driver.post([forgotten] * 5, seconds=SECONDS)
         await leader.member.view.reaches(end)
         await farm.equal()
         await _exported(farm.nodes[3], end)
@@ -175,8 +192,8 @@ async def test_a_farm_that_began_anew_from_a_snapshot_goes_on_from_there(
         done = restore(saved, farm.path(1))
         assert done.index == saved.snapshot.index + 1
         new = await farm.start(1)
-        await becomes("it leads alone", lambda: new.driver.core.is_leader)
-        index = await new.driver.post([record(1, leaf(1)).encode()], seconds=10)
+        await becomes("it leads alone", lambda: new.driver.core.is_leader, SECONDS)
+        index = await new.driver.post([record(1, leaf(1)).encode()], seconds=SECONDS)
         assert index < end, "the forgotten log was longer"
         await new.member.view.reaches(index)
         await _exported(new, index)

@@ -193,6 +193,18 @@ def test_only_what_is_there_at_first_is_available_now(tmp_path: Path) -> None:
     assert reading.indexes() == [4, 1]
 
 
+def test_when_it_is_to_end_nothing_is_news(tmp_path: Path) -> None:
+    plain(tmp_path / "exports", content(lines(range(1, 4))))
+    reading = Reading(tmp_path / "exports")
+    reading.options["ending"] = str(tmp_path / "ending")
+    reading.restart()
+    (tmp_path / "ending").mkdir()
+    assert reading.indexes() == []
+    assert reading.offset == reading.before
+    (tmp_path / "ending").rmdir()
+    assert reading.indexes() == [1, 2, 3]
+
+
 def test_all_is_read_when_spark_wants_all(tmp_path: Path) -> None:
     plain(tmp_path, content(lines(range(1, 50))))
     reading = Reading(tmp_path, most=100)

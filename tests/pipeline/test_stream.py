@@ -191,9 +191,22 @@ def test_what_was_noticed_and_not_told_is_told_by_the_next_run(spark: SparkSessi
     assert [(each.server, each.alert, each.event) for each in told] == [(2, "silent", "begins")]
 
 
-def test_it_ends_after_a_batch_when_it_is_told_to(spark: SparkSession, tmp_path: Path) -> None:
+def test_it_ends_after_a_batch_when_it_is_told_to(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long batches take: Spark would begin the next one at once."""
     lake, exports = Lake(str(tmp_path / "lake")), tmp_path / "exports"
     plain(exports, content(lines(range(1, 61))))
+    begun: list[int] = []
+    ended: list[int] = []
+    whole = live.Taking.__call__
+
+    def take(taking: live.Taking, found: DataFrame, batch: int) -> None:
+        begun.append(batch)
+        whole(taking, found, batch)
+        ended.append(batch)
+
+    monkeypatch.setattr(live.Taking, "__call__", take)
     stop = Flag()
     found: list[Batch] = []
 
@@ -204,6 +217,7 @@ def test_it_ends_after_a_batch_when_it_is_told_to(spark: SparkSession, tmp_path:
     options = StreamOptions(every_seconds=1, batch_bytes=5_000)
     figures = stream(spark, lake, [str(exports)], options, on_batch=hear, stop=stop)
     assert figures.batches == len(found)
+    assert begun == ended == [each.batch for each in found], "none in the middle"
     assert 0 < figures.entries <= 60
     assert not spark.streams.active
     go(spark, lake, exports)
