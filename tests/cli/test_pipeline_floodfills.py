@@ -13,6 +13,12 @@ from gf_i2p.pipeline.lake import Lake
 COMMAND = ["pipeline", "floodfills", "lake"]
 
 
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lake is a directory that is made."""
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [

@@ -29,6 +29,12 @@ ENDS = Event("farm\x1b[2J", None, "publisher", "ends", 1_790_000_030_000, 0.0, "
 FIGURES = StreamFigures(batches=1, lines=1200, entries=1100, new=1000, quarantined=2, events=2, seconds=3.0)
 
 
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lake is a directory that is made."""
+    monkeypatch.chdir(tmp_path)
+
+
 class Runs:
     """Stands in for the job: hears how it is called, and tells of one batch and two events."""
 
