@@ -87,10 +87,12 @@ def test_for_people(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_for_programs(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("--json", "--once", "--every", "5", "--least-available", "50", "--batch-mb", "1") == 0
+    assert (
+        run("--json", "--once", "--every", "5", "--least-available", "50", "--batch-mb", "1", "--farm-silent", "2") == 0
+    )
     found = json.loads(capsys.readouterr().out)
     assert (found["ok"], found["new"], found["events"]) == (True, 1000, 2)
-    assert runs.options == StreamOptions(True, 5, 1 << 20, Limits(availability=0.5))
+    assert runs.options == StreamOptions(True, 5, 1 << 20, Limits(availability=0.5, farm_silent_ms=120_000))
 
 
 def test_alerts_are_added_to_a_file_and_it_says_what_was_told(runs: Runs, tmp_path: Path) -> None:
