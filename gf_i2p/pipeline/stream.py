@@ -8,7 +8,6 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from threading import Event as Flag
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,7 +18,7 @@ from gf_i2p.farm import schema as farm_schema
 from gf_i2p.pipeline import tables
 from gf_i2p.pipeline.alerts import EVENTS, MAX_EVENTS, Limits
 from gf_i2p.pipeline.errors import PipelineError
-from gf_i2p.pipeline.lake import Lake
+from gf_i2p.pipeline.lake import Lake, absolute
 from gf_i2p.pipeline.live import BATCH, Taking, figures_path, stream_root
 from gf_i2p.pipeline.record_schema import columns
 from gf_i2p.pipeline.silence import Silence
@@ -126,9 +125,9 @@ def stream(
     `on_batch` and `on_event` hear of what was done and noticed. `clock_ms`: by which farms fall silent, in ms since the
     epoch. Raises `PipelineError`.
     """
-    run = _Run(spark, Lake(_absolute(lake.root)), options, on_batch, on_event, clock_ms)
+    run = _Run(spark, lake, options, on_batch, on_event, clock_ms)
     try:
-        return run.go([_absolute(path) for path in exports], Flag() if stop is None else stop)
+        return run.go([absolute(path) for path in exports], Flag() if stop is None else stop)
     except PySparkException as error:
         raise _failed(error) from error
 
@@ -261,8 +260,3 @@ def _failed(error: BaseException) -> PipelineError:
     lines = str(error).strip().splitlines() or [type(error).__name__]
     why = next((line for line in reversed(lines) if "Error: " in line and not line.startswith("\tat ")), lines[0])
     return PipelineError(f"The stream has failed: {why.strip()[:1000]}. Run it again: it goes on where it was.")
-
-
-def _absolute(path: str) -> str:
-    """Return an address as it is, a path from the root."""
-    return path if "://" in path else str(Path(path).absolute())
