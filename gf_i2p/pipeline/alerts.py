@@ -6,8 +6,9 @@ the health tables tell. Between the limit at which an alert begins and the one a
 that nobody is told of the same thing again and again.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pyspark.sql import Window
 from pyspark.sql import functions as fn
@@ -32,6 +33,8 @@ BEGINS: Final = "begins"
 ENDS: Final = "ends"
 MAX_EVENTS: Final = 10_000
 """Of one batch; what is more comes with the next one."""
+Found: TypeAlias = "tuple[str, int | None, str, str, int, float | None, str]"
+"""An event without the time when it was noticed."""
 _NEWS_MS: Final = 300_000
 """So long back a clock's skew is looked at: some ten records."""
 _IDLE: Final = ("off", "dry-run")
@@ -50,6 +53,8 @@ class Limits:
     """So many times its router went up or down in the last hour; ends at 1."""
     skew_ms: int = 30_000
     """Between its clock and the farm's median; ends at two thirds."""
+    farm_silent_ms: int = 600_000
+    """A farm of which the newest record is older, by the clock of who runs the stream; see `silence`."""
 
     @property
     def availability_again(self) -> float:
@@ -63,14 +68,20 @@ def note(spark: "SparkSession", lake: Lake, entries: "DataFrame", limits: Limits
     `entries`: of the farms that have new ones, of their last day at least.
     """
     events = tables.read_columns(spark, lake, "alerts", EVENTS)
-    last = events.agg(fn.max("noticed_ms")).first()
-    noticed_ms = max(now_ms(), 0 if last is None or last[0] is None else last[0] + 1)
-    found = changes(conditions(entries, limits), standing(events)).withColumn("noticed_ms", fn.lit(noticed_ms))
-    names = [each.split()[0] for each in EVENTS.split(", ")]
+    found = changes(conditions(entries, limits), standing(events))
+    names = [each.split()[0] for each in EVENTS.split(", ")][:-1]
     rows = found.select(names).limit(MAX_EVENTS).collect()  # as many as servers have news, at most
     if rows:
-        tables.append(spark.createDataFrame(rows, EVENTS).coalesce(1), lake, "alerts")
+        write(spark, lake, [tuple(row) for row in rows], now_ms())
     return len(rows)
+
+
+def write(spark: "SparkSession", lake: Lake, found: Sequence[Found], at_ms: int) -> None:
+    """Add events that are noticed now, `at_ms`: they have a time of their own, after that of all that are there."""
+    last = tables.read_columns(spark, lake, "alerts", EVENTS).agg(fn.max("noticed_ms")).first()
+    noticed_ms = max(at_ms, 0 if last is None or last[0] is None else last[0] + 1)
+    rows = spark.createDataFrame([(*each, noticed_ms) for each in found], EVENTS)
+    tables.append_file(rows, lake, "alerts")
 
 
 def standing(events: "DataFrame") -> "DataFrame":

@@ -11,7 +11,6 @@ interrupts this, the next run finds in the lake what was written, and adds the r
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
@@ -19,7 +18,7 @@ from uuid import uuid4
 from gf_i2p.farm import schema as farm_schema
 from gf_i2p.pipeline import tables
 from gf_i2p.pipeline.errors import PipelineError
-from gf_i2p.pipeline.lake import Lake
+from gf_i2p.pipeline.lake import Lake, absolute
 from gf_i2p.pipeline.plan import PLAN, RUNS, islands, planned
 from gf_i2p.pipeline.record_schema import columns
 from gf_i2p.pipeline.stored import HEAD_BYTES, now_ms
@@ -105,7 +104,7 @@ def ingest(
 
     run = _Run(spark, lake, schema_text or farm_schema.text(), step)
     try:
-        return run.go([_absolute(path) for path in exports])
+        return run.go([absolute(path) for path in exports])
     except PySparkException as error:
         text = str(error)
         if CHANGED in text:
@@ -119,7 +118,7 @@ def ingest(
 class _Run:
     def __init__(self, spark: "SparkSession", lake: Lake, schema_text: str, step: Callable[[str], None]) -> None:
         self.spark = spark
-        self.lake = Lake(_absolute(lake.root))
+        self.lake = lake
         self.schema_text = schema_text
         self.run = uuid4().hex
         self.stages = f"{self.lake.root}/_ingest"
@@ -365,8 +364,3 @@ class _Run:
             )
             .select("source", "what", "farm", "index", "reason", "text", "length", "digest")
         )
-
-
-def _absolute(path: str) -> str:
-    """Return an address as it is, a path from the root."""
-    return path if "://" in path else str(Path(path).absolute())

@@ -28,8 +28,10 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row, SparkSession
 
 BATCH: Final = (
-    "batch bigint, entries bigint, new bigint, quarantined bigint, events bigint, newest_ms bigint, ended_ms bigint"
+    "batch bigint, entries bigint, new bigint, quarantined bigint, events bigint, newest_ms bigint, ended_ms bigint, "
+    "farms map<string,bigint>"
 )
+"""`farms`: of which it had anything, and when the newest status record of each was received; null: it had none."""
 KEPT: Final = 16
 """So many batches' figures are kept."""
 _KEY: Final = ("farm", "index", "term")
@@ -74,7 +76,8 @@ class Taking:
         bad = self._quarantine(spark, found) if any(each["bad"] for each in farms) else 0
         events = self._judge(spark, {each["farm"]: each["days"] for each in named if each["days"]})
         newest_ms = max((each["newest_ms"] for each in named if each["newest_ms"] is not None), default=None)
-        row = (batch, sum(each["entries"] for each in farms), new, bad, events, newest_ms, now_ms())
+        heard = {each["farm"]: each["newest_ms"] for each in farms if each["farm"] is not None}
+        row = (batch, sum(each["entries"] for each in farms), new, bad, events, newest_ms, now_ms(), heard)
         spark.createDataFrame([row], BATCH).coalesce(1).write.mode("overwrite").parquet(figures_path(self.lake, batch))
         if batch >= KEPT:
             tables.delete(spark, figures_path(self.lake, batch - KEPT))

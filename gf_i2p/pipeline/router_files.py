@@ -11,7 +11,6 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -22,6 +21,7 @@ from gf_i2p.netdb.errors import NetDbError
 from gf_i2p.netdb.limits import MAX_ROUTER_INFO_BYTES
 from gf_i2p.netdb.router_info import RouterInfo
 from gf_i2p.pipeline.errors import PipelineError
+from gf_i2p.pipeline.lake import absolute
 from gf_i2p.pipeline.peer_profiles import PeerProfile, parse_i2pd, parse_java
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ def _digest(data: bytes) -> str:
 def _file_system(address: str) -> tuple[fs.FileSystem, str]:
     """Give who reads an address, and the path that it has there."""
     try:
-        system, path = fs.FileSystem.from_uri(address if "://" in address else str(Path(address).absolute()))
+        system, path = fs.FileSystem.from_uri(absolute(address))
     except (pa.ArrowException, OSError) as error:
         raise PipelineError(f"{address} is no directory that can be read: {error}") from None
     return system, path.rstrip("/")

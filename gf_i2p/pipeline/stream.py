@@ -8,7 +8,6 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from threading import Event as Flag
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,10 +18,12 @@ from gf_i2p.farm import schema as farm_schema
 from gf_i2p.pipeline import tables
 from gf_i2p.pipeline.alerts import EVENTS, MAX_EVENTS, Limits
 from gf_i2p.pipeline.errors import PipelineError
-from gf_i2p.pipeline.lake import Lake
+from gf_i2p.pipeline.lake import Lake, absolute
 from gf_i2p.pipeline.live import BATCH, Taking, ending_path, figures_path, stream_root
 from gf_i2p.pipeline.record_schema import columns
+from gf_i2p.pipeline.silence import Silence
 from gf_i2p.pipeline.source import DEFAULT_BYTES, FORMAT, HistorySource
+from gf_i2p.pipeline.stored import now_ms
 from gf_i2p.pipeline.survey import LISTED, listed
 
 if TYPE_CHECKING:
@@ -119,14 +120,16 @@ def stream(
     on_batch: Callable[[Batch], None] = lambda _: None,
     on_event: Callable[[Event], None] = lambda _: None,
     stop: Flag | None = None,
+    clock_ms: Callable[[], int] = now_ms,
 ) -> StreamFigures:
     """Take in histories under directories, or addresses of such, as they grow, until `stop` is set.
 
-    `on_batch` and `on_event` hear of what was done and noticed. Raises `PipelineError`.
+    `on_batch` and `on_event` hear of what was done and noticed. `clock_ms`: by which farms fall silent, in ms since the
+    epoch. Raises `PipelineError`.
     """
-    run = _Run(spark, Lake(_absolute(lake.root)), options, on_batch, on_event)
+    run = _Run(spark, lake, options, on_batch, on_event, clock_ms)
     try:
-        return run.go([_absolute(path) for path in exports], Flag() if stop is None else stop)
+        return run.go([absolute(path) for path in exports], Flag() if stop is None else stop)
     except PySparkException as error:
         raise _failed(error) from error
 
@@ -139,6 +142,7 @@ class _Run:
         options: StreamOptions,
         on_batch: Callable[[Batch], None],
         on_event: Callable[[Event], None],
+        clock_ms: Callable[[], int],
     ) -> None:
         self.spark = spark
         self.lake = lake
@@ -146,18 +150,23 @@ class _Run:
         self.figures = StreamFigures()
         self._on_batch = on_batch
         self._on_event = on_event
+        self._clock_ms = clock_ms
         self._told_ms = 0
         self._seen = -1  # the last batch of which was told
+        self._of_last: frozenset[str] = frozenset()  # the farms that were in it
 
     def go(self, exports: Sequence[str], stop: Flag) -> StreamFigures:
         began = time.monotonic()
         self._check(exports)
         self._told_ms = self._last_event() if self.options.noticed_ms is None else self.options.noticed_ms
         self._tell_events()
+        self._silence = Silence(
+            self.spark, self.lake, stream_root(self.lake), self.options.limits.farm_silent_ms, self._clock_ms
+        )
         query = self._start(exports)
         try:
             while not query.awaitTermination(_LOOK_SECONDS):  # type: ignore[arg-type]  # it takes parts of seconds
-                self._tell(query)
+                self._look(query)
                 if stop.is_set():
                     self._end(query)
                     break
@@ -166,6 +175,8 @@ class _Run:
             query.stop()
         if (error := query.exception()) is not None:
             raise _failed(error)
+        if self.options.once:  # all that was there has been read
+            self._note_silence()
         self.figures.seconds = time.monotonic() - began
         return self.figures
 
@@ -206,6 +217,19 @@ class _Run:
             status = query.status
             quiet = 0 if status["isTriggerActive"] and status["isDataAvailable"] else quiet + 1
 
+    def _look(self, query: "StreamingQuery") -> None:
+        """Tell of batches; and look whether farms are silent, when one has just ended, or none is being taken."""
+        status, before = query.status, self._seen  # asked first: of a batch that ended before, `_tell` knows
+        self._tell(query)
+        is_idle = not status["isTriggerActive"] and status["message"].startswith("Waiting")
+        if self._seen != before or is_idle:
+            self._note_silence(self._of_last if self._seen != before or status["isDataAvailable"] else frozenset())
+
+    def _note_silence(self, unsure: frozenset[str] = frozenset()) -> None:
+        if events := self._silence.look(unsure):
+            self.figures.events += events
+            self._tell_events()
+
     def _tell(self, query: "StreamingQuery") -> None:
         for progress in query.recentProgress:
             number, lines = progress["batchId"], progress["numInputRows"]
@@ -216,7 +240,11 @@ class _Run:
             if row is None:
                 continue
             seconds = progress["batchDuration"] / 1000
-            batch = Batch(lines=lines, seconds=seconds, **row.asDict())
+            values = row.asDict()
+            farms = values.pop("farms") or {}
+            self._silence.hear(farms)
+            self._of_last = frozenset(farms)
+            batch = Batch(lines=lines, seconds=seconds, **values)
             self.figures.add(batch)
             if batch.events:
                 self._tell_events()
@@ -241,8 +269,3 @@ def _failed(error: BaseException) -> PipelineError:
     lines = str(error).strip().splitlines() or [type(error).__name__]
     why = next((line for line in reversed(lines) if "Error: " in line and not line.startswith("\tat ")), lines[0])
     return PipelineError(f"The stream has failed: {why.strip()[:1000]}. Run it again: it goes on where it was.")
-
-
-def _absolute(path: str) -> str:
-    """Return an address as it is, a path from the root."""
-    return path if "://" in path else str(Path(path).absolute())

@@ -1,10 +1,13 @@
 """Tables of the lake as data frames, whether they are there yet or not."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Final
+from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.fs as pafs
+import pyarrow.parquet as pq
 
 from gf_i2p.pipeline.lake import PARTITIONS, Lake
 from gf_i2p.pipeline.stored import file_system
@@ -29,10 +32,15 @@ def read(spark: "SparkSession", lake: Lake, table: str) -> "DataFrame | None":
 
 def read_columns(spark: "SparkSession", lake: Lake, table: str, columns: str) -> "DataFrame":
     """Return some columns of a table (`NAME TYPE, …`), without a look at each file's; no rows where there is none."""
+    return read_path(spark, lake.path(table), columns)
+
+
+def read_path(spark: "SparkSession", path: str, columns: str) -> "DataFrame":
+    """Return the same of a directory that is no table."""
     from pyspark.errors import AnalysisException  # noqa: PLC0415
 
     try:
-        return _looked_at(spark.read.schema(columns).parquet(lake.path(table)))
+        return _looked_at(spark.read.schema(columns).parquet(path))
     except AnalysisException as error:
         if error.getCondition() == "PATH_NOT_FOUND":
             return spark.createDataFrame([], columns)
@@ -50,6 +58,16 @@ def append(rows: "DataFrame", lake: Lake, table: str) -> None:
     rows.write.mode("append").partitionBy(*PARTITIONS.get(table, ())).parquet(lake.path(table))
 
 
+def append_file(rows: "DataFrame", lake: Lake, table: str) -> None:
+    """Add a few rows to a table that is whole, as one file that is there at once.
+
+    So two threads of one job may add at a time, which Spark's own writing does not bear.
+    """
+    assert table not in PARTITIONS
+    path = f"{lake.path(table)}/part-{uuid4()}.parquet"
+    rows.coalesce(1).mapInArrow(partial(_written, path), "path string").count()
+
+
 def size(spark: "SparkSession", path: str) -> int:
     """Return how many bytes a directory has, 0 when it is not there."""
     asked = spark.createDataFrame([(path,)], "path string").coalesce(1)
@@ -65,6 +83,19 @@ def delete(spark: "SparkSession", path: str) -> None:
 def empty(spark: "SparkSession", path: str) -> None:
     """Delete what is in a directory, if it is there, where Spark's workers see it."""
     spark.createDataFrame([(path,)], "path string").coalesce(1).mapInArrow(_emptied, "path string").count()
+
+
+def _written(path: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    found = [batch for batch in batches if batch.num_rows]
+    if not found:
+        return
+    system, inside = file_system(path)
+    directory, _, name = inside.rpartition("/")
+    draft = f"{directory}/.{name}"  # which Spark leaves out
+    system.create_dir(directory, recursive=True)
+    pq.write_table(pa.Table.from_batches(found), draft, filesystem=system, compression="zstd")
+    system.move(draft, inside)
+    yield pa.RecordBatch.from_pydict({"path": [path]})
 
 
 def _sizes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -13,6 +13,12 @@ from gf_i2p.pipeline.lake import Lake
 COMMAND = ["pipeline", "floodfills", "lake"]
 
 
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lake is a directory that is made."""
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
@@ -39,7 +45,7 @@ def test_a_file_of_hashes_is_read_before_spark_is_started(tmp_path: Path, capsys
 
 def test_the_figures_in_words() -> None:
     found = FloodfillFigures(7, 2**20, 5, 1, 2, 3, 4, 6, 144, 1.5, 0.25)
-    text = show(found, Lake("lake"))
+    text = show(found, Lake("/lake"))
     assert "7, 1.0 MiB, read in 1.5 s" in text
-    assert "144 rows for 6 hashes, in 0.2 s: lake/closest" in text
-    assert "3 broken files, with the reasons: lake/quarantine" in text
+    assert "144 rows for 6 hashes, in 0.2 s: /lake/closest" in text
+    assert "3 broken files, with the reasons: /lake/quarantine" in text

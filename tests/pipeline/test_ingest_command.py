@@ -24,6 +24,12 @@ FIGURES = Figures(
 )  # fmt: skip
 
 
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lake is a directory that is made."""
+    monkeypatch.chdir(tmp_path)
+
+
 def run(capsys: pytest.CaptureFixture[str], *more: str, outcome: Any = FIGURES) -> tuple[int, str]:
     """Run it with a job that only returns, or raises, something."""
 

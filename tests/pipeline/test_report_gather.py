@@ -12,6 +12,7 @@ from gf_i2p.pipeline.report import gather_farm
 from gf_i2p.pipeline.report.data import Period, Report, Turn
 from gf_i2p.pipeline.report.gather import Asked, gather
 from gf_i2p.pipeline.report.job import ReportOptions, make_report
+from gf_i2p.pipeline.report.page import page
 from gf_i2p.pipeline.report.words import HOUR_MS, day
 from tests.pipeline.reports import BEGAN_MS, HOSTILE
 from tests.pipeline.rows import Row, entries
@@ -241,6 +242,22 @@ def test_what_is_not_there(spark: "SparkSession", lake: Lake, tmp_path: Path) ->
         gather(spark, lake, Asked(("web", "wub")))
     with pytest.raises(PipelineError, match="no time in it"):
         gather(spark, lake, Asked((), at(3), at(3)))
+
+
+def test_a_period_ends_with_the_newest_entry(spark: "SparkSession", tmp_path: Path) -> None:
+    """Hours go on for longer, also where there are only some minutes; one entry alone has a minute."""
+    made = Lake(str(tmp_path / "lake"))
+    rows = [Row(index=index, received_ms=at(ended), kind="other", value="{}") for index, ended in ((1, 0.1), (2, 0.4))]
+    rows += [Row(index=1, received_ms=at(3), kind="other", value="{}", farm="one")]
+    entries(spark, rows).write.partitionBy("farm", "day").parquet(made.path("entries"))
+    write(spark, made, "server_hours", [("farm", day(at(0)), at(0), 1, 48, 1.0, 0, 0)])
+    found = gather(spark, made, Asked())
+    assert [each.period for each in found.farms] == [Period(at(0.1), at(0.4)), Period(at(3), at(3) + 60_000)]
+    assert found.farms[0].heat is not None
+    assert [*found.farms[0].heat.rows[0].cells] == [0]
+    assert "NaN" not in page(found)
+    with pytest.raises(PipelineError, match="nothing of a farm 'farm'"):
+        gather(spark, made, Asked(("farm",), at(-1), at(0.1)))  # a period's end is no part of it
 
 
 def test_a_lake_with_one_table_only(spark: "SparkSession", tmp_path: Path) -> None:

@@ -240,13 +240,25 @@ def test_ticks_and_stretches_are_few_and_inside(since: int, length: int) -> None
     period = Period(since, since + length)
     found = ticks(period)
     assert len(found) <= 7
-    assert all(0 <= across(period, each) <= WIDTH and each % HOUR_MS == 0 for each in found)
+    full = HOUR_MS if length > 3 * HOUR_MS else 60_000
+    assert all(0 <= across(period, each) <= WIDTH and each % full == 0 for each in found)
     assert -(-length // period.stretch_ms(120)) <= 120
 
 
 def test_a_line_has_gaps() -> None:
-    text = steps([0.0, 5.0, None, 10.0], 12, 10.0)
+    text = steps([0.0, 5.0, None, 10.0], 12, 10.0, WIDTH / 4)
     assert 'd="M0 11.0H250.0V6.5H500.0M750.0 2.0H1000.0"'.replace("M0 ", "M0.0 ") in text
+
+
+def test_a_line_ends_with_the_plot() -> None:
+    """An hour and a half: the second hour's step has half of the first one's width."""
+    text = steps([1.0, 1.0], 12, 1.0, WIDTH / 1.5)
+    assert re.findall(r"H([\d.]+)", text) == ["666.7", "1000.0"] * 2
+
+
+def test_some_minutes_have_an_axis() -> None:
+    period = Period(PERIOD.since_ms + 90_000, PERIOD.since_ms + 20 * 60_000)
+    assert ticks(period) == [PERIOD.since_ms + minutes * 60_000 for minutes in (5, 10, 15, 20)]
 
 
 def test_levels_of_availability() -> None:

@@ -29,6 +29,12 @@ ENDS = Event("farm\x1b[2J", None, "publisher", "ends", 1_790_000_030_000, 0.0, "
 FIGURES = StreamFigures(batches=1, lines=1200, entries=1100, new=1000, quarantined=2, events=2, seconds=3.0)
 
 
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lake is a directory that is made."""
+    monkeypatch.chdir(tmp_path)
+
+
 class Runs:
     """Stands in for the job: hears how it is called, and tells of one batch and two events."""
 
@@ -81,10 +87,12 @@ def test_for_people(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_for_programs(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("--json", "--once", "--every", "5", "--least-available", "50", "--batch-mb", "1") == 0
+    assert (
+        run("--json", "--once", "--every", "5", "--least-available", "50", "--batch-mb", "1", "--farm-silent", "2") == 0
+    )
     found = json.loads(capsys.readouterr().out)
     assert (found["ok"], found["new"], found["events"]) == (True, 1000, 2)
-    assert runs.options == StreamOptions(True, 5, 1 << 20, Limits(availability=0.5))
+    assert runs.options == StreamOptions(True, 5, 1 << 20, Limits(availability=0.5, farm_silent_ms=120_000))
 
 
 def test_alerts_are_added_to_a_file_and_it_says_what_was_told(runs: Runs, tmp_path: Path) -> None:

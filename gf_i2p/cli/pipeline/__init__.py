@@ -7,13 +7,19 @@ from typing import Any
 from gf_i2p.cli.errors import CommandError, Exit
 from gf_i2p.cli.pipeline.parser import JOBS
 from gf_i2p.pipeline.errors import PipelineError
+from gf_i2p.pipeline.lake import Lake
+from gf_i2p.pipeline.locks import WRITES, held
 
 __all__ = ["run"]
 
 
 def run(options: argparse.Namespace, print_json: Callable[[Any], None]) -> Exit:
-    """Run one job. Raises `CommandError` and `OSError`."""
+    """Run one job, beside no other that writes the same tables. Raises `CommandError` and `OSError`."""
+    job = JOBS[options.job]
     try:
-        return JOBS[options.job].run(options, print_json)
+        if options.job not in WRITES:
+            return job.run(options, print_json)
+        with held(Lake(options.lake), options.job, options.remote):
+            return job.run(options, print_json)
     except PipelineError as error:
         raise CommandError(str(error)) from None

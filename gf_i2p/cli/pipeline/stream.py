@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 HELP = "keep the lake, health and alerts current while histories grow"
 _EVERY: Final = 60
 _BATCH_MB: Final = 32
+_FARM_SILENT: Final = 10
+MAX_MINUTES: Final = 366 * 24 * 60
 _LAST_BYTES: Final = 64 << 10
 """Of the file of alerts: in it is the last line."""
 
@@ -56,6 +58,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of the last hour, below which there is an alert (default: 90)",
     )
     parser.add_argument(
+        "--farm-silent",
+        type=whole(MAX_MINUTES, low=1),
+        default=_FARM_SILENT,
+        metavar="MINUTES",
+        help=f"a farm whose newest record is older, by this machine's clock, is an alert (default: {_FARM_SILENT})",
+    )
+    parser.add_argument(
         "--batch-mb",
         type=whole(1 << 20, low=1),
         default=_BATCH_MB,
@@ -85,7 +94,7 @@ def run(options: argparse.Namespace, print_json: Callable[[Any], None]) -> Exit:
             once=options.once,
             every_seconds=options.every,
             batch_bytes=options.batch_mb << 20,
-            limits=Limits(availability=options.least_available / 100),
+            limits=Limits(availability=options.least_available / 100, farm_silent_ms=options.farm_silent * 60_000),
             noticed_ms=told_ms,
         )
         figures = stream(

@@ -6,6 +6,7 @@ from typing import Final, TypeAlias
 from gf_i2p.pipeline.report import words
 from gf_i2p.pipeline.report.data import MAX_SERVERS, MAX_TURNS, Anomalies, Heat, HeatRow, Lines, Period, Timeline, Turn
 from gf_i2p.pipeline.report.layout import (
+    WIDTH,
     across,
     axis,
     block,
@@ -181,12 +182,13 @@ def _lines(
     made: Lines, period: Period, highest: float, what: str, show: Callable[[float | None], str], said: str
 ) -> Markup:
     rows, cells = [], []
+    wide = WIDTH * made.stretch_ms / period.length_ms
     for line in made.lines:
         known = [value for value in line.values if value is not None]
         mean = sum(known) / len(known) if known else None
         shown = mean if what == "load" else next((value for value in reversed(line.values) if value is not None), None)
         about = f"{what} of leaf {line.name}: from {show(min(known, default=None))} to {show(max(known, default=None))}"
-        drawn = plot(_LINE, about, grid(period, _LINE), steps(line.values, _LINE, highest))
+        drawn = plot(_LINE, about, grid(period, _LINE), steps(line.values, _LINE, highest, wide))
         rows.append(row(words.short(line.name), drawn, show(shown), whole=line.name))
         share = len(known) / max(len(line.values), 1)
         low, high = min(known, default=None), max(known, default=None)

@@ -31,6 +31,8 @@ from gf_i2p.pipeline.tables import read
 
 FIRST_MS: Final = 1_577_836_800_000
 """2020: a node whose clock says less has no clock."""
+_LEAST_MS: Final = 60_000
+"""Of a period: one record has no length."""
 _DAYS: Final = 3
 _RANKS: Final = 8
 _FIGURES: Final = 6
@@ -65,7 +67,7 @@ def gather(spark: SparkSession, lake: Lake, asked: Asked, say: Callable[[str], N
     made = []
     for name, entries, first, last in found:
         say(f"farm {name}")
-        period = Period(max(first, since), min(max(last, first + words.HOUR_MS), until))
+        period = Period(max(first, since), min(max(last, first + _LEAST_MS), until))
         made.append(_farm(tables, name, entries, period))
     say("floodfills and quarantine")
     return Report(
@@ -120,9 +122,10 @@ def _farms(
         frame = tables[name]
         if frame is None:
             continue
+        # Of hours alone nobody knows how far they were lived.
         last = sf.col(at) + (words.HOUR_MS if at == "hour_ms" else 0)
         each = (
-            frame.where(sf.col(at).between(since, until))
+            frame.where((sf.col(at) >= since) & (sf.col(at) < until))
             .groupBy("farm")
             .agg(sf.sum(rows).alias("rows"), sf.min(at).alias("first"), sf.max(last).alias("last"))
         )

@@ -17,6 +17,7 @@ WIDTH: Final = 1000.0
 _TICKS: Final = 6
 _MAX_NOTE: Final = 1000
 _STEPS: Final = (
+    *(60_000 * minutes for minutes in (1, 2, 5, 10, 15, 30)),
     *(HOUR_MS * hours for hours in (1, 2, 3, 6, 12)),
     *(DAY_MS * days for days in (1, 2, 7, 14, 28, 91, 364)),
 )
@@ -28,7 +29,7 @@ def across(period: Period, at_ms: float) -> float:
 
 
 def ticks(period: Period) -> list[int]:
-    """Return up to seven moments for an axis: full hours or days, UTC."""
+    """Return up to seven moments for an axis: full minutes, hours or days, UTC."""
     step = next((each for each in _STEPS if period.length_ms <= each * _TICKS), None)
     if step is None:
         step = -(-period.length_ms // (_TICKS * DAY_MS)) * DAY_MS
@@ -101,14 +102,13 @@ def dot(x: float, y: float, class_: str, about: str) -> Markup:
     return element("path", element("title", about), d=f"M{x:.1f} {y:.1f}h0", class_=f"dot {class_}")
 
 
-def steps(values: Sequence[float | None], height: float, highest: float) -> Markup:
-    """Draw a line that goes in steps over all the width, and the area below it; None makes a gap in it."""
+def steps(values: Sequence[float | None], height: float, highest: float, wide: float) -> Markup:
+    """Draw a line in steps that are so `wide`, and the area below it, up to the end of the plot; None makes a gap."""
     line, area = [], []
-    wide = WIDTH / max(len(values), 1)
     top, low = 2.0, height - 1
     before: float | None = None
     for number, value in enumerate(values):
-        x1, x2 = wide * number, wide * (number + 1)
+        x1, x2 = min(wide * number, WIDTH), min(wide * (number + 1), WIDTH)
         if value is None:
             before = None
             continue
