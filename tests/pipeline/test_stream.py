@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from threading import Event as Flag
 from typing import Any
@@ -119,12 +120,8 @@ def said(server: int, times: Iterable[int], *, publishing: bool = False, **chang
     for time in times:
         meta = Meta(MASTER.base64, "auto", publishing=publishing, last_published_ms=0)
         found = record(server, date=NOW + (time + skew) * 1000, **changes)
-        made.append((time, type(found)(**{**_fields(found), "meta": meta}).encode()))
+        made.append((time, replace(found, meta=meta).encode()))
     return made
-
-
-def _fields(found: Any) -> dict[str, Any]:
-    return {name: getattr(found, name) for name in found.__dataclass_fields__}
 
 
 class Farm:
