@@ -288,8 +288,8 @@ class Core:
             if self._role.retired:
                 self._role.tell_commit(self._now)
                 self._follow(NOBODY)
-            elif self._following.needs_snapshot and self._role.is_established:
-                self._step_down()  # a majority has our log now, and from whom of it leads our state can come
+            elif self._following.needs_snapshot and (self._role.is_established or self._role.is_equalled):
+                self._step_down()  # who has all of our log can win as well, and has the state that we lack
         return self._state.take_effects()
 
     def _tick(self) -> None:

@@ -249,6 +249,15 @@ class Leader:
         return self._state.commit >= self._first_index
 
     @property
+    def is_equalled(self) -> bool:
+        """Whether another member has all of our log.
+
+        More than one may not be had: who lacks the same state as we do gets it from that member only.
+        """
+        members, last = self._state.configurations.members, self._state.log.last_index
+        return any(peer in members and progress.match >= last for peer, progress in self.progress.items())
+
+    @property
     def _leaves(self) -> bool:
         return self._state.id not in self._state.configurations.members
 

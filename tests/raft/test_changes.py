@@ -446,52 +446,6 @@ def test_a_configuration_in_the_log_counts_up_to_the_next_one_also_before_the_sn
     assert [found.at(index).log_index for index in (4, 5, 8)] == [3, 5, 8]
 
 
-@pytest.mark.parametrize("known", ["by the snapshot", "by the log", None])
-def test_a_server_whose_snapshot_is_damaged_hands_on_the_entries_that_nobody_else_has(known: str | None) -> None:
-    """Found by the simulator: it refused its vote to shorter logs and asked for none itself, so nobody ever led.
-
-    But with the Configuration lost, too, it would count the votes of those that it began with.
-    """
-    lab = Lab(3)
-    lab.elect(1)
-    lab.propose(1, "both", *"abcd")
-    lab.advance(LAN.heartbeat)
-    lab.snapshot(3, keep=1)
-    if known == "by the log":
-        lab.crash(1)
-        lab.restart(1)
-        lab.elect(1)  # which appends a Configuration
-    lab.isolate(2)
-    lab.propose(1, "one", "e")
-    lab.settle()
-    assert lab.core(1).commit == lab.core(3).log.last_index
-    lab.crash(1)
-    disk = lab.servers[3].disk
-    lab.crash(3)
-    disk.damage_snapshot(also_configuration=known != "by the snapshot")
-    lab.restart(3)
-    lab.heal()
-    lab.timeout(3)
-    assert lab.core(3).role == "follower", "another one might lead, with its state"
-    lab.timeout(2)
-    lab.settle()
-    assert not lab.core(2).is_leader, "its log lacks an entry"
-    lab.timeout(3)
-    assert lab.core(3).role == ("candidate" if known else "follower")
-    if known is None:
-        return
-    lab.settle()
-    assert not lab.core(3).is_leader, "without a state it leads no longer than until somebody has its log"
-    assert lab.values(2)[-1] == "e"
-    lab.advance(LAN.election_max)
-    assert lab.core(2).is_leader
-    lab.snapshot(2)
-    lab.advance(3 * LAN.heartbeat)
-    assert lab.core(3).snapshot is not None
-    assert lab.core(3).commit == lab.core(2).commit
-    assert not lab.violations
-
-
 def test_a_snapshot_that_is_not_newer_changes_nothing() -> None:
     lab = behind()
     lab.step(1, inputs.Reachable(3))
