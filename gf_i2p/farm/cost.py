@@ -59,16 +59,12 @@ class Load:
         return {name: round(WEIGHTS[name] * part) for name, part in known(parts).items()}
 
 
-def load(leaf: Leaf, router: Mapping[str, Any], seen: tuple[int, int]) -> Load:
+def load(leaf: Leaf, used: float | None, seen: tuple[int, int]) -> Load:
     """Say how busy a leaf is.
 
-    `router`: the numbers of its router's record. `seen`: by how many servers it was reached, and not.
+    `used`: which part of its bandwidth its router uses, see `bandwidth_used`. `seen`: by how many servers it was
+    reached, and not.
     """
-    return load_beside(leaf, bandwidth_used(router), seen)
-
-
-def load_beside(leaf: Leaf, used: float | None, seen: tuple[int, int]) -> Load:
-    """Say the same. `used`: which part of its bandwidth its router uses, see `bandwidth_used`."""
     bandwidth = _part(leaf.current_bandwidth, leaf.configured_bandwidth)
     reached, unreached = seen
     tunnels = _part(leaf.current_tunnels, leaf.configured_tunnels)
@@ -107,5 +103,4 @@ def reckoned(of: Load, current: int | None) -> int:
 def _part(used: float | None, most: float | None) -> float | None:
     if used is None or not most:
         return None
-    part = used / most
-    return min(1.0, part)
+    return min(used / most, 1.0)

@@ -87,6 +87,7 @@ class Leaf:
         kind = found.get("type", LEAF_TYPE)
         if type(kind) is not int or kind not in _TYPES:
             raise RecordError(f"the type of a destination is one of {_TYPES}")
+        # Once through the fields that there are, for every record of every server has some of these.
         numbers: dict[str, Any] = {}
         extra: dict[str, Any] = {}
         for name, value in found.items():
@@ -101,7 +102,7 @@ class Leaf:
         return cls(
             a_hash(found.get("hash"), "the hash of a destination"),
             flag(found, "up"),
-            text_or_none(found, "destination") if "destination" in found else None,
+            text_or_none(found, "destination"),
             kind,
             _below(found) if "below" in found else (),
             extra=extra,

@@ -68,7 +68,7 @@ class Field:
     def load(self, poster: Poster, owner: int, leaf: Leaf) -> cost.Load:
         """Say how busy a leaf is."""
         seen = self.posters.seen(leaf.hash, owner, self.now_ms, self.parameters)
-        return cost.load_beside(leaf, poster.record.bandwidth_used, seen)
+        return cost.load(leaf, poster.record.bandwidth_used, seen)
 
     def cost(self, poster: Poster, owner: int, leaf: Leaf, current: int | None) -> int:
         """Return what an entry for a leaf costs. `current`: what it costs in the present set."""
@@ -113,8 +113,7 @@ class Listing:
         silent = poster.silent_ms(parameters)
         for hash_, health in poster.past.items():
             if hash_ in self.listed and (not health.up or poster.accused_ms is not None or silent < self.deadline_ms):
-                out = seen.out_ms(hash_)
-                self.deadline_ms = min(self.deadline_ms, out)
+                self.deadline_ms = min(self.deadline_ms, seen.out_ms(hash_))
         if now >= self.looked_ms + parameters.republish_min_ms or (self.listed and now >= self.deadline_ms):
             return True
         if len(self.listed) >= tree.room(parameters.tree, parameters.max_entries):

@@ -15,9 +15,6 @@ MAX_PAST: Final = 512
 """Leaves of one poster that are remembered; those that it names no more are the first to be forgotten."""
 
 
-_SEVERAL: Final = 2
-
-
 @dataclass(slots=True)
 class Poster:
     """Who posts. Times are of the farm's stopwatch (`clock.Clock.passed_ms`), in ms."""
@@ -169,7 +166,7 @@ class Posters:
     def holders(self, hash_: bytes) -> list[tuple[int, Poster]]:
         """Return who has named this leaf, by their ids."""
         holders = self._holders.get(hash_, ())
-        return [(each, self.by_id[each]) for each in (holders if len(holders) < _SEVERAL else sorted(holders))]
+        return [(each, self.by_id[each]) for each in (sorted(holders) if len(holders) > 1 else holders)]
 
     @property
     def are_judged(self) -> bool:
@@ -180,8 +177,7 @@ class Posters:
         """Return when a leaf, if listed, is to be taken out should nothing more be heard of it; 0: nobody names it."""
         found = 0
         for each in self._holders.get(hash_, ()):
-            out = self.by_id[each].out_ms(hash_, parameters)
-            found = max(found, out)
+            found = max(found, self.by_id[each].out_ms(hash_, parameters))
         return found
 
     def seen(self, hash_: bytes, owner: int, now_ms: int, parameters: Parameters) -> tuple[int, int]:

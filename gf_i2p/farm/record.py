@@ -170,9 +170,9 @@ class Meta:
             publishing=flag(found, "publishing"),
             last_published_ms=whole(found, "lastPublishedTime", MAX_DATE_MS),
             last_published_set=text_or_none(found, "lastPublishedLS"),
-            attempted_ms=(whole_or_none(found, "attemptedTime") or 0) if "attemptedTime" in found else 0,
-            sent_ms=(whole_or_none(found, "sentTime") or 0) if "sentTime" in found else 0,
-            confirmed_ms=(whole_or_none(found, "confirmedTime") or 0) if "confirmedTime" in found else 0,
+            attempted_ms=whole_or_none(found, "attemptedTime") or 0,
+            sent_ms=whole_or_none(found, "sentTime") or 0,
+            confirmed_ms=whole_or_none(found, "confirmedTime") or 0,
             extra=others(found, _META),
         )
 

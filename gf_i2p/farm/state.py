@@ -31,6 +31,8 @@ _SENSED_MS: Final = 900_000
 """How old a set that others find may be: twice what is between two sets, at most."""
 
 _NOTHING: Final = Setting()
+_OF_OFFICE: Final = frozenset({"move", "release", "drain", "undrain"})
+"""What administrators say of who publishes."""
 
 
 @dataclass(slots=True)  # not frozen: one is made for every record
@@ -40,10 +42,6 @@ class _Judged:
     score: Score
     total: int
     setting: Setting
-
-
-_OF_OFFICE: Final = frozenset({"move", "release", "drain", "undrain"})
-"""What administrators say of who publishes."""
 
 
 class SnapshotError(ValueError):
@@ -177,14 +175,13 @@ class FarmState:
         drained, moved_to = self.administration.drained, self.administration.moved_to
         publisher, are_judged = self.election.publisher, self.posters.are_judged
         now, passed, parameters, most = self.clock.now_ms, self.clock.passed_ms, self.parameters, self.most
-        is_known = now is not None and most.is_whole
         for server in self.servers:
             own = self._judged.get(server)
             if own is None:
                 continue
             is_able = (
-                is_known
-                and now is not None
+                now is not None
+                and most.is_whole
                 and server not in self.accused
                 and own.setting == most
                 and candidates.is_able(

@@ -33,7 +33,7 @@ BEGINS: Final = "begins"
 ENDS: Final = "ends"
 MAX_EVENTS: Final = 10_000
 """Of one batch; what is more comes with the next one."""
-Found: TypeAlias = "tuple[str, int | None, str, str, int, float | None, str]"
+EventRow: TypeAlias = "tuple[str, int | None, str, str, int, float | None, str]"
 """An event without the time when it was noticed."""
 _NEWS_MS: Final = 300_000
 """So long back a clock's skew is looked at: some ten records."""
@@ -76,7 +76,7 @@ def note(spark: "SparkSession", lake: Lake, entries: "DataFrame", limits: Limits
     return len(rows)
 
 
-def write(spark: "SparkSession", lake: Lake, found: Sequence[Found], at_ms: int) -> None:
+def write(spark: "SparkSession", lake: Lake, found: Sequence[EventRow], at_ms: int) -> None:
     """Add events that are noticed now, `at_ms`: they have a time of their own, after that of all that are there."""
     last = tables.read_columns(spark, lake, "alerts", EVENTS).agg(fn.max("noticed_ms")).first()
     noticed_ms = max(at_ms, 0 if last is None or last[0] is None else last[0] + 1)

@@ -14,11 +14,12 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final
 
 from gf_i2p.netdb.encoding import to_base64
+from gf_i2p.pipeline import tables
 from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.grid import Set
 from gf_i2p.pipeline.lake import Lake
 from gf_i2p.pipeline.measures import Measures, Trial
-from gf_i2p.pipeline.ordered import Stored, Window, farms, rows
+from gf_i2p.pipeline.ordered import FarmFiles, Window, farms, rows
 from gf_i2p.pipeline.recommend import Result
 from gf_i2p.pipeline.replay import Decision, Row
 
@@ -64,7 +65,7 @@ _RESULT: Final = {
     "superseded": "long",
     "gaps": "long",
 }
-_STORED: Final = {"farm": "string", "path": "string", "bytes": "long"}
+_FARM_FILES: Final = {"farm": "string", "path": "string", "bytes": "long"}
 _PLAYED: Final = {"what": "string"} | _DECISION | _RESULT
 
 
@@ -180,10 +181,10 @@ def _result(row: dict[str, Any]) -> Result:
     return Result(row["farm"], Measures(**found), row["superseded"], row["gaps"])
 
 
-def _farms(spark: "SparkSession", lake: Lake, window: Window) -> list[Stored]:
+def _farms(spark: "SparkSession", lake: Lake, window: Window) -> list[FarmFiles]:
     """Return what there is to replay, by the names of directories: a worker looks, for it sees what workers see."""
-    asked = spark.createDataFrame([(lake.path("entries"),)], "path string").coalesce(1)
-    found = [Stored(*row) for row in asked.mapInArrow(_stored, _ddl(_STORED)).collect()]
+    asked = tables.for_worker(spark, lake.path("entries"))
+    found = [FarmFiles(*row) for row in asked.mapInArrow(_stored, _ddl(_FARM_FILES)).collect()]
     if not found:
         raise PipelineError(f"There are no entries in {lake.root}: run `gf-i2p pipeline ingest` first.")
     if window.farm is not None:
@@ -203,8 +204,8 @@ def _stored(batches: Iterable["pa.RecordBatch"]) -> Iterator["pa.RecordBatch"]:
     for batch in batches:
         for path in batch.column(0).to_pylist():
             found = farms(path)
-            columns = {name: [getattr(each, name) for each in found] for name in _STORED}
-            yield pa.RecordBatch.from_pydict(columns, schema=_arrow_schema(_STORED))
+            columns = {name: [getattr(each, name) for each in found] for name in _FARM_FILES}
+            yield pa.RecordBatch.from_pydict(columns, schema=_arrow_schema(_FARM_FILES))
 
 
 def _cores(spark: "SparkSession") -> int:

@@ -22,6 +22,8 @@ import pyarrow.parquet as pq
 
 from gf_i2p.pipeline.replay import SERVERS, Row
 from gf_i2p.pipeline.stored import file_system
+from gf_i2p.pipeline.typed import is_gap
+from gf_i2p.pipeline.writing import ORDER
 
 if TYPE_CHECKING:
     import numpy as np
@@ -67,7 +69,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class FarmFiles:
     """What a table has of a farm."""
 
     farm: str
@@ -76,7 +78,7 @@ class Stored:
     bytes: int
 
 
-def farms(path: str) -> list[Stored]:
+def farms(path: str) -> list[FarmFiles]:
     """Return the farms of a table, by name. `path`: absolute, or an address."""
     system, inside = file_system(path)
     found: dict[str, int] = {}
@@ -86,7 +88,7 @@ def farms(path: str) -> list[Stored]:
             found[directory] = found.get(directory, 0) + size
     is_address = "://" in path  # there what Spark has escaped is escaped once more
     made = [
-        Stored(unquote(name.removeprefix(_FARM)), f"{path}/{quote(name, safe='=') if is_address else name}", size)
+        FarmFiles(unquote(name.removeprefix(_FARM)), f"{path}/{quote(name, safe='=') if is_address else name}", size)
         for name, size in found.items()
     ]
     return sorted(made, key=lambda each: each.farm)
@@ -134,13 +136,17 @@ class _File:
     low: int
     """The smallest index in it, or less."""
     rows: int
+    in_order: bool
+    """Whether its footer says so: who wrote it has seen to that."""
     window: Window
 
     def open(self) -> pq.ParquetFile:
         return pq.ParquetFile(self.path, filesystem=self.system, buffer_size=_READ_BYTES, pre_buffer=False)
 
     def is_sorted(self) -> bool:
-        """Whether its indexes never fall: one column of numbers is read for that."""
+        """Whether its indexes never fall: one column of numbers is read for that where the footer does not say."""
+        if self.in_order:
+            return True
         last = _LEAST
         with self.open() as file:
             for batch in file.iter_batches(_SCAN_ROWS, columns=["index"], use_threads=False):
@@ -167,7 +173,8 @@ def _footer(system: Any, path: str, window: Window) -> _File | None:
         counted = [each.column(column).statistics for each in groups if each.num_rows]
         known = all(each is not None and each.has_min_max for each in counted)
         low = min((each.min for each in counted), default=_LEAST) if known else _LEAST
-        return _File(system, path, low, about.num_rows, window) if about.num_rows else None
+        in_order = (about.metadata or {}).get(ORDER[0]) == ORDER[1]
+        return _File(system, path, low, about.num_rows, in_order, window) if about.num_rows else None
 
 
 def _chosen(batch: pa.RecordBatch, window: Window) -> pa.RecordBatch:
@@ -176,8 +183,7 @@ def _chosen(batch: pa.RecordBatch, window: Window) -> pa.RecordBatch:
     nothing = pa.nulls(len(batch), pa.binary())
     value, raw = (columns[name].cast(pa.binary()) if name in columns else nothing for name in ("value", "raw"))
     columns["value"] = value if raw.null_count == len(raw) else pc.coalesce(value, raw)
-    is_gap = pc.and_(pc.equal(columns["kind"], SERVERS), pc.is_valid(columns["value"]))
-    columns["gap"] = pc.fill_null(is_gap, fill_value=False)
+    columns["gap"] = is_gap(columns["kind"], columns["value"])
     found = pa.RecordBatch.from_arrays(
         [
             columns[each.name].cast(each.type) if each.name in columns else pa.nulls(len(batch), each.type)

@@ -69,7 +69,7 @@ class Silence:
         self._stands = self._stands - again | silent
         return len(rows)
 
-    def _event(self, farm: str, event: str, age_ms: int) -> alerts.Found:
+    def _event(self, farm: str, event: str, age_ms: int) -> alerts.EventRow:
         text = "a record of it is there again"
         if event == alerts.BEGINS:
             text = f"nothing was heard of the whole farm for {age_ms // 1000} s"

@@ -68,21 +68,26 @@ def append_file(rows: "DataFrame", lake: Lake, table: str) -> None:
     rows.coalesce(1).mapInArrow(partial(_written, path), "path string").count()
 
 
+def for_worker(spark: "SparkSession", path: str) -> "DataFrame":
+    """Return a path as the one row (`path`) of one task: a worker sees the file system that workers see."""
+    return spark.createDataFrame([(path,)], "path string").coalesce(1)
+
+
 def size(spark: "SparkSession", path: str) -> int:
     """Return how many bytes a directory has, 0 when it is not there."""
-    asked = spark.createDataFrame([(path,)], "path string").coalesce(1)
+    asked = for_worker(spark, path)
     found = asked.mapInArrow(_sizes, _SIZES).agg({"bytes": "sum"}).first()
     return 0 if found is None else found[0] or 0
 
 
 def delete(spark: "SparkSession", path: str) -> None:
     """Delete a directory, if it is there, where Spark's workers see it."""
-    spark.createDataFrame([(path,)], "path string").coalesce(1).mapInArrow(_deleted, "path string").count()
+    for_worker(spark, path).mapInArrow(_deleted, "path string").count()
 
 
 def empty(spark: "SparkSession", path: str) -> None:
     """Delete what is in a directory, if it is there, where Spark's workers see it."""
-    spark.createDataFrame([(path,)], "path string").coalesce(1).mapInArrow(_emptied, "path string").count()
+    for_worker(spark, path).mapInArrow(_emptied, "path string").count()
 
 
 def _written(path: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -245,6 +245,11 @@ class Typer:
 _NOT_JSON: Final = "it is not JSON"
 
 
+def is_gap(kinds: pa.Array, values: pa.Array) -> pa.BooleanArray:
+    """Say which rows of `entries` are no entries, but say who the servers are behind a gap."""
+    return pc.and_(pc.fill_null(pc.equal(kinds, "servers"), fill_value=False), pc.is_valid(values))
+
+
 def _no_number(name: str) -> None:
     raise ValueError(name)
 

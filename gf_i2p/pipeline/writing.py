@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from gf_i2p.pipeline.lake import PARTITIONS
 from gf_i2p.pipeline.stored import file_system
 from gf_i2p.pipeline.taking import taken
+from gf_i2p.pipeline.typed import is_gap
 
 KINDS: Final = ("status", "admin", "servers", "other")
 WRITTEN: Final = pa.schema(
@@ -218,15 +219,16 @@ def _sorted(rows: pa.RecordBatch) -> pa.RecordBatch:
     index = rows.column("index").to_numpy()
     if (index[1:] > index[:-1]).all():  # as it is when they are of one history
         return rows
-    gap = pc.and_(pc.equal(rows.column("kind"), "servers"), rows.column("value").is_valid())
+    gap = is_gap(rows.column("kind"), rows.column("value"))
     order = np.lexsort((-rows.column("term").to_numpy(), gap.to_numpy(zero_copy_only=False), index))
     return rows.take(pa.array(order))
 
 
 def _key(rows: pa.RecordBatch, place: int) -> tuple[int, ...]:
     """Give what a row is sorted by."""
-    gap = rows.column("kind")[place].as_py() == "servers" and rows.column("value")[place].is_valid
-    return rows.column("index")[place].as_py(), int(gap), -rows.column("term")[place].as_py()
+    one = rows.slice(place, 1)
+    gap = is_gap(one.column("kind"), one.column("value"))[0].as_py()
+    return one.column("index")[0].as_py(), int(gap), -one.column("term")[0].as_py()
 
 
 def _repeating(schema: pa.Schema) -> list[str]:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gf_i2p.farm.cost import BEST, STAYS_WITHIN, STEP, WEIGHTS, WORST, Load, load, reckoned
+from gf_i2p.farm.cost import BEST, STAYS_WITHIN, STEP, WEIGHTS, WORST, Load, bandwidth_used, load, reckoned
 from gf_i2p.farm.record import Leaf
 
 parts = st.none() | st.floats(0, 1)
@@ -40,15 +40,16 @@ def test_what_is_known_of_a_leaf() -> None:
         configured_bandwidth=200, current_bandwidth=50,
     )  # fmt: skip
     router = {"currentInboundBandwidth": 80, "configuredInboundBandwidth": 100}
-    assert load(leaf, router, (3, 1)) == Load(1.0, 0.25, 0.25, 0.25)
-    assert load(Leaf(bytes(32), up=True), router, (0, 0)) == Load(None, 0.8, None, None)
-    assert load(Leaf(bytes(32), up=True), {"currentInboundBandwidth": "80"}, (0, 0)) == Load()
+    assert load(leaf, bandwidth_used(router), (3, 1)) == Load(1.0, 0.25, 0.25, 0.25)
+    assert load(Leaf(bytes(32), up=True), bandwidth_used(router), (0, 0)) == Load(None, 0.8, None, None)
+    untold = bandwidth_used({"currentInboundBandwidth": "80"})
+    assert load(Leaf(bytes(32), up=True), untold, (0, 0)) == Load()
 
 
 @pytest.mark.parametrize("most", [0, None])
 def test_a_leaf_that_names_no_limit_is_not_full(most: int | None) -> None:
     leaf = Leaf(bytes(32), up=True, configured_connections=most, current_connections=5)
-    assert load(leaf, {}, (0, 0)) == Load()
+    assert load(leaf, bandwidth_used({}), (0, 0)) == Load()
 
 
 @given(loads)
