@@ -1,15 +1,21 @@
 """`make scenarios`: everything in this folder, on private networks of real I2P routers.
 
 Most of the time is spent waiting for tunnels, so several networks run side by side, in namespaces of their own.
+
+What real routers do is partly chance: whom a tunnel leads through, and whether one of these is busy then. So a
+scenario that failed runs once more, on a network that nobody else uses. What it said when it failed is printed whole,
+and the last lines name it: one that needs this often has a fault. More than `MAX_AGAIN` at once are no chance.
 """
 
 import asyncio
 import contextlib
+import json
 import os
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -29,8 +35,21 @@ WITHOUT: Final = {"test_make_farm.py"}
 """These bring networks of their own."""
 MUST_VARIABLE: Final = "GF_I2P_MUST_RUN_SCENARIOS"
 """Where it is set, to be skipped is to fail: CI sets it."""
+OUTCOMES_VARIABLE: Final = "GF_I2P_OUTCOMES"
+"""Names the file into which pytest writes what has become of each scenario; see `conftest.py`."""
+MAX_AGAIN: Final = 2
+"""So many scenarios may run once more, of all."""
 _POLL_SECONDS: Final = 0.5
 _SHOWN_BYTES: Final = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a group."""
+
+    passed: tuple[str, ...]
+    failed: tuple[str, ...]
+    """What pytest is given to run them again: the whole group when it did not get to an end."""
 
 
 def groups(arguments: Sequence[str]) -> list[list[str]]:
@@ -47,33 +66,57 @@ async def run(directory: Path, arguments: Sequence[str]) -> int:
     """Run all groups; return 0 when all passed. What each has said comes when it has ended."""
     began = time.monotonic()
     with contextlib.ExitStack() as stack:
-        ends = [
-            asyncio.create_task(_end(stack, directory / f"{number}", group, began))
+        first = [
+            asyncio.create_task(_outcome(stack, directory / f"{number}", group, began))
             for number, group in enumerate(groups(arguments))
         ]
-        return max(await asyncio.gather(*ends))
+        outcomes = await asyncio.gather(*first)
+        again = [each for outcome in outcomes for each in outcome.failed]
+        passed = sum(len(outcome.passed) for outcome in outcomes)
+        failed: list[str] = []
+        if len(again) > MAX_AGAIN:
+            again, failed = [], again
+        for number, each in enumerate(again):  # one after the other: with little else on the machine
+            outcome = await _outcome(stack, directory / f"again-{number}", [each], began)
+            passed += len(outcome.passed)
+            failed += outcome.failed
+    print(f"{time.monotonic() - began:6.1f} s  scenarios: {passed} passed, {len(failed)} failed")
+    for each in failed:
+        print(f"FAILED {each}")
+    for each in again:
+        if each not in failed:
+            print(f"PASSED ONLY WHEN IT RAN ONCE MORE: {each}")
+    return int(bool(failed))
 
 
-async def _end(stack: contextlib.ExitStack, directory: Path, group: Sequence[str], began: float) -> int:
+async def _outcome(stack: contextlib.ExitStack, directory: Path, group: Sequence[str], began: float) -> Outcome:
     """Run one group on a network of its own, if it needs one."""
-    files = [Path(name).name for name in group if not name.startswith("-")]
-    names = ", ".join(files)
-    log = directory.with_suffix(".log")
+    names = [Path(name.partition("::")[0]).name for name in group if not name.startswith("-")]
+    title = ", ".join(names) if len(group) > 1 else group[0].removeprefix(f"{FOLDER}/")
+    log, told = directory.with_suffix(".log"), directory.with_suffix(".json")
     testnet = [sys.executable, "-m", "integration.testnet", "run", "--directory", str(directory), "--"]
-    pytest = [sys.executable, "-m", "pytest", "-rA", "--timeout=600", "-p", "no:cacheprovider", *group]
+    pytest = [sys.executable, "-m", "pytest", "-rfEs", "--timeout=600", "-p", "no:cacheprovider", *group]
     # The network takes itself down; it needs the time for it.
     processes = stack.enter_context(Processes(grace=30.0))
-    process = processes.spawn("scenarios", pytest if set(files) <= WITHOUT else [*testnet, *pytest], log)
-    print(f"{time.monotonic() - began:6.1f} s  {names}: begun", flush=True)
+    command = pytest if set(names) <= WITHOUT else [*testnet, *pytest]
+    process = processes.spawn("scenarios", command, log, {**os.environ, OUTCOMES_VARIABLE: str(told)})
+    print(f"{time.monotonic() - began:6.1f} s  {title}: begun", flush=True)
     while process.poll() is None:  # noqa: ASYNC110 -- another process makes it true
         await asyncio.sleep(_POLL_SECONDS)
-    passed = process.returncode == 0
-    print(f"{time.monotonic() - began:6.1f} s  {names}: {'passed' if passed else 'FAILED'}", flush=True)
-    text = tail(log, _SHOWN_BYTES)
-    print(
-        text if not passed else "\n".join(line for line in text.splitlines() if line.startswith("PASSED")), flush=True
-    )
-    return int(not passed)
+    outcome = read_outcome(told, process.returncode, group)
+    print(f"{time.monotonic() - began:6.1f} s  {title}: {'FAILED' if outcome.failed else 'passed'}", flush=True)
+    print(tail(log, _SHOWN_BYTES) if outcome.failed else "\n".join(f"PASSED {each}" for each in outcome.passed))
+    return outcome
+
+
+def read_outcome(told: Path, status: int, group: Sequence[str]) -> Outcome:
+    """Read what pytest has written, if it has: a group that ended badly and names no failure failed as a whole."""
+    try:
+        outcomes = json.loads(told.read_text())
+    except (OSError, ValueError):
+        return Outcome((), tuple(group))
+    passed, failed = tuple(outcomes["passed"]), tuple(outcomes["failed"])
+    return Outcome(passed, tuple(group) if status != 0 and not failed else failed)
 
 
 def main() -> int:

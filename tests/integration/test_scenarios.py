@@ -1,0 +1,75 @@
+"""What runs once more when real routers have failed a scenario: integration/scenarios/__main__.py."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from integration.scenarios import __main__ as scenarios
+from integration.scenarios.__main__ import Outcome, read_outcome, run
+
+
+class Pytest:
+    """Fails what it is told to, each so often; notes what ran."""
+
+    def __init__(self, **fails: int) -> None:
+        self._fails = fails
+        self.ran: list[list[str]] = []
+
+    async def __call__(self, _stack: Any, _directory: Path, group: Sequence[str], _began: float) -> Outcome:
+        self.ran.append(list(group))
+        failed = [each for each in group if self._fails.get(each, 0) > 0]
+        for each in failed:
+            self._fails[each] -= 1
+        return Outcome(tuple(each for each in group if each not in failed), tuple(failed))
+
+
+@pytest.fixture
+def parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scenarios, "groups", lambda _arguments: [["a", "b"], ["c", "d"]])
+
+
+@pytest.mark.usefixtures("parts")
+@pytest.mark.parametrize(
+    ("fails", "again", "status", "last"),
+    [
+        ({}, [], 0, "scenarios: 4 passed, 0 failed"),
+        ({"b": 1, "c": 1}, [["b"], ["c"]], 0, "PASSED ONLY WHEN IT RAN ONCE MORE: c"),
+        ({"b": 1, "c": 2}, [["b"], ["c"]], 1, "PASSED ONLY WHEN IT RAN ONCE MORE: b"),
+        ({"a": 1, "b": 1, "c": 1}, [], 1, "FAILED c"),
+    ],
+)
+async def test_what_failed_runs_once_more_if_it_is_little(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    fails: dict[str, int],
+    again: list[list[str]],
+    status: int,
+    last: str,
+) -> None:
+    fake = Pytest(**fails)
+    monkeypatch.setattr(scenarios, "_outcome", fake)
+    assert await run(tmp_path, []) == status
+    assert fake.ran == [["a", "b"], ["c", "d"], *again]
+    assert capsys.readouterr().out.strip().endswith(last)
+
+
+@pytest.mark.parametrize(
+    ("told", "status", "expected"),
+    [
+        ({"passed": ["f::x", "f::y"], "failed": []}, 0, Outcome(("f::x", "f::y"), ())),
+        ({"passed": ["f::x"], "failed": ["f::y"]}, 1, Outcome(("f::x",), ("f::y",))),
+        ({"passed": ["f::x"], "failed": []}, 1, Outcome(("f::x",), ("f",))),
+        (None, 1, Outcome((), ("f",))),
+        (None, 0, Outcome((), ("f",))),
+    ],
+    ids=["passed", "failed", "ended badly", "no network", "pytest never ran"],
+)
+def test_a_group_that_did_not_get_to_its_end_failed(tmp_path: Path, told: Any, status: int, expected: Outcome) -> None:
+    file = tmp_path / "told.json"
+    if told is not None:
+        file.write_text(json.dumps(told))
+    assert read_outcome(file, status, ["f"]) == expected
