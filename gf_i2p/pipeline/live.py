@@ -10,7 +10,7 @@ from datetime import date, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import Window
+from pyspark.sql import Observation, Window
 from pyspark.sql import functions as fn
 
 from gf_i2p.pipeline import tables
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row, SparkSession
 
 BATCH: Final = (
-    "batch bigint, entries bigint, new bigint, quarantined bigint, events bigint, newest_ms bigint, ended_ms bigint, "
-    "farms map<string,bigint>"
+    "batch bigint, lines bigint, entries bigint, new bigint, quarantined bigint, events bigint, newest_ms bigint, "
+    "ended_ms bigint, farms map<string,bigint>"
 )
 """`farms`: of which it had anything, and when the newest status record of each was received; null: it had none."""
 KEPT: Final = 16
@@ -46,7 +46,12 @@ def stream_root(lake: Lake) -> str:
 
 def figures_path(lake: Lake, batch: int) -> str:
     """Return where the figures of a batch are (`BATCH`)."""
-    return f"{stream_root(lake)}/batches/{batch:09}"
+    return f"{batches_root(lake)}/{batch:09}"
+
+
+def batches_root(lake: Lake) -> str:
+    """Return where the figures of a run's batches are."""
+    return f"{stream_root(lake)}/batches"
 
 
 def ending_path(lake: Lake) -> str:
@@ -68,7 +73,9 @@ class Taking:
         # The stream's own session has it off, for the sake of streams with state. This one has none.
         spark.conf.set("spark.sql.adaptive.enabled", "true")
         stage, made = f"{stream_root(self.lake)}/arrived", columns(arrived_schema(self.schema_text))
-        lines.mapInArrow(partial(arrived, self.schema_text), made).write.mode("overwrite").parquet(stage)
+        seen = Observation()  # Spark's own count is 0 where a Connect server has this done elsewhere
+        counted = lines.observe(seen, fn.count(fn.lit(1)).alias("lines"))
+        counted.mapInArrow(partial(arrived, self.schema_text), made).write.mode("overwrite").parquet(stage)
         found = spark.read.schema(made).parquet(stage)
         farms = _summary(found)
         named = [each for each in farms if each["entries"]]
@@ -77,7 +84,8 @@ class Taking:
         events = self._judge(spark, {each["farm"]: each["days"] for each in named if each["days"]})
         newest_ms = max((each["newest_ms"] for each in named if each["newest_ms"] is not None), default=None)
         heard = {each["farm"]: each["newest_ms"] for each in farms if each["farm"] is not None}
-        row = (batch, sum(each["entries"] for each in farms), new, bad, events, newest_ms, now_ms(), heard)
+        entries = sum(each["entries"] for each in farms)
+        row = (batch, seen.get["lines"], entries, new, bad, events, newest_ms, now_ms(), heard)
         spark.createDataFrame([row], BATCH).coalesce(1).write.mode("overwrite").parquet(figures_path(self.lake, batch))
         if batch >= KEPT:
             tables.delete(spark, figures_path(self.lake, batch - KEPT))

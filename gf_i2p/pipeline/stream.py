@@ -6,7 +6,7 @@ middle of one, the next run takes that batch again, which adds nothing twice.
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from threading import Event as Flag
 from typing import TYPE_CHECKING, Any, Final
@@ -19,7 +19,7 @@ from gf_i2p.pipeline import tables
 from gf_i2p.pipeline.alerts import EVENTS, MAX_EVENTS, Limits
 from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.lake import Lake, absolute
-from gf_i2p.pipeline.live import BATCH, Taking, ending_path, figures_path, stream_root
+from gf_i2p.pipeline.live import BATCH, Taking, batches_root, ending_path, figures_path, stream_root
 from gf_i2p.pipeline.record_schema import columns
 from gf_i2p.pipeline.silence import Silence
 from gf_i2p.pipeline.source import DEFAULT_BYTES, FORMAT, HistorySource
@@ -153,6 +153,7 @@ class _Run:
         self._clock_ms = clock_ms
         self._told_ms = 0
         self._seen = -1  # the last batch of which was told
+        self._looked_at: Collection[tuple[int, str]] = ()  # which of Spark's words
         self._of_last: frozenset[str] = frozenset()  # the farms that were in it
 
     def go(self, exports: Sequence[str], stop: Flag) -> StreamFigures:
@@ -187,7 +188,8 @@ class _Run:
             raise PipelineError(f"{lost[0]}. Give the directories in which nodes' histories are.")
 
     def _start(self, exports: Sequence[str]) -> "StreamingQuery":
-        tables.delete(self.spark, ending_path(self.lake))
+        for left_over in (ending_path(self.lake), batches_root(self.lake)):
+            tables.delete(self.spark, left_over)
         self.spark.dataSource.register(HistorySource)
         lines = (
             self.spark.readStream.format(FORMAT)
@@ -231,24 +233,26 @@ class _Run:
             self._tell_events()
 
     def _tell(self, query: "StreamingQuery") -> None:
-        for progress in query.recentProgress:
-            number, lines = progress["batchId"], progress["numInputRows"]
-            if number <= self._seen or not lines:
+        recent = {(progress["batchId"], progress["timestamp"]): progress for progress in query.recentProgress}
+        for (number, at), progress in recent.items():
+            if number <= self._seen or (number, at) in self._looked_at:
                 continue
-            self._seen = number
-            row = self.spark.read.schema(BATCH).parquet(figures_path(self.lake, number)).first()
+            # Spark speaks of the next batch, too, while there is nothing for it; then it has no figures.
+            row = tables.read_path(self.spark, figures_path(self.lake, number), BATCH).first()
             if row is None:
                 continue
+            self._seen = number
             seconds = progress["batchDuration"] / 1000
             values = row.asDict()
             farms = values.pop("farms") or {}
             self._silence.hear(farms)
             self._of_last = frozenset(farms)
-            batch = Batch(lines=lines, seconds=seconds, **values)
+            batch = Batch(seconds=seconds, **values)
             self.figures.add(batch)
             if batch.events:
                 self._tell_events()
             self._on_batch(batch)
+        self._looked_at = recent.keys()
 
     def _events(self) -> Any:
         return tables.read_columns(self.spark, self.lake, "alerts", EVENTS)
