@@ -63,10 +63,7 @@ class Advice:
     @property
     def changes(self) -> dict[str, Any]:
         """What is to be set, by the names in the log: the values that the farm has not already."""
-        if self.best is None:
-            return {}
-        have = self.live.measures.in_force
-        return {name: value for name, value in self.best.measures.parameters.items() if have.get(name) != value}
+        return {} if self.best is None else _missing(self.best, self.live)
 
     @property
     def gain(self) -> float:
@@ -94,6 +91,8 @@ def advise(results: Sequence[Result]) -> Advice:
     if saved < LEAST_GAIN * live.cost:
         why = f"the best set would save {saved / live.cost:.1%} of the cost, {LEAST_GAIN:.0%} is the least"
         return Advice(live.farm, live, front, None, why)
+    if not _missing(best, live):  # it was set in the middle of this log
+        return Advice(live.farm, live, front, None, "the farm has had the best set since it was last changed")
     return Advice(live.farm, live, front, best)
 
 
@@ -142,6 +141,12 @@ def _can_be(result: Result, live: Result) -> bool:
     except RecordError:
         return False
     return True
+
+
+def _missing(result: Result, live: Result) -> dict[str, Any]:
+    """Give what a set fixes, and the farm has not at the end of the log."""
+    have = live.measures.in_force
+    return {name: value for name, value in result.measures.parameters.items() if have.get(name) != value}
 
 
 def _beats(one: Result, other: Result) -> bool:

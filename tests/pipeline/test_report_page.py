@@ -269,22 +269,28 @@ def trial(cost: float | None, *, live: bool = False, parameters: str = "{}") -> 
     return Trial(parameters, live, 1, 1, 1, 1, 1, None, cost)
 
 
+def other(cost: float | None) -> Trial:
+    return trial(cost, parameters='{"margin":70}')
+
+
 def test_what_is_recommended_is_possible_and_a_gain() -> None:
     found = report().farms[0].backtest
     assert found is not None
-    live = trial(1.0, live=True)
+    live = replace(trial(1.0, live=True), in_force='{"margin":50}')
     for others, best in (
-        ([trial(0.96), trial(None)], None),
-        ([trial(0.94), trial(0.9)], 0.9),
-        ([trial(0.94), trial(0.2, parameters='{"marginal": 1}')], 0.94),
+        ([other(0.96), other(None)], None),
+        ([other(0.94), other(0.9)], 0.9),
+        ([other(0.94), trial(0.2, parameters='{"marginal": 1}')], 0.94),
+        ([trial(0.2, parameters='{"margin":50}')], None),  # set in the middle of the log: the farm has it by now
         ([], None),
     ):
         made = recommended(replace(found, trials=[live, *others]))
         assert (None if made is None else made.cost) == best
-    assert recommended(replace(found, trials=[trial(0.1)])) is None
+    assert recommended(replace(found, trials=[other(0.1)])) is None
     for farm_ms, best in ((DAY_MS, 0.5), (DAY_MS - 1, None)):
-        made = recommended(replace(found, trials=[replace(live, farm_ms=farm_ms), trial(0.5)]))
+        made = recommended(replace(found, trials=[replace(live, farm_ms=farm_ms), other(0.5)]))
         assert (None if made is None else made.cost) == best
+    assert recommended(replace(found, trials=[replace(live, cost=0.0), other(0.0)])) is None, "nothing is no gain"
 
 
 @pytest.mark.parametrize(
