@@ -1,13 +1,18 @@
 """How Spark is reached, and how quietly it starts."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 
+from gf_i2p.cli.main import main
+from gf_i2p.cli.pipeline import report
 from gf_i2p.pipeline.errors import PipelineError
-from gf_i2p.pipeline.session import SessionOptions, own_settings, start
+from gf_i2p.pipeline.session import SessionOptions, own_settings, spark_said, start
 
 
 @pytest.mark.parametrize("master", [None, "local", "local[2]", "local[*]"])
@@ -31,6 +36,44 @@ def test_under_spark_submit_a_master_of_ours_is_refused(monkeypatch: pytest.Monk
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     with pytest.raises(PipelineError, match="leave ours out"):
         start(SessionOptions("local[2]"))
+
+
+WORKER = """
+
+  An exception was thrown from the Python worker. Please see the stack trace below.
+Traceback (most recent call last):
+  File "x.py", line 1, in <module>
+OverflowError: too large
+"""
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (PySparkException("[CANNOT_READ] It is broken.\nJVM stacktrace:\nat x"), "[CANNOT_READ] It is broken."),
+        (PySparkException(WORKER), "OverflowError: too large"),
+        (Py4JError("Answer from Java side is empty"), "Answer from Java side is empty"),
+        (PySparkException(""), "PySparkException"),
+        (ValueError("ours"), None),
+    ],
+)
+def test_what_spark_says_of_its_failure(error: Exception, said: str | None) -> None:
+    assert spark_said(error) == said
+
+
+def test_when_spark_fails_the_answer_is_json_all_the_same(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def fails(*_: object) -> None:
+        raise PySparkException("[CANNOT_READ] It is broken.")
+
+    monkeypatch.setattr(report, "run", fails)
+    assert main(["pipeline", "report", str(tmp_path), "--out", str(tmp_path / "page.html"), "--json"]) == 1
+    printed = capsys.readouterr()
+    answer = json.loads(printed.out)
+    assert (answer["ok"], answer["outcome"]) == (False, "no")
+    assert "CANNOT_READ" in answer["error"]
+    assert "Traceback" in printed.err
 
 
 STARTS = """
