@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.strict import RecordError
+from gf_i2p.pipeline.fragment import quoted
 from gf_i2p.pipeline.measures import DAY_MS, Measures
 
 LEAST_MS: Final = DAY_MS
@@ -113,8 +114,8 @@ def fragment(advice: Advice) -> str:
     """Give the recommendation as TOML, for `gf-i2p pipeline post`; with comments only when there is none."""
     live = advice.live.measures
     days = f"{live.entries} entries, {live.farm_ms / DAY_MS:.1f} days of farm time"
-    # In JSON's quotes no name ends the comment.
-    lines = [f"# Farm {json.dumps(advice.farm)}, by gf-i2p pipeline backtest: {days}."]
+    name = quoted(advice.farm)  # so it does not end the comment
+    lines = [f"# Farm {name}, by gf-i2p pipeline backtest: {days}."]
     if not live.exact:
         lines.append("# The log has gaps, so the farm may have decided otherwise here and there.")
     if advice.best is None:
@@ -124,7 +125,7 @@ def fragment(advice: Advice) -> str:
         f"#   {name:22} {_short(old):>10} -> {_short(new)}" for name, old, new in compared(live, advice.best.measures)
     ]
     lines += ["# These are parameters of the whole farm, in its log. They are set by gf-i2p pipeline post, or by"]
-    lines += [f"#   {command(advice)}", "", "[farm.parameters]"]
+    lines += [f"#   {command(advice)}", "", "[farm]", f"cluster = {name}", "", "[farm.parameters]"]
     for name, value in advice.changes.items():
         lines.append(f"{name} = {json.dumps(value)}  # until now {json.dumps(live.in_force.get(name))}")
     return "\n".join([*lines, ""])

@@ -83,12 +83,12 @@ def test_what_the_farm_has_by_now_is_not_recommended() -> None:
     assert "gf-i2p farm set" not in show(figures, [(advice, [live])])
 
 
-def test_a_fragment_is_toml_whatever_the_farm_is_called() -> None:
-    name = 'a\n[farm.parameters]\nmargin = "1'
+@pytest.mark.parametrize("name", ['a\n[farm.parameters]\nmargin = "1', "del\x7f", "\U0001f9c4\u2028é\x00"])
+def test_a_fragment_is_toml_whatever_the_farm_is_called(name: str) -> None:
     live, best = result({}, name, exact=False), result({"leafDownMs": 0, "tree": "tree"}, name, stale_ms=0)
     advice = advise([live, best])
     text = fragment(advice)
-    assert tomllib.loads(text) == {"farm": {"parameters": {"leafDownMs": 0, "tree": "tree"}}}
+    assert tomllib.loads(text) == {"farm": {"cluster": name, "parameters": {"leafDownMs": 0, "tree": "tree"}}}
     assert "# until now 90000" in text
     assert "has gaps" in text
     assert command(advice) in text
