@@ -17,6 +17,9 @@ from gf_i2p.pipeline.report import words
 from gf_i2p.pipeline.report.data import (
     Anomalies,
     Anomaly,
+    Cell,
+    Heat,
+    HeatRow,
     Near,
     Period,
     Quarantine,
@@ -26,7 +29,7 @@ from gf_i2p.pipeline.report.data import (
     Trial,
     Turn,
 )
-from gf_i2p.pipeline.report.farm_charts import level, spans, timeline
+from gf_i2p.pipeline.report.farm_charts import heat, level, spans, timeline
 from gf_i2p.pipeline.report.layout import WIDTH, across, steps, ticks
 from gf_i2p.pipeline.report.markup import MAX_TEXT, clean, element, joined
 from gf_i2p.pipeline.report.other_charts import differences, recommended
@@ -259,6 +262,22 @@ def test_a_line_ends_with_the_plot() -> None:
 def test_some_minutes_have_an_axis() -> None:
     period = Period(PERIOD.since_ms + 90_000, PERIOD.since_ms + 20 * 60_000)
     assert ticks(period) == [PERIOD.since_ms + minutes * 60_000 for minutes in (5, 10, 15, 20)]
+
+
+def test_what_is_known_by_hours_stands_where_its_hour_is() -> None:
+    """A farm that begins at one minute past: its first hour is the one before that, and not the next."""
+    period = Period(PERIOD.since_ms + 60_000, PERIOD.since_ms + 3 * HOUR_MS)
+    made = Heat(HOUR_MS, [HeatRow(1, 0.5, 9, 0, 0, {at: Cell(at / 2, 3, 0) for at in range(3)})])
+    text = heat(made, period)
+    assert [f"{words.moment(PERIOD.since_ms + at * HOUR_MS)} UTC: {50 * at} %" in text for at in range(3)] == [True] * 3
+    assert re.findall(r"H([\d.]+)", steps([1.0, 1.0], 12, 1.0, 500.0, 100.0)) == ["400.0", "900.0"] * 2
+
+
+def test_members_that_only_serve_are_no_servers() -> None:
+    """Whether they are drawn or not."""
+    text = page(report())
+    assert "<dt>servers</dt><dd>6</dd>" in text
+    assert "<dt>availability</dt><dd>75 %</dd>" in text
 
 
 def test_levels_of_availability() -> None:

@@ -121,8 +121,9 @@ def floodfills(made: Floodfills) -> Markup:
     return joined(
         element("div", *shown, class_="hashes"),
         note(
-            f"Each dot is a floodfill: how many first bits its routing key and the hash's have in common, 0 (left) "
-            f"to {highest} (right); further right is closer. Routing keys change at midnight UTC.{more}"
+            f"Each dot is a floodfill: how many first bits its hash and the routing key of the hash above have in "
+            f"common, 0 (left) to {highest} (right); further right is closer. Routing keys change at midnight "
+            f"UTC.{more}"
         ),
     )
 
