@@ -103,8 +103,19 @@ def start(options: SessionOptions) -> "SparkSession":
     try:
         return builder.getOrCreate()
     except (PySparkException, RuntimeError) as error:
-        where = options.remote or options.master or "this machine"
-        raise PipelineError(f"Spark does not start on {where}: {str(error).splitlines()[0]}") from None
+        raise PipelineError(not_started(options, error)) from None
+
+
+def not_started(options: SessionOptions, error: Exception) -> str:
+    """Say that Spark does not start, and why; not what a Connect server's address has behind its host: a token."""
+    remote = options.remote or ""
+    shown = remote.partition(";")[0]
+    said = next(iter(str(error).splitlines()), type(error).__name__)
+    if remote != shown:
+        said = said.replace(remote, shown)
+        for secret in remote.split(";")[1:]:
+            said = said.replace(secret, "…") if secret else said
+    return f"Spark does not start on {shown or options.master or 'this machine'}: {said}"
 
 
 def spark_said(error: Exception) -> str | None:

@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from gf_i2p.cli.main import main
 from gf_i2p.cli.pipeline import report
 from gf_i2p.pipeline.errors import PipelineError
-from gf_i2p.pipeline.session import SessionOptions, own_settings, spark_said, start
+from gf_i2p.pipeline.session import SessionOptions, not_started, own_settings, spark_said, start
 
 
 @pytest.mark.parametrize("master", [None, "local", "local[2]", "local[*]"])
@@ -36,6 +36,19 @@ def test_under_spark_submit_a_master_of_ours_is_refused(monkeypatch: pytest.Monk
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     with pytest.raises(PipelineError, match="leave ours out"):
         start(SessionOptions("local[2]"))
+
+
+def test_a_token_in_an_address_is_not_repeated() -> None:
+    options = SessionOptions(remote="sc://farm.example:15002/;use_ssl=true;token=secret-word")
+    for error in (
+        RuntimeError(f"cannot reach {options.remote}"),
+        RuntimeError("bad parameter token=secret-word"),
+        RuntimeError(""),
+    ):
+        text = not_started(options, error)
+        assert "secret-word" not in text
+        assert text.startswith("Spark does not start on sc://farm.example:15002/: ")
+    assert not_started(SessionOptions(), RuntimeError("why\nat x")) == "Spark does not start on this machine: why"
 
 
 WORKER = """
