@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from gf_i2p.cli.main import main
@@ -60,12 +59,18 @@ OverflowError: too large
 """
 
 
+class GatewayError(Exception):
+    """As py4j raises it, which has no types."""
+
+    __module__ = "py4j.protocol"
+
+
 @pytest.mark.parametrize(
     ("error", "said"),
     [
         (PySparkException("[CANNOT_READ] It is broken.\nJVM stacktrace:\nat x"), "[CANNOT_READ] It is broken."),
         (PySparkException(WORKER), "OverflowError: too large"),
-        (Py4JError("Answer from Java side is empty"), "Answer from Java side is empty"),
+        (GatewayError("Answer from Java side is empty"), "Answer from Java side is empty"),
         (PySparkException(""), "PySparkException"),
         (ValueError("ours"), None),
     ],
