@@ -102,7 +102,7 @@ def start(options: SessionOptions) -> "SparkSession":
         builder = builder.config(name, value)
     try:
         return builder.getOrCreate()
-    except (PySparkException, RuntimeError) as error:
+    except (PySparkException, RuntimeError, ValueError) as error:
         raise PipelineError(not_started(options, error)) from None
 
 

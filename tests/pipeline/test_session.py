@@ -59,6 +59,16 @@ OverflowError: too large
 """
 
 
+@pytest.mark.parametrize("remote", ["sc://[::1", "http://farm.example;token=secret-word"])
+def test_an_address_that_is_none_is_said(remote: str, tmp_path: Path) -> None:
+    """In a process of its own: who asks for a Connect server cannot have another Spark afterwards."""
+    command = [sys.executable, "-m", "gf_i2p.cli.main", "pipeline", "health", str(tmp_path), "--remote", remote]
+    done = subprocess.run([*command, "--json"], capture_output=True, text=True, check=False, timeout=500)
+    assert done.returncode == 1
+    assert "Spark does not start on " in json.loads(done.stdout)["error"]
+    assert "secret-word" not in done.stdout + done.stderr
+
+
 class GatewayError(Exception):
     """As py4j raises it, which has no types."""
 
