@@ -35,13 +35,13 @@ class Floodfill:
     hash: bytes
     """The router's, 32 bytes."""
     distance: bytes
-    """Its routing key XOR the hash's, 32 bytes, big endian."""
+    """Its hash XOR the routing key, 32 bytes, big endian."""
     profile: Mapping[str, int | float] = field(default_factory=dict)
     """What a router has measured of it, by whatever names it has for that."""
 
     @property
     def equal_bits(self) -> int:
-        """How many bits the two routing keys begin with that are the same, 0 to 256: more is closer."""
+        """How many first bits it shares with the routing key, 0 to 256: more is closer."""
         return 8 * HASH_BYTES - int.from_bytes(self.distance).bit_length()
 
     def encode(self) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from gf_i2p.pipeline.errors import PipelineError
 
 HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 24 * HOUR_MS
-_FIRST: Final = date(2000, 1, 1)
-_LAST: Final = date(9000, 1, 1)
+FIRST_DAY: Final = date(2000, 1, 1)
+LAST_DAY: Final = date(9000, 1, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +63,8 @@ def _day(text: str | None) -> date | None:
         found = date.fromisoformat(text)
     except ValueError:
         found = date.min
-    if not _FIRST <= found <= _LAST:
-        raise PipelineError(f"{text!r} is no day from {_FIRST} to {_LAST}: write YYYY-MM-DD.")
+    if not FIRST_DAY <= found <= LAST_DAY:
+        raise PipelineError(f"{text!r} is no day from {FIRST_DAY} to {LAST_DAY}: write YYYY-MM-DD.")
     return found
 
 

@@ -1,5 +1,9 @@
-"""The file with recommended parameters: TOML with one table, `[farm.parameters]`, of names as in the farm's log."""
+"""The file with recommended parameters: TOML with a table `[farm.parameters]`, of names as in the farm's log.
 
+Above it `[farm]` says whose they are, as `cluster`: what is best for one farm is not for another.
+"""
+
+import json
 import tomllib
 from pathlib import Path
 from typing import Any, Final
@@ -11,8 +15,16 @@ from gf_i2p.pipeline.errors import PipelineError
 MAX_BYTES: Final = 64 << 10
 
 
-def read_parameters(path: Path) -> dict[str, Any]:
-    """Read the parameters of a fragment, by their names in the log. Raises `PipelineError` and `OSError`."""
+def quoted(text: str) -> str:
+    """Write a text for TOML: in JSON's quotes, without its halves of characters, and with DEL as an escape."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def read_parameters(path: Path, cluster: str) -> dict[str, Any]:
+    """Read the parameters of a fragment, by their names in the log. Raises `PipelineError` and `OSError`.
+
+    `cluster`: whose they are to be. A fragment that does not say whose they are is anybody's.
+    """
     with path.open("rb") as file:
         data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
@@ -27,6 +39,9 @@ def read_parameters(path: Path) -> dict[str, Any]:
         raise PipelineError(
             f"{path} has no table [farm.parameters] with a parameter in it: see pipeline backtest --out."
         )
+    of = farm.get("cluster", cluster) if isinstance(farm, dict) else cluster
+    if of != cluster:
+        raise PipelineError(f"{path} has parameters for the farm {of!r}, and not for {cluster!r}: nothing was posted")
     try:
         Parameters().changed(parameters)
     except RecordError as error:

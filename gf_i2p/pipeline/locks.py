@@ -49,12 +49,15 @@ def held(lake: Lake, job: str, remote: str | None = None) -> Iterator[None]:
 
 
 def directory(lake: Lake, remote: str | None = None) -> Path | None:
-    """Return where on this machine a lake is; None: not here."""
-    if remote is not None and urlsplit(remote).hostname not in _OF_THIS_MACHINE:
+    """Return where on this machine a lake is; None: not here, or an address is none, which who uses it will say."""
+    try:
+        if remote is not None and urlsplit(remote).hostname not in _OF_THIS_MACHINE:
+            return None
+        if "://" not in lake.root:
+            return Path(lake.root)
+        address = urlsplit(lake.root)
+    except ValueError:
         return None
-    if "://" not in lake.root:
-        return Path(lake.root)
-    address = urlsplit(lake.root)
     if address.scheme != "file" or address.netloc not in {"", "localhost"}:
         return None
     return Path(address.path)

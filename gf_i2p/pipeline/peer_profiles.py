@@ -10,6 +10,7 @@ MAX_PROFILE_BYTES: Final = 1 << 18
 """Unpacked. Java's have ten to twenty KiB, for they are full of rates."""
 _GZIP: Final = 16 + zlib.MAX_WBITS
 _MAX_NUMBER: Final = 2**53
+"""Of seconds, too: a thousand times as much still fits a column."""
 _SECTIONS: Final = frozenset({"participation", "usage"})
 
 
@@ -115,7 +116,8 @@ def _whole(values: dict[str, str], name: str) -> int | None:
     text = values.get(name)
     if text is None:
         return None
-    if not text.isascii() or not text.removeprefix("-").isdigit() or len(text) > len(str(_MAX_NUMBER)):
+    digits = text.isascii() and text.removeprefix("-").isdigit() and len(text) <= len(str(_MAX_NUMBER))
+    if not digits or int(text) > _MAX_NUMBER:
         raise StructureError(f"{name} is {text[:40]!r}, which is no number")
     return max(int(text), 0)  # Java says -1 where it does not know
 

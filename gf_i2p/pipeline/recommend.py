@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.strict import RecordError
+from gf_i2p.pipeline.fragment import quoted
 from gf_i2p.pipeline.measures import DAY_MS, Measures
 
 LEAST_MS: Final = DAY_MS
@@ -63,10 +64,7 @@ class Advice:
     @property
     def changes(self) -> dict[str, Any]:
         """What is to be set, by the names in the log: the values that the farm has not already."""
-        if self.best is None:
-            return {}
-        have = self.live.measures.in_force
-        return {name: value for name, value in self.best.measures.parameters.items() if have.get(name) != value}
+        return {} if self.best is None else _missing(self.best, self.live)
 
     @property
     def gain(self) -> float:
@@ -94,6 +92,8 @@ def advise(results: Sequence[Result]) -> Advice:
     if saved < LEAST_GAIN * live.cost:
         why = f"the best set would save {saved / live.cost:.1%} of the cost, {LEAST_GAIN:.0%} is the least"
         return Advice(live.farm, live, front, None, why)
+    if not _missing(best, live):  # it was set in the middle of this log
+        return Advice(live.farm, live, front, None, "the farm has had the best set since it was last changed")
     return Advice(live.farm, live, front, best)
 
 
@@ -114,8 +114,8 @@ def fragment(advice: Advice) -> str:
     """Give the recommendation as TOML, for `gf-i2p pipeline post`; with comments only when there is none."""
     live = advice.live.measures
     days = f"{live.entries} entries, {live.farm_ms / DAY_MS:.1f} days of farm time"
-    # In JSON's quotes no name ends the comment.
-    lines = [f"# Farm {json.dumps(advice.farm)}, by gf-i2p pipeline backtest: {days}."]
+    name = quoted(advice.farm)  # so it does not end the comment
+    lines = [f"# Farm {name}, by gf-i2p pipeline backtest: {days}."]
     if not live.exact:
         lines.append("# The log has gaps, so the farm may have decided otherwise here and there.")
     if advice.best is None:
@@ -125,7 +125,7 @@ def fragment(advice: Advice) -> str:
         f"#   {name:22} {_short(old):>10} -> {_short(new)}" for name, old, new in compared(live, advice.best.measures)
     ]
     lines += ["# These are parameters of the whole farm, in its log. They are set by gf-i2p pipeline post, or by"]
-    lines += [f"#   {command(advice)}", "", "[farm.parameters]"]
+    lines += [f"#   {command(advice)}", "", "[farm]", f"cluster = {name}", "", "[farm.parameters]"]
     for name, value in advice.changes.items():
         lines.append(f"{name} = {json.dumps(value)}  # until now {json.dumps(live.in_force.get(name))}")
     return "\n".join([*lines, ""])
@@ -142,6 +142,12 @@ def _can_be(result: Result, live: Result) -> bool:
     except RecordError:
         return False
     return True
+
+
+def _missing(result: Result, live: Result) -> dict[str, Any]:
+    """Give what a set fixes, and the farm has not at the end of the log."""
+    have = live.measures.in_force
+    return {name: value for name, value in result.measures.parameters.items() if have.get(name) != value}
 
 
 def _beats(one: Result, other: Result) -> bool:

@@ -17,7 +17,7 @@ _LEAST_DESTINATION: Final = 387
 def targets_of(spark: "SparkSession", given: list[Target], entries: "DataFrame | None") -> "DataFrame | None":
     """Give each hash once: `hash` (32 bytes) and `name`. None: there are none.
 
-    `entries`: the lake's. A name that was given comes before the farm's.
+    `entries`: the lake's. A name that was given comes before the farm's; by the farm's `post` knows whose it is.
     """
     frames = []
     if given:
@@ -25,7 +25,7 @@ def targets_of(spark: "SparkSession", given: list[Target], entries: "DataFrame |
             {
                 "hash": pa.array([each.hash for each in given], pa.binary()),
                 "name": pa.array([each.name for each in given], pa.string()),
-                "order": pa.array([0] * len(given), pa.int32()),
+                "order": pa.array([0 if each.is_named else 3 for each in given], pa.int32()),
             }
         )
         frames.append(spark.createDataFrame(table, "hash binary, name string, order int"))

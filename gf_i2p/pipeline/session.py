@@ -5,6 +5,7 @@ get batches of so many rows.
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -23,6 +24,8 @@ LEAST_JAVA: Final = 17
 DEFAULT_MEMORY_MB: Final = 2048
 BATCH_ROWS: Final = 2_000
 """Of an Arrow batch: some megabytes of status records, for a record has up to 64 KiB."""
+_MAX_SAID: Final = 500
+_PYTHON_ERROR: Final = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception): ")
 _INSTALL_JAVA: Final = f"Spark needs Java {LEAST_JAVA} or newer: apt-get install openjdk-17-jre-headless"
 
 # Of a session that we make ourselves, or that a cluster gives us; none of these needs a restart.
@@ -99,9 +102,32 @@ def start(options: SessionOptions) -> "SparkSession":
         builder = builder.config(name, value)
     try:
         return builder.getOrCreate()
-    except (PySparkException, RuntimeError) as error:
-        where = options.remote or options.master or "this machine"
-        raise PipelineError(f"Spark does not start on {where}: {str(error).splitlines()[0]}") from None
+    except (PySparkException, RuntimeError, ValueError) as error:
+        raise PipelineError(not_started(options, error)) from None
+
+
+def not_started(options: SessionOptions, error: Exception) -> str:
+    """Say that Spark does not start, and why; not what a Connect server's address has behind its host: a token."""
+    remote = options.remote or ""
+    shown = remote.partition(";")[0]
+    said = next(iter(str(error).splitlines()), type(error).__name__)
+    if remote != shown:
+        said = said.replace(remote, shown)
+        for secret in remote.split(";")[1:]:
+            said = said.replace(secret, "…") if secret else said
+    return f"Spark does not start on {shown or options.master or 'this machine'}: {said}"
+
+
+def spark_said(error: Exception) -> str | None:
+    """Return in a line why Spark has failed: a broken file, a full disk, an end of the JVM. None: it is not Spark's."""
+    if not type(error).__module__.startswith(("pyspark.", "py4j.")):
+        return None
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    of_python = [
+        line for line in lines if _PYTHON_ERROR.match(line)
+    ]  # of a worker; what it says stands below its stack
+    said = (of_python[-1:] or lines[:1] or [type(error).__name__])[0]
+    return said[:_MAX_SAID]
 
 
 def is_local(options: SessionOptions) -> bool:

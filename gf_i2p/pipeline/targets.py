@@ -23,7 +23,15 @@ class Target:
     hash: bytes
     """32 bytes, of the destination."""
     name: str
-    """For people."""
+    """For people; where they have given none, the hash as they have written it."""
+
+    @property
+    def is_named(self) -> bool:
+        """Whether they have given one."""
+        try:
+            return parse_target(self.name).hash != self.hash
+        except StructureError:
+            return True
 
 
 def parse_target(text: str) -> Target:

@@ -65,7 +65,7 @@ def _heat(chance: random.Random) -> Heat:
         rows.append(
             HeatRow(server, mean, 240 * len(cells), sum(each.flaps for each in cells.values()), 9_000_000, cells)
         )
-    return Heat(stretch, rows, 3, 0.4)
+    return Heat(stretch, rows, 3, 0.4, 6, 0.75)
 
 
 def _lines(chance: random.Random, highest: float, *, gaps: bool) -> Lines:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gf_i2p.netdb.encoding import from_base64, to_base64
+from gf_i2p.netdb.encoding import from_base64, to_b32_address, to_base64
 from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.netdb.router_info import RouterInfo
 from gf_i2p.netdb.routing_key import distance, routing_key
@@ -17,7 +17,7 @@ from gf_i2p.pipeline import tables
 from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.floodfills import CLOSEST, FloodfillFigures, FloodfillOptions, find_closest
 from gf_i2p.pipeline.lake import Lake
-from gf_i2p.pipeline.targets import Target
+from gf_i2p.pipeline.targets import Target, parse_target
 from integration.routerinfos import NetDb, infos, path_of, write
 from tests.netdb.strategies import entropy
 from tests.pipeline.test_peer_profiles import I2PD, JAVA
@@ -169,8 +169,8 @@ def test_hashes_of_the_farms_in_the_lake(spark: "SparkSession", lake: Lake, netd
     spark.createDataFrame(rows, f"farm string, kind string, misfit string, record {RECORD}").write.parquet(
         lake.path("entries")
     )
-    given = Target(from_base64(leaves[1], 32), "given")
-    figures = run(spark, lake, netdb, targets=[given])
+    given = [Target(from_base64(leaves[1], 32), "given"), parse_target(to_b32_address(master.hash))]
+    figures = run(spark, lake, netdb, targets=given)
     assert figures.hashes == 3
     assert {(row["hash"], row["name"]) for row in rows_of(spark, lake, "closest")} == {
         (to_base64(master.hash), "blue: master"),

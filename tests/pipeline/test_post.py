@@ -161,6 +161,17 @@ def test_parameters_are_posted_in_the_administrators_name(farm: Farm, files: dic
     assert "secret-word" not in text
 
 
+def test_what_is_recommended_for_one_farm_is_not_posted_to_another(
+    farm: Farm, files: dict[str, Path], out: Out
+) -> None:
+    words = ("--farm", "web", "--admin", files["admin"], "--parameters", files["set"], "--yes")
+    for cluster, code, posts in (("archive", 1, 0), ("web", 0, 1)):
+        files["set"].write_text(f'[farm]\ncluster = "{cluster}"\n{FRAGMENT}')
+        found, text = out(*words)
+        assert (found, len(farm.posts)) == (code, posts)
+        assert ("for the farm 'archive', and not for 'web'" in text) == (posts == 0)
+
+
 def test_what_was_sensed_is_posted_some_at_a_time(farm: Farm, files: dict[str, Path], out: Out) -> None:
     words = ("--farm", "web", "--admin", files["admin"], "--parameters", files["set"], "--sensing", "--yes", "--json")
     code, text = out(*words)

@@ -72,12 +72,23 @@ def test_no_set_is_recommended_that_the_farm_would_refuse() -> None:
     assert advice.front == (live,)
 
 
-def test_a_fragment_is_toml_whatever_the_farm_is_called() -> None:
-    name = 'a\n[farm.parameters]\nmargin = "1'
+def test_what_the_farm_has_by_now_is_not_recommended() -> None:
+    """An administrator has changed the margin within the log: the live set is worse, and there is nothing to set."""
+    live = result({}, in_force=Parameters().all() | {"margin": 150})
+    advice = advise([live, result({"margin": 150}, changes=2)])
+    assert (advice.best, advice.changes) == (None, {})
+    assert "has had the best set since" in fragment(advice)
+    assert tomllib.loads(fragment(advice)) == {}
+    figures = BacktestFigures(farms=1, sets=2, entries=8640, decisions=70, inexact=0, seconds=2.0)
+    assert "gf-i2p farm set" not in show(figures, [(advice, [live])])
+
+
+@pytest.mark.parametrize("name", ['a\n[farm.parameters]\nmargin = "1', "del\x7f", "\U0001f9c4\u2028é\x00"])
+def test_a_fragment_is_toml_whatever_the_farm_is_called(name: str) -> None:
     live, best = result({}, name, exact=False), result({"leafDownMs": 0, "tree": "tree"}, name, stale_ms=0)
     advice = advise([live, best])
     text = fragment(advice)
-    assert tomllib.loads(text) == {"farm": {"parameters": {"leafDownMs": 0, "tree": "tree"}}}
+    assert tomllib.loads(text) == {"farm": {"cluster": name, "parameters": {"leafDownMs": 0, "tree": "tree"}}}
     assert "# until now 90000" in text
     assert "has gaps" in text
     assert command(advice) in text

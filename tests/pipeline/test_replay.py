@@ -24,7 +24,7 @@ from gf_i2p.storage.history_reading import read_history
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.values import Configuration
 from integration.localfarm import becomes
-from tests.farm.strategies import leaf, record
+from tests.farm.strategies import NOW, leaf, record
 from tests.netdb.strategies import KEYS
 from tests.node.farm import NodeFarm
 from tests.node.routers import FakeBridge
@@ -271,6 +271,25 @@ def test_a_farm_that_began_anew_has_the_servers_of_its_snapshot_and_forgets_what
         replay.feed(each)
     assert (replay.runs[0].state.servers, replay.exact) == ((1,), True)
     assert (replay.entries, replay.superseded, replay.gaps) == (3, 1, 0)
+
+
+def test_beginning_anew_with_the_servers_that_it_has_is_no_decision() -> None:
+    """Leaf 1 has become busy, which is listed with the next set: the snapshot has not been there yet."""
+    idle, busy = (replace(leaf(1), configured_connections=10, current_connections=each) for each in (0, 10))
+    posts = [
+        record(server, each, date=NOW + seconds * 1000).encode()
+        for seconds in range(0, 211, 30)
+        for server, each in ((1, idle), (2, leaf(2)))
+    ]
+    posts.append(record(1, busy, date=NOW + 220_000).encode())
+    log = [row(1, (1, 2)), *(row(index, each) for index, each in enumerate(posts, 2))]
+    alone = row(log[-1].index + 1, (1,), term=8)
+    for between in ([], [_gap(log[-1].index, 1, 2, term=8)]):
+        replay = Replay("farm")
+        decided = [each.index for each in [*log, *between, alone] if replay.feed(each)]
+        assert decided[-1] == alone.index
+        assert log[-1].index not in decided
+        assert (replay.exact, replay.runs[0].state.listing.spent_ms) == (True, 280_000)
 
 
 def test_a_history_without_configurations_is_replayed_with_those_who_post() -> None:

@@ -225,6 +225,7 @@ def test_what_is_too_much_is_summed_up(spark: "SparkSession", lake: Lake, monkey
     period = Period(at(0), at(HOURS))
     heat = gather_farm.heat(read(spark, lake, "server_hours"), period)
     assert ([row.server for row in heat.rows], heat.others, heat.others_availability) == ([2], 1, 1.0)
+    assert (heat.servers, heat.servers_availability) == (2, 0.75)
     weights = gather_farm.weights(read(spark, lake, "decisions"), period)
     assert ([line.name for line in weights.lines], weights.others) == (["leaf2"], 1)
     found = gather_farm.anomalies(read(spark, lake, "anomalies"), period)
@@ -258,6 +259,33 @@ def test_a_period_ends_with_the_newest_entry(spark: "SparkSession", tmp_path: Pa
     assert "NaN" not in page(found)
     with pytest.raises(PipelineError, match="nothing of a farm 'farm'"):
         gather(spark, made, Asked(("farm",), at(-1), at(0.1)))  # a period's end is no part of it
+
+
+def test_the_hour_in_which_a_period_begins_has_a_place_of_its_own(spark: "SparkSession", lake: Lake) -> None:
+    period = Period(at(3.1), at(6))
+    heat = gather_farm.heat(read(spark, lake, "server_hours"), period)
+    assert [sorted(row.cells) for row in heat.rows] == [[0, 1, 2]] * 2
+    assert [heat.rows[0].cells[each].records for each in range(3)] == [120] * 3
+    loads = gather_farm.loads(read(spark, lake, "destination_hours"), period)
+    assert [line.values for line in loads.lines] == [[0.03, 0.04, 0.05]]
+    [line] = gather_farm.loads(read(spark, lake, "destination_hours"), Period(at(3.1), at(3.4))).lines
+    assert line.values == [0.03], "a farm that has lived for some minutes"
+
+
+def test_members_are_not_counted_as_servers(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Lake(str(tmp_path / "lake"))
+    rows = [("web", day(at(0)), at(0), server, 9, 0.5, 0, 0) for server in (1, 1 << 31, (1 << 31) + 1)]
+    write(spark, made, "server_hours", rows)
+    monkeypatch.setattr(gather_farm, "MAX_SERVERS", 2)
+    heat = gather_farm.heat(read(spark, made, "server_hours"), Period(at(0), at(1)))
+    assert (len(heat.rows), heat.others, heat.servers, heat.servers_availability) == (2, 1, 1, 0.5)
+
+
+def test_no_more_farms_than_a_report_has(spark: "SparkSession", lake: Lake) -> None:
+    with pytest.raises(PipelineError, match="9 farms, and a report has 8 at most"):
+        gather(spark, lake, Asked(("web", *(f"farm-{number}" for number in range(8)))))
 
 
 def test_a_lake_with_one_table_only(spark: "SparkSession", tmp_path: Path) -> None:

@@ -17,6 +17,9 @@ from gf_i2p.pipeline.report import words
 from gf_i2p.pipeline.report.data import (
     Anomalies,
     Anomaly,
+    Cell,
+    Heat,
+    HeatRow,
     Near,
     Period,
     Quarantine,
@@ -26,7 +29,7 @@ from gf_i2p.pipeline.report.data import (
     Trial,
     Turn,
 )
-from gf_i2p.pipeline.report.farm_charts import level, spans, timeline
+from gf_i2p.pipeline.report.farm_charts import heat, level, spans, timeline
 from gf_i2p.pipeline.report.layout import WIDTH, across, steps, ticks
 from gf_i2p.pipeline.report.markup import MAX_TEXT, clean, element, joined
 from gf_i2p.pipeline.report.other_charts import differences, recommended
@@ -261,6 +264,22 @@ def test_some_minutes_have_an_axis() -> None:
     assert ticks(period) == [PERIOD.since_ms + minutes * 60_000 for minutes in (5, 10, 15, 20)]
 
 
+def test_what_is_known_by_hours_stands_where_its_hour_is() -> None:
+    """A farm that begins at one minute past: its first hour is the one before that, and not the next."""
+    period = Period(PERIOD.since_ms + 60_000, PERIOD.since_ms + 3 * HOUR_MS)
+    made = Heat(HOUR_MS, [HeatRow(1, 0.5, 9, 0, 0, {at: Cell(at / 2, 3, 0) for at in range(3)})])
+    text = heat(made, period)
+    assert [f"{words.moment(PERIOD.since_ms + at * HOUR_MS)} UTC: {50 * at} %" in text for at in range(3)] == [True] * 3
+    assert re.findall(r"H([\d.]+)", steps([1.0, 1.0], 12, 1.0, 500.0, 100.0)) == ["400.0", "900.0"] * 2
+
+
+def test_members_that_only_serve_are_no_servers() -> None:
+    """Whether they are drawn or not."""
+    text = page(report())
+    assert "<dt>servers</dt><dd>6</dd>" in text
+    assert "<dt>availability</dt><dd>75 %</dd>" in text
+
+
 def test_levels_of_availability() -> None:
     assert [level(each) for each in (1.0, 0.999, 0.9989, 0.95, 0.8, 0.5, 0.49, 0.0)] == [0, 0, 1, 2, 3, 4, 5, 5]
 
@@ -269,22 +288,28 @@ def trial(cost: float | None, *, live: bool = False, parameters: str = "{}") -> 
     return Trial(parameters, live, 1, 1, 1, 1, 1, None, cost)
 
 
+def other(cost: float | None) -> Trial:
+    return trial(cost, parameters='{"margin":70}')
+
+
 def test_what_is_recommended_is_possible_and_a_gain() -> None:
     found = report().farms[0].backtest
     assert found is not None
-    live = trial(1.0, live=True)
+    live = replace(trial(1.0, live=True), in_force='{"margin":50}')
     for others, best in (
-        ([trial(0.96), trial(None)], None),
-        ([trial(0.94), trial(0.9)], 0.9),
-        ([trial(0.94), trial(0.2, parameters='{"marginal": 1}')], 0.94),
+        ([other(0.96), other(None)], None),
+        ([other(0.94), other(0.9)], 0.9),
+        ([other(0.94), trial(0.2, parameters='{"marginal": 1}')], 0.94),
+        ([trial(0.2, parameters='{"margin":50}')], None),  # set in the middle of the log: the farm has it by now
         ([], None),
     ):
         made = recommended(replace(found, trials=[live, *others]))
         assert (None if made is None else made.cost) == best
-    assert recommended(replace(found, trials=[trial(0.1)])) is None
+    assert recommended(replace(found, trials=[other(0.1)])) is None
     for farm_ms, best in ((DAY_MS, 0.5), (DAY_MS - 1, None)):
-        made = recommended(replace(found, trials=[replace(live, farm_ms=farm_ms), trial(0.5)]))
+        made = recommended(replace(found, trials=[replace(live, farm_ms=farm_ms), other(0.5)]))
         assert (None if made is None else made.cost) == best
+    assert recommended(replace(found, trials=[replace(live, cost=0.0), other(0.0)])) is None, "nothing is no gain"
 
 
 @pytest.mark.parametrize(

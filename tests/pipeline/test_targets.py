@@ -14,6 +14,9 @@ HASH = bytes(range(32))
 def test_in_both_forms_with_a_name_or_without(text: str) -> None:
     assert parse_target(text) == Target(HASH, text)
     assert parse_target(f" {text}  my farm\n") == Target(HASH, "my farm")
+    assert not parse_target(text).is_named
+    assert parse_target(f"{text} my farm").is_named
+    assert parse_target(f"{text} {to_base64(bytes(32))}").is_named, "of another hash"
 
 
 @pytest.mark.parametrize("text", ["", "x", "AAAA", "example.i2p", to_base64(HASH + b"x"), f"{to_base64(HASH)} \x1b[2J"])

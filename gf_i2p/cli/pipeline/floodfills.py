@@ -13,6 +13,7 @@ from gf_i2p.cli.pipeline.arguments import add_lake, session_options
 from gf_i2p.cli.progress import Progress
 from gf_i2p.cli.values import whole
 from gf_i2p.netdb.errors import StructureError
+from gf_i2p.pipeline.days import FIRST_DAY, LAST_DAY
 from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.lake import Lake
 from gf_i2p.pipeline.session import session
@@ -126,6 +127,9 @@ def _target(text: str) -> Target:
 
 def _day(text: str) -> date:
     try:
-        return date.fromisoformat(text)
+        found = date.fromisoformat(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r}: expected YYYY-MM-DD") from None
+    if not FIRST_DAY <= found <= LAST_DAY:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a day from {FIRST_DAY} to {LAST_DAY}")
+    return found

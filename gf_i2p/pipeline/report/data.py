@@ -45,6 +45,11 @@ class Period:
         """How long it is."""
         return self.until_ms - self.since_ms
 
+    @property
+    def hour_ms(self) -> int:
+        """When the hour began in which it begins: from there on what is known by hours is cut into stretches."""
+        return self.since_ms - self.since_ms % HOUR_MS
+
     def stretch_ms(self, most: int) -> int:
         """Return into how long stretches it is cut so that there are `most` at most: hours, days or weeks."""
         for stretch in _STRETCHES:
@@ -106,6 +111,10 @@ class Heat:
     others: int = 0
     """Servers that are not drawn."""
     others_availability: float | None = None
+    servers: int = 0
+    """All of the farm, drawn or not, without members that only serve."""
+    servers_availability: float | None = None
+    """Mean of theirs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +211,7 @@ class Near:
 
     @property
     def equal_bits(self) -> int:
-        """How many bits the routing keys begin with that are the same; 0 when the distance is none."""
+        """How many first bits the floodfill's hash and the routing key share; 0 when the distance is none."""
         try:
             return min(max(256 - int(self.distance, 16).bit_length(), 0), 256)
         except ValueError:

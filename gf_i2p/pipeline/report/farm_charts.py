@@ -150,7 +150,7 @@ def heat(made: Heat, period: Period) -> Markup:
 def _heat_row(each: HeatRow, made: Heat, period: Period) -> Markup:
     name, shapes = words.server(each.server), []
     for at, cell in sorted(each.cells.items()):
-        start = period.since_ms + at * made.stretch_ms
+        start = period.hour_ms + at * made.stretch_ms
         x1, x2 = across(period, start), across(period, start + made.stretch_ms)
         flaps = f", {words.plural(cell.flaps, 'change')} up or down" if cell.flaps else ""
         about = (
@@ -167,7 +167,8 @@ def weights(made: Lines, period: Period) -> Markup:
     said = (
         f"Clients prefer a leaf that costs less. From 0 (bottom) to 255 (top), every {words.lasting(made.stretch_ms)}."
     )
-    return _lines(made, period, 255.0, "cost", words.figure, f"{said} A gap: not listed. The figure is the last cost.")
+    said += " A gap: not listed. The figure is the last cost."
+    return _lines(made, period, period.since_ms, 255.0, "cost", words.figure, said)
 
 
 def loads(made: Lines, period: Period) -> Markup:
@@ -175,20 +176,28 @@ def loads(made: Lines, period: Period) -> Markup:
     highest = max((value for line in made.lines for value in line.values if value is not None), default=1.0)
     said = f"Connections in use, of those that are allowed; every {words.lasting(made.stretch_ms)}"
     above = f", from 0 to {words.percent(max(highest, 1.0))}. The figure is the mean."
-    return _lines(made, period, max(highest, 1.0), "load", words.percent, said + above)
+    return _lines(made, period, period.hour_ms, max(highest, 1.0), "load", words.percent, said + above)
 
 
 def _lines(
-    made: Lines, period: Period, highest: float, what: str, show: Callable[[float | None], str], said: str
+    made: Lines,
+    period: Period,
+    begin_ms: int,
+    highest: float,
+    what: str,
+    show: Callable[[float | None], str],
+    said: str,
 ) -> Markup:
+    """`begin_ms`: of the first stretch, which may be before the period."""
     rows, cells = [], []
     wide = WIDTH * made.stretch_ms / period.length_ms
+    early = WIDTH * (period.since_ms - begin_ms) / period.length_ms
     for line in made.lines:
         known = [value for value in line.values if value is not None]
         mean = sum(known) / len(known) if known else None
         shown = mean if what == "load" else next((value for value in reversed(line.values) if value is not None), None)
         about = f"{what} of leaf {line.name}: from {show(min(known, default=None))} to {show(max(known, default=None))}"
-        drawn = plot(_LINE, about, grid(period, _LINE), steps(line.values, _LINE, highest, wide))
+        drawn = plot(_LINE, about, grid(period, _LINE), steps(line.values, _LINE, highest, wide, early))
         rows.append(row(words.short(line.name), drawn, show(shown), whole=line.name))
         share = len(known) / max(len(line.values), 1)
         low, high = min(known, default=None), max(known, default=None)

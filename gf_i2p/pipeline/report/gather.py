@@ -51,6 +51,8 @@ class Asked:
 
 def gather(spark: SparkSession, lake: Lake, asked: Asked, say: Callable[[str], None] = lambda _: None) -> Report:
     """Sum up. `say`: hears what is done now. Raises `PipelineError` when there is nothing of what was asked for."""
+    if len(asked.farms) > MAX_FARMS:
+        raise PipelineError(f"These are {len(asked.farms)} farms, and a report has {MAX_FARMS} at most: make another.")
     now_ms = int(time.time() * 1000)
     tables = {name: read(spark, lake, name) for name in TABLES}
     since = max(asked.since_ms or FIRST_MS, FIRST_MS)
@@ -133,7 +135,7 @@ def _farms(
         chosen = each.where(sf.col("farm").isin(list(asked))) if asked else each
         best = chosen.orderBy(sf.desc("rows"), "farm").limit(MAX_FARMS).collect()
         known = {row.farm for row in best}
-        unknown = [farm for farm in asked[:MAX_FARMS] if farm not in known]
+        unknown = [farm for farm in asked if farm not in known]
         if unknown:
             raise PipelineError(
                 f"The lake has nothing of a farm {unknown[0]!r} in this period: a report without --farm has names."

@@ -58,8 +58,8 @@ def _turns(frame: DataFrame, who: str, period: Period) -> tuple[list[Turn], int]
     return sorted((Turn(int(row.received_ms), row.who) for row in rows), key=lambda turn: turn.at_ms), changes
 
 
-def _stretch(at: str, period: Period, stretch_ms: int) -> Column:
-    return sf.floor((sf.col(at) - period.since_ms) / stretch_ms).cast("int")
+def _stretch(at: str, since_ms: int, stretch_ms: int) -> Column:
+    return sf.floor((sf.col(at) - since_ms) / stretch_ms).cast("int")
 
 
 def heat(server_hours: DataFrame, period: Period) -> Heat:
@@ -74,15 +74,17 @@ def heat(server_hours: DataFrame, period: Period) -> Heat:
     )
     chosen = each.orderBy(sf.col("server") >= 1 << 31, "availability", "server").limit(MAX_SERVERS)
     shown = {row.server: row for row in chosen.collect()}
-    rest = (
-        each.where(~sf.col("server").isin(list(shown)))
-        .agg(sf.count("*").alias("number"), sf.avg("availability").alias("mean"))
-        .collect()[0]
-    )
+    is_other, is_server = ~sf.col("server").isin(list(shown)), sf.col("server") < 1 << 31
+    rest = each.agg(
+        sf.count_if(is_other).alias("number"),
+        sf.avg(sf.when(is_other, sf.col("availability"))).alias("mean"),
+        sf.count_if(is_server).alias("servers"),
+        sf.avg(sf.when(is_server, sf.col("availability"))).alias("of_servers"),
+    ).collect()[0]
     cells: dict[int, dict[int, Cell]] = {server: {} for server in shown}
     for row in (
         hours.where(sf.col("server").isin(list(shown)))
-        .groupBy("server", _stretch("hour_ms", period, stretch_ms).alias("at"))
+        .groupBy("server", _stretch("hour_ms", period.hour_ms, stretch_ms).alias("at"))
         .agg(
             sf.avg("availability").alias("availability"),
             sf.sum("records").alias("records"),
@@ -91,7 +93,7 @@ def heat(server_hours: DataFrame, period: Period) -> Heat:
         .limit(MAX_SERVERS * (MAX_CELLS + 2))
         .collect()
     ):
-        cells[row.server][max(row["at"], 0)] = Cell(row.availability or 0.0, int(row.records or 0), int(row.flaps or 0))
+        cells[row.server][row["at"]] = Cell(row.availability or 0.0, int(row.records or 0), int(row.flaps or 0))
     return Heat(
         stretch_ms,
         [
@@ -107,6 +109,8 @@ def heat(server_hours: DataFrame, period: Period) -> Heat:
         ],
         rest.number,
         rest["mean"],
+        rest.servers,
+        rest.of_servers,
     )
 
 
@@ -121,7 +125,7 @@ def weights(decisions: DataFrame, period: Period) -> Lines:
     steps = -(-period.length_ms // stretch_ms)
     last = (
         decisions.where(sf.col("received_ms") <= period.until_ms)
-        .withColumn("at", sf.greatest(_stretch("received_ms", period, stretch_ms), sf.lit(-1)))
+        .withColumn("at", sf.greatest(_stretch("received_ms", period.since_ms, stretch_ms), sf.lit(-1)))
         .groupBy("at")
         .agg(sf.max_by("listed", "index").alias("listed"))
     )
@@ -153,14 +157,14 @@ def _carried(name: str, known: dict[tuple[str, int], Any], decided: list[int], s
 def loads(destination_hours: DataFrame, period: Period) -> Lines:
     """Give how loaded the leaves were that have most records."""
     stretch_ms = period.stretch_ms(MAX_STEPS)
-    steps = -(-period.length_ms // stretch_ms)
+    steps = -(-(period.until_ms - period.hour_ms) // stretch_ms)
     hours = _hours(destination_hours, period)
     leaves = hours.groupBy("destination").agg(sf.sum("records").alias("records"))
     total = leaves.count()
     chosen = leaves.orderBy(sf.desc("records"), "destination").limit(MAX_LEAVES).select("destination")
     rows = (
         hours.join(sf.broadcast(chosen), "destination")
-        .groupBy("destination", _stretch("hour_ms", period, stretch_ms).alias("at"))
+        .groupBy("destination", _stretch("hour_ms", period.hour_ms, stretch_ms).alias("at"))
         .agg(sf.avg("load").alias("load"))
         .limit(MAX_LEAVES * (steps + 2))
         .collect()

@@ -102,13 +102,16 @@ def dot(x: float, y: float, class_: str, about: str) -> Markup:
     return element("path", element("title", about), d=f"M{x:.1f} {y:.1f}h0", class_=f"dot {class_}")
 
 
-def steps(values: Sequence[float | None], height: float, highest: float, wide: float) -> Markup:
-    """Draw a line in steps that are so `wide`, and the area below it, up to the end of the plot; None makes a gap."""
+def steps(values: Sequence[float | None], height: float, highest: float, wide: float, early: float = 0.0) -> Markup:
+    """Draw a line in steps that are so `wide`, and the area below it, up to the end of the plot; None makes a gap.
+
+    `early`: how much of the first step is before the plot.
+    """
     line, area = [], []
     top, low = 2.0, height - 1
     before: float | None = None
     for number, value in enumerate(values):
-        x1, x2 = min(wide * number, WIDTH), min(wide * (number + 1), WIDTH)
+        x1, x2 = (min(max(wide * end - early, 0.0), WIDTH) for end in (number, number + 1))
         if value is None:
             before = None
             continue

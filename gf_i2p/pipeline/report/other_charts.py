@@ -16,6 +16,8 @@ _LEAST_BITS: Final = 16
 """That a scale of distances has."""
 _PARAMETERS: Final = 12
 """That are shown of a set."""
+_NOTHING: Final = "as in the log"
+"""In what a set differs that the farm has by now."""
 GAIN: Final = 0.05
 """Less than this, of the live parameters' cost, is no reason to change anything."""
 
@@ -54,7 +56,8 @@ def backtest(made: Backtest) -> Markup:
     said += "in which a listed leaf was in truth down, added up over leaves."
     if best is None:
         said += (
-            " Nothing is recommended: no set costs 5 % less than the live one, or there is less than a day to go by."
+            " Nothing is recommended: no set costs 5 % less than the live one, the farm has the best one by now, or "
+            "there is less than a day to go by."
         )
     if more > 0:
         said += f" {words.plural(more, 'more set')} cost more and are not shown."
@@ -71,7 +74,13 @@ def recommended(made: Backtest) -> Trial | None:
         return None
     known = [each for each in made.trials if each.cost is not None and not each.live and _can_be(each, live)]
     best = min(known, key=lambda each: each.cost or 0.0, default=None)
-    return best if best is not None and (best.cost or 0.0) <= live.cost * (1 - GAIN) else None
+    if best is None or best.cost is None or not _is_gain(live.cost - best.cost, live.cost):
+        return None
+    return None if differences(best, live) == _NOTHING else best
+
+
+def _is_gain(saved: float, cost: float) -> bool:
+    return saved > 0 and saved >= GAIN * cost
 
 
 def _can_be(trial: Trial, live: Trial) -> bool:
@@ -87,10 +96,10 @@ def differences(trial: Trial, live: Trial | None) -> str:
     """Say in what a set differs from the live one."""
     own, others = _read(trial.parameters), {} if live is None else _read(live.in_force or live.parameters)
     if trial.live:
-        return "as in the log"
+        return _NOTHING
     found = [f"{name} = {value}" for name, value in own.items() if others.get(name, None) != value]
     more = ", …" if len(found) > _PARAMETERS else ""
-    return ", ".join(found[:_PARAMETERS]) + more or "as in the log"
+    return ", ".join(found[:_PARAMETERS]) + more or _NOTHING
 
 
 def _read(text: str) -> dict[str, Any]:
@@ -112,8 +121,9 @@ def floodfills(made: Floodfills) -> Markup:
     return joined(
         element("div", *shown, class_="hashes"),
         note(
-            f"Each dot is a floodfill: how many first bits its routing key and the hash's have in common, 0 (left) "
-            f"to {highest} (right); further right is closer. Routing keys change at midnight UTC.{more}"
+            f"Each dot is a floodfill: how many first bits its hash and the routing key of the hash above have in "
+            f"common, 0 (left) to {highest} (right); further right is closer. Routing keys change at midnight "
+            f"UTC.{more}"
         ),
     )
 

@@ -109,10 +109,9 @@ def _tiles(farm: Farm) -> Markup:
     """Give the figures that one looks for first."""
     found = [("entries", words.count(farm.entries))]
     if farm.heat is not None and farm.heat.rows:
-        servers = [each for each in farm.heat.rows if each.server < words.FIRST_MEMBER_ID]
-        found.append(("servers", words.count(len(servers) + farm.heat.others)))
-        if servers:
-            found.append(("availability", words.percent(sum(each.availability for each in servers) / len(servers))))
+        found.append(("servers", words.count(farm.heat.servers)))
+        if farm.heat.servers_availability is not None:
+            found.append(("availability", words.percent(farm.heat.servers_availability)))
     if farm.timeline is not None:
         found.append(("changes of leader", words.count(farm.timeline.led_changes)))
     if farm.timeline is not None and farm.timeline.published is not None:
