@@ -6,29 +6,27 @@ from typing import Any, Final
 
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.strict import RecordError
-from gf_i2p.pipeline.errors import PipelineError
+from gf_i2p.pipeline.errors import UsageError
 
 MAX_BYTES: Final = 64 << 10
 
 
 def read_parameters(path: Path) -> dict[str, Any]:
-    """Read the parameters of a fragment, by their names in the log. Raises `PipelineError` and `OSError`."""
+    """Read the parameters of a fragment, by their names in the log. Raises `UsageError` and `OSError`."""
     with path.open("rb") as file:
         data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
-        raise PipelineError(f"{path} has more than {MAX_BYTES} bytes: a file of parameters has some lines.")
+        raise UsageError(f"{path} has more than {MAX_BYTES} bytes: a file of parameters has some lines.")
     try:
         found = tomllib.loads(data.decode("utf-8"))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise PipelineError(f"{path} is no TOML: {error}") from None
+        raise UsageError(f"{path} is no TOML: {error}") from None
     farm = found.get("farm")
     parameters = farm.get("parameters") if isinstance(farm, dict) else None
     if not isinstance(parameters, dict) or not parameters:
-        raise PipelineError(
-            f"{path} has no table [farm.parameters] with a parameter in it: see pipeline backtest --out."
-        )
+        raise UsageError(f"{path} has no table [farm.parameters] with a parameter in it: see pipeline backtest --out.")
     try:
         Parameters().changed(parameters)
     except RecordError as error:
-        raise PipelineError(f"{path}: {error}") from None
+        raise UsageError(f"{path}: {error}") from None
     return parameters

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -23,7 +23,7 @@ LEAST_JAVA: Final = 17
 DEFAULT_MEMORY_MB: Final = 2048
 BATCH_ROWS: Final = 2_000
 """Of an Arrow batch: some megabytes of status records, for a record has up to 64 KiB."""
-_INSTALL_JAVA: Final = f"Spark needs Java {LEAST_JAVA} or newer: apt-get install openjdk-17-jre-headless"
+_INSTALL_JAVA: Final = f"Spark needs Java {LEAST_JAVA} or newer: apt-get install default-jre-headless"
 
 # Of a session that we make ourselves, or that a cluster gives us; none of these needs a restart.
 _SETTINGS: Final = {
@@ -65,12 +65,21 @@ class SessionOptions:
 
 @contextmanager
 def session(options: SessionOptions) -> Iterator["SparkSession"]:
-    """Start Spark, and stop it at the end. Raises `PipelineError`."""
+    """Start Spark, and stop it at the end. Raises `PipelineError`, also for what Spark fails with meanwhile."""
     spark = start(options)
+    from py4j.protocol import Py4JError  # noqa: PLC0415 -- it comes with Spark
+    from pyspark.errors import PySparkException  # noqa: PLC0415
+
     try:
         yield spark
+    except (PySparkException, Py4JError) as error:
+        raise PipelineError(
+            f"Spark failed: {_reason(error)}. Mend that, and run it again; where room is short give it more: --memory, "
+            "or --scratch DIR on a larger disk."
+        ) from error
     finally:
-        spark.stop()
+        with suppress(PySparkException, Py4JError, OSError):  # its JVM may be what has failed
+            spark.stop()
 
 
 def start(options: SessionOptions) -> "SparkSession":
@@ -79,7 +88,9 @@ def start(options: SessionOptions) -> "SparkSession":
         from pyspark.errors import PySparkException  # noqa: PLC0415 -- an extra, and it takes seconds
         from pyspark.sql import SparkSession  # noqa: PLC0415
     except ImportError as error:
-        raise PipelineError(f"The pipeline needs Spark ({error}): pip install 'gf-i2p[spark]'") from None
+        raise PipelineError(
+            f"The pipeline needs Spark ({error}): pip install '.[spark]' in a checkout of gf-i2p."
+        ) from None
     builder = SparkSession.builder.appName("gf-i2p")
     for name, value in _SETTINGS.items():
         builder = builder.config(name, value)
@@ -102,6 +113,19 @@ def start(options: SessionOptions) -> "SparkSession":
     except (PySparkException, RuntimeError) as error:
         where = options.remote or options.master or "this machine"
         raise PipelineError(f"Spark does not start on {where}: {str(error).splitlines()[0]}") from None
+
+
+def _reason(error: Exception) -> str:
+    """Find the line that says why in what Spark tells: the first cause, or what was raised in a Python worker."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    causes = [
+        line.removeprefix("Caused by: ")
+        for line in lines
+        if line.startswith("Caused by: ") or ("Error: " in line and not line.startswith("at "))
+    ]
+    causes = [line for line in causes if not line.endswith("Traceback (most recent call last):")]
+    thrown = [line.removeprefix(": ") for line in lines if line.startswith(": ")]
+    return (*causes[-1:], *thrown, *lines, type(error).__name__)[0].rstrip(".")[:1000]
 
 
 def is_local(options: SessionOptions) -> bool:

@@ -230,5 +230,5 @@ def test_refused(farm: Farm, files: dict[str, Path], out: Out, words: list[str],
 def test_a_fragment_that_is_none(farm: Farm, files: dict[str, Path], out: Out, content: str, why: str) -> None:
     files["set"].write_text(content)
     code, text = out("--farm", "web", "--admin", files["admin"], "--parameters", files["set"], "--yes")
-    assert (code, farm.posts) == (1, [])
+    assert (code, farm.posts) == (2, [])
     assert why in text

@@ -6,7 +6,7 @@ from typing import Any
 
 from gf_i2p.cli.errors import CommandError, Exit
 from gf_i2p.cli.pipeline.parser import JOBS
-from gf_i2p.pipeline.errors import PipelineError
+from gf_i2p.pipeline.errors import PipelineError, UsageError
 from gf_i2p.pipeline.lake import Lake
 from gf_i2p.pipeline.locks import WRITES, held
 
@@ -21,5 +21,7 @@ def run(options: argparse.Namespace, print_json: Callable[[Any], None]) -> Exit:
             return job.run(options, print_json)
         with held(Lake(options.lake), options.job, options.remote):
             return job.run(options, print_json)
+    except UsageError as error:
+        raise CommandError(str(error), code=Exit.USAGE) from None
     except PipelineError as error:
         raise CommandError(str(error)) from None
