@@ -73,10 +73,7 @@ def session(options: SessionOptions) -> Iterator["SparkSession"]:
     try:
         yield spark
     except (PySparkException, Py4JError) as error:
-        raise PipelineError(
-            f"Spark failed: {_reason(error)}. Mend that, and run it again; where room is short give it more: --memory, "
-            "or --scratch DIR on a larger disk."
-        ) from error
+        raise failed(error) from error
     finally:
         with suppress(PySparkException, Py4JError, OSError):  # its JVM may be what has failed
             spark.stop()
@@ -112,7 +109,17 @@ def start(options: SessionOptions) -> "SparkSession":
         return builder.getOrCreate()
     except (PySparkException, RuntimeError) as error:
         where = options.remote or options.master or "this machine"
-        raise PipelineError(f"Spark does not start on {where}: {str(error).splitlines()[0]}") from None
+        asked = "--remote, and whether a server runs there" if options.remote else "--master, --memory and JAVA_HOME"
+        raise PipelineError(f"Spark does not start on {where}: {_reason(error)}. Look at {asked}.") from None
+
+
+def failed(error: Exception, doing: str = "") -> PipelineError:
+    """Say what Spark has failed with. `doing`: what it did."""
+    when = f" while {doing}" if doing else ""
+    return PipelineError(
+        f"Spark failed{when}: {_reason(error)}. Mend that, and run it again; where room is short give it more: "
+        "--memory, or --scratch DIR on a larger disk."
+    )
 
 
 def _reason(error: Exception) -> str:
