@@ -1,4 +1,7 @@
-"""The file with recommended parameters: TOML with one table, `[farm.parameters]`, of names as in the farm's log."""
+"""The file with recommended parameters: TOML with a table `[farm.parameters]`, of names as in the farm's log.
+
+`[farm]` may have the farm's `name`; then it is for no other farm.
+"""
 
 import tomllib
 from pathlib import Path
@@ -11,8 +14,8 @@ from gf_i2p.pipeline.errors import UsageError
 MAX_BYTES: Final = 64 << 10
 
 
-def read_parameters(path: Path) -> dict[str, Any]:
-    """Read the parameters of a fragment, by their names in the log. Raises `UsageError` and `OSError`."""
+def read_parameters(path: Path, farm_name: str) -> dict[str, Any]:
+    """Read the parameters of a fragment for a farm, by their names in the log. Raises `UsageError` and `OSError`."""
     with path.open("rb") as file:
         data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
@@ -25,6 +28,8 @@ def read_parameters(path: Path) -> dict[str, Any]:
     parameters = farm.get("parameters") if isinstance(farm, dict) else None
     if not isinstance(parameters, dict) or not parameters:
         raise UsageError(f"{path} has no table [farm.parameters] with a parameter in it: see pipeline backtest --out.")
+    if farm.get("name", farm_name) != farm_name:
+        raise UsageError(f"{path} is for the farm {farm['name']!r}, and not for {farm_name!r}: nothing was posted")
     try:
         Parameters().changed(parameters)
     except RecordError as error:

@@ -125,7 +125,8 @@ def fragment(advice: Advice) -> str:
         f"#   {name:22} {_short(old):>10} -> {_short(new)}" for name, old, new in compared(live, advice.best.measures)
     ]
     lines += ["# These are parameters of the whole farm, in its log. They are set by gf-i2p pipeline post, or by"]
-    lines += [f"#   {command(advice)}", "", "[farm.parameters]"]
+    lines += [f"#   {command(advice)}", ""]
+    lines += ["[farm]", f"name = {json.dumps(advice.farm)}", "", "[farm.parameters]"]
     for name, value in advice.changes.items():
         lines.append(f"{name} = {json.dumps(value)}  # until now {json.dumps(live.in_force.get(name))}")
     return "\n".join([*lines, ""])

@@ -224,6 +224,7 @@ def test_refused(farm: Farm, files: dict[str, Path], out: Out, words: list[str],
         ("[farm.parameters]", "no table [farm.parameters]"),
         ("[farm.parameters]\nmarginal = 70", "is no parameter of a farm"),
         ("[farm.parameters]\nmargin = 1001", "margin is a whole number from 0 to 1000"),
+        ('[farm]\nname = "wub"\n[farm.parameters]\nmargin = 70', "is for the farm 'wub', and not for 'web'"),
         ("#" * 70_000, "more than 65536 bytes"),
     ],
 )

@@ -84,7 +84,7 @@ def planned(options: argparse.Namespace, file: ClientFile) -> tuple[list[AdminEn
     now_ms, left_out = int(time.time() * 1000), 0
     made: list[AdminEntry] = []
     if options.parameters is not None:
-        parameters = read_parameters(options.parameters)
+        parameters = read_parameters(options.parameters, file.cluster)
         made.append(AdminEntry(file.cluster, now_ms, file.user, "set", parameters=parameters, reason=REASON))
     if options.sensing:
         with session(session_options(options)) as spark, Progress() as progress:
