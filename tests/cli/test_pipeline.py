@@ -51,6 +51,18 @@ def test_an_argument_of_the_wrong_kind_is_a_mistake_of_usage(
     assert why in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("job", ["backtest", "report"])
+@pytest.mark.parametrize(("out", "why"), [("none/page", "no directory none"), ("", "it is a directory")])
+def test_a_place_where_nothing_can_be_written_is_told_before_the_work(
+    job: str, out: str, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gf_i2p.pipeline.session.start", lambda options: pytest.fail("the work has begun"))
+    assert main(["pipeline", job, "lake", "--out", out or str(tmp_path)]) == Exit.FAILED
+    told = capsys.readouterr().err
+    assert why in told
+    assert "Say another place with --out." in told
+
+
 def test_what_fails_later_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(options: argparse.Namespace, print_json: Callable[[Any], None]) -> Exit:
         raise PipelineError("there is nothing")
