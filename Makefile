@@ -75,7 +75,7 @@ $(VENV)/.network-programs: | $(BIN)/python
 	$(call install,i2pd:i2pd:service unshare:util-linux setpriv:util-linux ip:iproute2)
 
 $(VENV)/.spark-programs: | $(BIN)/python
-	$(call install,java:openjdk-17-jre-headless)
+	$(call install,java:default-jre-headless)
 
 $(VENV)/.bench-programs: | $(BIN)/python
 	$(call install,etcd:etcd-server:service h2load:nghttp2-client)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Final, Self
 
-from gf_i2p.pipeline.errors import PipelineError
+from gf_i2p.pipeline.errors import UsageError
 
 HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 24 * HOUR_MS
@@ -23,10 +23,10 @@ class Span:
 
     @classmethod
     def parse(cls, since: str | None, until: str | None) -> Self:
-        """Read two days, YYYY-MM-DD. Raises `PipelineError`."""
+        """Read two days, YYYY-MM-DD. Raises `UsageError`."""
         made = cls(_day(since), _day(until))
         if made.since is not None and made.until is not None and made.since > made.until:
-            raise PipelineError(f"--since {since} is after --until {until}: no day is left.")
+            raise UsageError(f"--since {since} is after --until {until}: no day is left.")
         return made
 
     @property
@@ -64,7 +64,7 @@ def _day(text: str | None) -> date | None:
     except ValueError:
         found = date.min
     if not FIRST_DAY <= found <= LAST_DAY:
-        raise PipelineError(f"{text!r} is no day from {FIRST_DAY} to {LAST_DAY}: write YYYY-MM-DD.")
+        raise UsageError(f"{text!r} is no day from {FIRST_DAY} to {LAST_DAY}: write YYYY-MM-DD.")
     return found
 
 

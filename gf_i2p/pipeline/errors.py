@@ -3,3 +3,7 @@
 
 class PipelineError(Exception):
     """A job cannot run or has failed; `str()` says why, and what to do next."""
+
+
+class UsageError(PipelineError):
+    """An argument, or the file that it names, is none of its kind; nothing was done."""

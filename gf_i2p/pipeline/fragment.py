@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.strict import RecordError
-from gf_i2p.pipeline.errors import PipelineError
+from gf_i2p.pipeline.errors import UsageError
 
 MAX_BYTES: Final = 64 << 10
 
@@ -21,29 +21,26 @@ def quoted(text: str) -> str:
 
 
 def read_parameters(path: Path, cluster: str) -> dict[str, Any]:
-    """Read the parameters of a fragment, by their names in the log. Raises `PipelineError` and `OSError`.
+    """Read the parameters of a fragment, by their names in the log. Raises `UsageError` and `OSError`.
 
     `cluster`: whose they are to be. A fragment that does not say whose they are is anybody's.
     """
     with path.open("rb") as file:
         data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
-        raise PipelineError(f"{path} has more than {MAX_BYTES} bytes: a file of parameters has some lines.")
+        raise UsageError(f"{path} has more than {MAX_BYTES} bytes: a file of parameters has some lines.")
     try:
         found = tomllib.loads(data.decode("utf-8"))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise PipelineError(f"{path} is no TOML: {error}") from None
+        raise UsageError(f"{path} is no TOML: {error}") from None
     farm = found.get("farm")
     parameters = farm.get("parameters") if isinstance(farm, dict) else None
     if not isinstance(parameters, dict) or not parameters:
-        raise PipelineError(
-            f"{path} has no table [farm.parameters] with a parameter in it: see pipeline backtest --out."
-        )
-    of = farm.get("cluster", cluster) if isinstance(farm, dict) else cluster
-    if of != cluster:
-        raise PipelineError(f"{path} has parameters for the farm {of!r}, and not for {cluster!r}: nothing was posted")
+        raise UsageError(f"{path} has no table [farm.parameters] with a parameter in it: see pipeline backtest --out.")
+    if farm.get("cluster", cluster) != cluster:
+        raise UsageError(f"{path} is for the farm {farm['cluster']!r}, and not for {cluster!r}: nothing was posted")
     try:
         Parameters().changed(parameters)
     except RecordError as error:
-        raise PipelineError(f"{path}: {error}") from None
+        raise UsageError(f"{path}: {error}") from None
     return parameters

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from gf_i2p.farm.parameters import NAMES, Parameters
 from gf_i2p.farm.strict import RecordError
-from gf_i2p.pipeline.errors import PipelineError
+from gf_i2p.pipeline.errors import UsageError
 
 MAX_SETS: Final = 256
 MAX_FILE_BYTES: Final = 1 << 20
@@ -26,12 +26,12 @@ Set = Mapping[str, Any]
 
 
 def combined(values: Mapping[str, Sequence[Any]]) -> list[Set]:
-    """Give all combinations, after the live set. Raises `PipelineError`."""
+    """Give all combinations, after the live set. Raises `UsageError`."""
     count = 1
     for each in values.values():
         count *= len(each)
     if count >= MAX_SETS:
-        raise PipelineError(f"{count} combinations are too many, up to {MAX_SETS - 1} go: leave values out.")
+        raise UsageError(f"{count} combinations are too many, up to {MAX_SETS - 1} go: leave values out.")
     names = list(values)
     return checked(dict(zip(names, each, strict=True)) for each in itertools.product(*values.values()) if names)
 
@@ -39,16 +39,16 @@ def combined(values: Mapping[str, Sequence[Any]]) -> list[Set]:
 def read(path: Path) -> list[Set]:
     """Read a file in TOML, `[values]` with a list for each name, or one `[[set]]` for each set, or both.
 
-    Raises `PipelineError`, and `OSError`.
+    Raises `UsageError`, and `OSError`.
     """
     with path.open("rb") as file:
         data = file.read(MAX_FILE_BYTES + 1)
     if len(data) > MAX_FILE_BYTES:
-        raise PipelineError(f"{path} has more than {MAX_FILE_BYTES} bytes: no grid needs so many.")
+        raise UsageError(f"{path} has more than {MAX_FILE_BYTES} bytes: no grid needs so many.")
     try:
         found = tomllib.loads(data.decode())
     except ValueError as error:
-        raise PipelineError(f"{path} is no TOML: {error}") from None
+        raise UsageError(f"{path} is no TOML: {error}") from None
     values, sets = found.pop("values", {}), found.pop("set", [])
     if (
         found
@@ -57,25 +57,25 @@ def read(path: Path) -> list[Set]:
         or not isinstance(sets, list)
         or not all(isinstance(each, dict) for each in sets)
     ):
-        raise PipelineError(f"{path} has a table [values] with a list for each parameter, or tables [[set]].")
+        raise UsageError(f"{path} has a table [values] with a list for each parameter, or tables [[set]].")
     made = combined(values) if values else []
     return checked([*made, *sets])
 
 
 def checked(sets: Iterable[Set]) -> list[Set]:
-    """Give these sets, each once, after the live one. Raises `PipelineError` for what no farm can have."""
+    """Give these sets, each once, after the live one. Raises `UsageError` for what no farm can have."""
     found: list[Set] = [{}]
     for each in sets:
         if len(found) >= MAX_SETS:
-            raise PipelineError(f"There are more than {MAX_SETS - 1} sets: leave some out.")
+            raise UsageError(f"There are more than {MAX_SETS - 1} sets: leave some out.")
         if NO_MATTER in each:
-            raise PipelineError(f"No decision depends on {NO_MATTER}: leave it out.")
+            raise UsageError(f"No decision depends on {NO_MATTER}: leave it out.")
         if any(value is None for value in each.values()):
-            raise PipelineError(f"A set gives each of its parameters a value, not {dict(each)}.")
+            raise UsageError(f"A set gives each of its parameters a value, not {dict(each)}.")
         try:
             Parameters().changed(each)
         except RecordError as error:
-            raise PipelineError(f"No farm can have {shown(each)}: {error}") from None
+            raise UsageError(f"No farm can have {shown(each)}: {error}") from None
         if each not in found:
             found.append({name: each[name] for name in NAMES if name in each})
     return found

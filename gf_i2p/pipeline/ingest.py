@@ -21,6 +21,7 @@ from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.lake import Lake, absolute
 from gf_i2p.pipeline.plan import PLAN, RUNS, islands, planned
 from gf_i2p.pipeline.record_schema import columns
+from gf_i2p.pipeline.session import failed
 from gf_i2p.pipeline.stored import HEAD_BYTES, now_ms
 from gf_i2p.pipeline.survey import LISTED, SURVEYED, listed, surveyed
 from gf_i2p.pipeline.taking import CHANGED
@@ -110,7 +111,7 @@ def ingest(
         if CHANGED in text:
             line = next(line for line in text.splitlines() if CHANGED in line).strip()
             raise PipelineError(f"{line.rpartition('Error: ')[2]}. Run it again: it goes on where it was.") from error
-        raise PipelineError(f"Spark failed while {run.doing}: {text.splitlines()[0]}") from error
+        raise failed(error, run.doing) from error
     finally:
         tables.empty(spark, run.stages)
 
@@ -165,7 +166,8 @@ class _Run:
             raise PipelineError(f"{count['error']}. Give the directories in which nodes' histories are.")
         if not count["files"]:
             raise PipelineError(
-                f"There is no history under {', '.join(exports)}: its files are called entries-….jsonl or ….jsonl.gz"
+                f"There is no history under {', '.join(exports)}: give the directories `history` of nodes, or those "
+                "in which they are. The files there are called entries-….jsonl or ….jsonl.gz."
             )
         new_files = count["files"] - count["unchanged"]
         if not new_files:

@@ -232,7 +232,9 @@ def _look(address: str, inside: str, kind: str, rows: list[tuple[str, str, int, 
         try:
             infos = system.get_file_info(fs.FileSelector(directory, allow_not_found=True))
         except (pa.ArrowException, OSError) as error:
-            raise PipelineError(f"{directory} cannot be read: {error}") from None
+            raise PipelineError(
+                f"{directory} cannot be read: {error}. Run this as a user that may, or on a copy of it."
+            ) from None
         for info in infos:
             if info.type == fs.FileType.Directory and directory == top and _SUBDIRECTORY.fullmatch(info.base_name):
                 left.append(info.path)

@@ -35,7 +35,7 @@ def sensing(spark: SparkSession, lake: Lake, farm: str) -> Sensing:
     """
     closest = tables.read(spark, lake, "closest")
     if closest is None:
-        raise PipelineError(f"{lake.root} has no table closest: gf-i2p pipeline floodfills makes it.")
+        raise PipelineError(f"{lake.root} has no table closest: run `gf-i2p pipeline floodfills` first.")
     days = [row.day for row in closest.select("day").distinct().orderBy(sf.desc("day")).limit(MAX_DAYS).collect()]
     newest = closest.where(sf.col("day").isin(days) & (sf.col("rank") <= MAX_CLOSEST))
     own = _hashes(newest.where(sf.col("name").startswith(f"{farm}: ")))
@@ -44,7 +44,10 @@ def sensing(spark: SparkSession, lake: Lake, farm: str) -> Sensing:
         own = _hashes(_leaves(spark, lake, farm, newest))
         total = own.count()
     if not total:
-        raise PipelineError(f"The table closest knows no hash of {farm}: gf-i2p pipeline floodfills {lake.root} …")
+        raise PipelineError(
+            f"The table closest knows no hash of {farm}: run `gf-i2p pipeline floodfills` anew, when the lake has "
+            "entries of this farm that name a master or a leaf."
+        )
     # Masters before leaves: "farm: leaf of server 1", "farm: master".
     chosen = own.orderBy(sf.col("called").endswith(": master").desc(), "called", "hash").limit(MAX_HASHES)
     rows = newest.join(sf.broadcast(chosen), "hash").limit(MAX_HASHES * MAX_DAYS * MAX_CLOSEST).collect()

@@ -5,12 +5,11 @@ get batches of so many rows.
 """
 
 import os
-import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -24,9 +23,7 @@ LEAST_JAVA: Final = 17
 DEFAULT_MEMORY_MB: Final = 2048
 BATCH_ROWS: Final = 2_000
 """Of an Arrow batch: some megabytes of status records, for a record has up to 64 KiB."""
-_MAX_SAID: Final = 500
-_PYTHON_ERROR: Final = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception): ")
-_INSTALL_JAVA: Final = f"Spark needs Java {LEAST_JAVA} or newer: apt-get install openjdk-17-jre-headless"
+_INSTALL_JAVA: Final = f"Spark needs Java {LEAST_JAVA} or newer: apt-get install default-jre-headless"
 
 # Of a session that we make ourselves, or that a cluster gives us; none of these needs a restart.
 _SETTINGS: Final = {
@@ -68,12 +65,18 @@ class SessionOptions:
 
 @contextmanager
 def session(options: SessionOptions) -> Iterator["SparkSession"]:
-    """Start Spark, and stop it at the end. Raises `PipelineError`."""
+    """Start Spark, and stop it at the end. Raises `PipelineError`, also for what Spark fails with meanwhile."""
     spark = start(options)
+    from py4j.protocol import Py4JError  # noqa: PLC0415 -- it comes with Spark
+    from pyspark.errors import PySparkException  # noqa: PLC0415
+
     try:
         yield spark
+    except (PySparkException, Py4JError) as error:
+        raise failed(error) from error
     finally:
-        spark.stop()
+        with suppress(PySparkException, Py4JError, OSError):  # its JVM may be what has failed
+            spark.stop()
 
 
 def start(options: SessionOptions) -> "SparkSession":
@@ -82,7 +85,9 @@ def start(options: SessionOptions) -> "SparkSession":
         from pyspark.errors import PySparkException  # noqa: PLC0415 -- an extra, and it takes seconds
         from pyspark.sql import SparkSession  # noqa: PLC0415
     except ImportError as error:
-        raise PipelineError(f"The pipeline needs Spark ({error}): pip install 'gf-i2p[spark]'") from None
+        raise PipelineError(
+            f"The pipeline needs Spark ({error}): pip install '.[spark]' in a checkout of gf-i2p."
+        ) from None
     builder = SparkSession.builder.appName("gf-i2p")
     for name, value in _SETTINGS.items():
         builder = builder.config(name, value)
@@ -103,31 +108,41 @@ def start(options: SessionOptions) -> "SparkSession":
     try:
         return builder.getOrCreate()
     except (PySparkException, RuntimeError, ValueError) as error:
-        raise PipelineError(not_started(options, error)) from None
+        raise not_started(options, error) from None
 
 
-def not_started(options: SessionOptions, error: Exception) -> str:
+def not_started(options: SessionOptions, error: Exception) -> PipelineError:
     """Say that Spark does not start, and why; not what a Connect server's address has behind its host: a token."""
     remote = options.remote or ""
-    shown = remote.partition(";")[0]
-    said = next(iter(str(error).splitlines()), type(error).__name__)
-    if remote != shown:
-        said = said.replace(remote, shown)
-        for secret in remote.split(";")[1:]:
-            said = said.replace(secret, "…") if secret else said
-    return f"Spark does not start on {shown or options.master or 'this machine'}: {said}"
+    shown, *secrets = remote.split(";")
+    said = _reason(error).replace(remote, shown) if remote else _reason(error)
+    for secret in filter(None, secrets):
+        said = said.replace(secret, "…")
+    asked = "--remote, and whether a server runs there" if remote else "--master, --memory and JAVA_HOME"
+    where = shown or options.master or "this machine"
+    return PipelineError(f"Spark does not start on {where}: {said}. Look at {asked}.")
 
 
-def spark_said(error: Exception) -> str | None:
-    """Return in a line why Spark has failed: a broken file, a full disk, an end of the JVM. None: it is not Spark's."""
-    if not type(error).__module__.startswith(("pyspark.", "py4j.")):
-        return None
+def failed(error: Exception, doing: str = "") -> PipelineError:
+    """Say what Spark has failed with. `doing`: what it did."""
+    when = f" while {doing}" if doing else ""
+    return PipelineError(
+        f"Spark failed{when}: {_reason(error)}. Mend that, and run it again; where room is short give it more: "
+        "--memory, or --scratch DIR on a larger disk."
+    )
+
+
+def _reason(error: Exception) -> str:
+    """Find the line that says why in what Spark tells: the first cause, or what was raised in a Python worker."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    of_python = [
-        line for line in lines if _PYTHON_ERROR.match(line)
-    ]  # of a worker; what it says stands below its stack
-    said = (of_python[-1:] or lines[:1] or [type(error).__name__])[0]
-    return said[:_MAX_SAID]
+    causes = [
+        line.removeprefix("Caused by: ")
+        for line in lines
+        if line.startswith("Caused by: ") or ("Error: " in line and not line.startswith("at "))
+    ]
+    causes = [line for line in causes if not line.endswith("Traceback (most recent call last):")]
+    thrown = [line.removeprefix(": ") for line in lines if line.startswith(": ")]
+    return (*causes[-1:], *thrown, *lines, type(error).__name__)[0].rstrip(".")[:1000]
 
 
 def is_local(options: SessionOptions) -> bool:

@@ -7,7 +7,7 @@ from typing import Final
 from gf_i2p.netdb.encoding import from_b32_address, from_base64
 from gf_i2p.netdb.errors import StructureError
 from gf_i2p.netdb.routing_key import HASH_BYTES
-from gf_i2p.pipeline.errors import PipelineError
+from gf_i2p.pipeline.errors import UsageError
 
 MAX_TARGETS: Final = 1_000_000
 """Of one run."""
@@ -50,17 +50,17 @@ def parse_target(text: str) -> Target:
 
 
 def parse_targets(lines: Iterable[str]) -> list[Target]:
-    """Read a file with a target in each line; empty ones and those after # are left out. Raises `PipelineError`."""
+    """Read a file with a target in each line; empty ones and those after # are left out. Raises `UsageError`."""
     targets = []
     for number, line in enumerate(lines, 1):
         if len(line) > MAX_LINE:
-            raise PipelineError(f"line {number} has more than {MAX_LINE} characters, which is no hash and its name")
+            raise UsageError(f"line {number} has more than {MAX_LINE} characters, which is no hash and its name")
         if not line.strip() or line.startswith("#"):
             continue
         try:
             targets.append(parse_target(line))
         except StructureError as error:
-            raise PipelineError(f"line {number}: {error}") from None
+            raise UsageError(f"line {number}: {error}") from None
         if len(targets) > MAX_TARGETS:
-            raise PipelineError(f"these are more than {MAX_TARGETS} hashes: give fewer at a time")
+            raise UsageError(f"these are more than {MAX_TARGETS} hashes: give fewer at a time")
     return targets

@@ -41,7 +41,7 @@ def test_what_is_no_argument_is_said(arguments: list[str], why: str, capsys: pyt
 def test_a_file_of_hashes_is_read_before_spark_is_started(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "hashes"
     file.write_text(f"{to_base64(bytes(32))} ours\nnonsense!\n")
-    assert main([*COMMAND, "--netdb", "x", "--hashes", str(file)]) == 1
+    assert main([*COMMAND, "--netdb", "x", "--hashes", str(file)]) == 2
     assert f"{file}: line 2: " in capsys.readouterr().err
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from gf_i2p.cli.pipeline.backtest import show
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.pipeline.backtest import BacktestFigures
+from gf_i2p.pipeline.errors import UsageError
+from gf_i2p.pipeline.fragment import read_parameters
 from gf_i2p.pipeline.measures import DAY_MS, Measures
 from gf_i2p.pipeline.recommend import Result, advise, command, compared, fragment
 
@@ -92,6 +95,17 @@ def test_a_fragment_is_toml_whatever_the_farm_is_called(name: str) -> None:
     assert "# until now 90000" in text
     assert "has gaps" in text
     assert command(advice) in text
+
+
+def test_a_fragment_is_for_its_own_farm(tmp_path: Path) -> None:
+    live, best = result({}, "web"), result({"leafDownMs": 0}, "web", stale_ms=0)
+    file = tmp_path / "recommended.toml"
+    file.write_text(fragment(advise([live, best])))
+    assert read_parameters(file, "web") == {"leafDownMs": 0}
+    with pytest.raises(UsageError, match="is for the farm 'web', and not for 'wub'"):
+        read_parameters(file, "wub")
+    file.write_text("[farm.parameters]\nleafDownMs = 0\n")  # by hand: it is for whom it is given to
+    assert read_parameters(file, "wub") == {"leafDownMs": 0}
 
 
 def test_a_table_shows_each_farm_and_what_is_recommended() -> None:

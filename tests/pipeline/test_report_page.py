@@ -13,8 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gf_i2p.pipeline.lake import TABLES
 from gf_i2p.pipeline.report import words
 from gf_i2p.pipeline.report.data import (
+    MADE_BY,
     Anomalies,
     Anomaly,
     Cell,
@@ -25,6 +27,7 @@ from gf_i2p.pipeline.report.data import (
     Quarantine,
     Reason,
     Report,
+    TableSize,
     Timeline,
     Trial,
     Turn,
@@ -33,7 +36,7 @@ from gf_i2p.pipeline.report.farm_charts import heat, level, spans, timeline
 from gf_i2p.pipeline.report.layout import WIDTH, across, steps, ticks
 from gf_i2p.pipeline.report.markup import MAX_TEXT, clean, element, joined
 from gf_i2p.pipeline.report.other_charts import differences, recommended
-from gf_i2p.pipeline.report.page import MADE_BY, page
+from gf_i2p.pipeline.report.page import page
 from gf_i2p.pipeline.report.style import STYLE
 from gf_i2p.pipeline.report.words import DAY_MS, HOUR_MS
 from tests.pipeline.reports import HOSTILE, PERIOD, report
@@ -166,10 +169,17 @@ def test_a_table_that_is_missing_says_which_job_makes_it() -> None:
     made = report()
     text = page(replace(made, farms=made.farms[1:], floodfills=None, quarantine=None))
     for name, job in MADE_BY.items():
-        if name != "entries":
+        if name not in {"entries", "files", "routers", "alerts"}:  # of three nothing is drawn
             assert f"There is no table {name} for this yet: <code>gf-i2p pipeline {job}</code>" in text
     assert "Who published is not known" in text
     assert "There is no table entries" in page(replace(made, farms=[replace(made.farms[0], timeline=None)]))
+
+
+def test_the_sizes_say_of_every_table_that_is_missing_which_job_makes_it() -> None:
+    text = page(replace(report(), sizes=[TableSize(name, None) for name in TABLES]))
+    assert MADE_BY.keys() == set(TABLES)
+    for name in TABLES:
+        assert f"not there: gf-i2p pipeline {MADE_BY[name]} makes it" in text
 
 
 def test_what_is_left_out_is_said() -> None:

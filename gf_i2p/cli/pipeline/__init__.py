@@ -1,16 +1,14 @@
 """`gf-i2p pipeline`: each job has a file, with its arguments and with what it prints."""
 
 import argparse
-import traceback
 from collections.abc import Callable
 from typing import Any
 
 from gf_i2p.cli.errors import CommandError, Exit
 from gf_i2p.cli.pipeline.parser import JOBS
-from gf_i2p.pipeline.errors import PipelineError
+from gf_i2p.pipeline.errors import PipelineError, UsageError
 from gf_i2p.pipeline.lake import Lake
 from gf_i2p.pipeline.locks import WRITES, held
-from gf_i2p.pipeline.session import spark_said
 
 __all__ = ["run"]
 
@@ -23,11 +21,7 @@ def run(options: argparse.Namespace, print_json: Callable[[Any], None]) -> Exit:
             return job.run(options, print_json)
         with held(Lake(options.lake), options.job, options.remote):
             return job.run(options, print_json)
+    except UsageError as error:
+        raise CommandError(str(error), code=Exit.USAGE) from None
     except PipelineError as error:
         raise CommandError(str(error)) from None
-    except Exception as error:
-        said = spark_said(error)
-        if said is None:
-            raise
-        traceback.print_exc()  # what it was about stands in the middle of it
-        raise CommandError(f"Spark has failed, as said in whole above: {said}") from None

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Final
 
+from gf_i2p.cli.errors import CommandError
 from gf_i2p.cli.values import whole
 from gf_i2p.pipeline.session import DEFAULT_MEMORY_MB, SessionOptions
 
@@ -34,6 +35,13 @@ def add_spark(parser: argparse.ArgumentParser) -> None:
 def session_options(options: argparse.Namespace) -> SessionOptions:
     """Give what `add_spark` has read."""
     return SessionOptions(options.master, options.remote, options.memory, options.scratch)
+
+
+def check_out(path: Path) -> None:
+    """See before the work that its result has a place. Raises `CommandError`."""
+    why = "it is a directory" if path.is_dir() else f"there is no directory {path.parent}"
+    if path.is_dir() or not path.parent.is_dir():
+        raise CommandError(f"{path} cannot be written: {why}. Say another place with --out.")
 
 
 def add_days(parser: argparse.ArgumentParser) -> None:

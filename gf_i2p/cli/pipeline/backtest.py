@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gf_i2p.cli.errors import CommandError, Exit
-from gf_i2p.cli.pipeline.arguments import add_days, add_lake, session_options
+from gf_i2p.cli.pipeline.arguments import add_days, add_lake, check_out, session_options
 from gf_i2p.cli.progress import Progress
 from gf_i2p.cli.show import printable
 from gf_i2p.pipeline import grid
@@ -47,6 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, print_json: Callable[[Any], None]) -> Exit:
     """Do it. Raises `PipelineError`, `CommandError` and `OSError`."""
     sets, lake, span = _sets(options), Lake(options.lake), Span.parse(options.since, options.until)
+    if options.out is not None:
+        check_out(options.out)
     farms: list[tuple[Advice, Sequence[Result]]] = []
     with session(session_options(options)) as spark, Progress() as progress:
         from gf_i2p.pipeline import backtest  # noqa: PLC0415 -- needs Spark

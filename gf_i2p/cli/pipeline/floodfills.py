@@ -14,7 +14,7 @@ from gf_i2p.cli.progress import Progress
 from gf_i2p.cli.values import whole
 from gf_i2p.netdb.errors import StructureError
 from gf_i2p.pipeline.days import FIRST_DAY, LAST_DAY
-from gf_i2p.pipeline.errors import PipelineError
+from gf_i2p.pipeline.errors import UsageError
 from gf_i2p.pipeline.lake import Lake
 from gf_i2p.pipeline.session import session
 from gf_i2p.pipeline.targets import Target, parse_target, parse_targets
@@ -79,8 +79,8 @@ def run(options: argparse.Namespace, print_json: Callable[[Any], None]) -> Exit:
         with options.file.open(encoding="utf-8", errors="replace") as lines:
             try:
                 targets += parse_targets(lines)
-            except PipelineError as error:
-                raise PipelineError(f"{options.file}: {error}") from None
+            except UsageError as error:
+                raise UsageError(f"{options.file}: {error}") from None
     with Progress() as progress:
         progress("starting Spark")
         with session(session_options(options)) as spark:

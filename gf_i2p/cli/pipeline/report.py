@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gf_i2p.cli.errors import Exit
-from gf_i2p.cli.pipeline.arguments import add_lake, session_options
+from gf_i2p.cli.pipeline.arguments import add_lake, check_out, session_options
 from gf_i2p.cli.progress import Progress
 from gf_i2p.pipeline.days import Span
 from gf_i2p.pipeline.lake import Lake
@@ -39,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, print_json: Callable[[Any], None]) -> Exit:
     """Do it. Raises `PipelineError` and `OSError`."""
     span = Span.parse(options.since, options.until)
+    check_out(options.out)
     with session(session_options(options)) as spark, Progress() as progress:
         from gf_i2p.pipeline.report.gather import Asked  # noqa: PLC0415 -- needs Spark
         from gf_i2p.pipeline.report.job import ReportOptions, make_report  # noqa: PLC0415

@@ -1,6 +1,6 @@
 """What is drawn: small, however large the lake is. `gather` makes it, and the charts know nothing else.
 
-What a table is missing for is None; `Section.MADE_BY` of the page says which job makes it.
+What a table is missing for is None; `MADE_BY` says which job makes it.
 """
 
 import math
@@ -27,6 +27,20 @@ MAX_SETS: Final = 12
 MAX_HASHES: Final = 12
 """Whose floodfills are drawn."""
 MAX_REASONS: Final = 20
+MADE_BY: Final = {
+    "entries": "ingest",
+    "decisions": "backtest",
+    "backtest": "backtest",
+    "server_hours": "health",
+    "destination_hours": "health",
+    "anomalies": "health",
+    "closest": "floodfills",
+    "quarantine": "ingest",
+    "files": "ingest",
+    "routers": "floodfills",
+    "alerts": "stream",
+}
+"""Which job makes a table."""
 _STRETCHES: Final = (
     *(HOUR_MS * hours for hours in (1, 2, 3, 4, 6, 12)),
     *(DAY_MS * days for days in (1, 2, 7, 14, 28)),

@@ -6,7 +6,7 @@ from typing import Any, Final
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.strict import RecordError
 from gf_i2p.pipeline.report import words
-from gf_i2p.pipeline.report.data import Backtest, Closest, Floodfills, Near, Quarantine, TableSize, Trial
+from gf_i2p.pipeline.report.data import MADE_BY, Backtest, Closest, Floodfills, Near, Quarantine, TableSize, Trial
 from gf_i2p.pipeline.report.layout import WIDTH, block, dot, folded, note, plot, row, table
 from gf_i2p.pipeline.report.markup import Markup, element, joined
 
@@ -203,7 +203,7 @@ def sizes(made: list[TableSize]) -> Markup:
     cells = [
         (
             each.name,
-            "not there" if each.rows is None else words.count(each.rows),
+            _absent(each.name) if each.rows is None else words.count(each.rows),
             "–" if each.files is None else words.count(each.files),
             "–" if each.bytes is None else words.size(each.bytes),
         )
@@ -214,3 +214,7 @@ def sizes(made: list[TableSize]) -> Markup:
     return joined(
         table(["table", "rows", "files", "on disk"], cells, "Tables of the lake"), *([total] if total else [])
     )
+
+
+def _absent(table_: str) -> str:
+    return f"not there: gf-i2p pipeline {MADE_BY[table_]} makes it" if table_ in MADE_BY else "not there"

@@ -6,22 +6,11 @@ from hashlib import sha256
 from typing import Final
 
 from gf_i2p.pipeline.report import farm_charts, other_charts, words
-from gf_i2p.pipeline.report.data import Farm, Report
+from gf_i2p.pipeline.report.data import MADE_BY, Farm, Report
 from gf_i2p.pipeline.report.layout import note
 from gf_i2p.pipeline.report.markup import Markup, element
 from gf_i2p.pipeline.report.style import STYLE
 
-MADE_BY: Final = {
-    "entries": "ingest",
-    "decisions": "backtest",
-    "backtest": "backtest",
-    "server_hours": "health",
-    "destination_hours": "health",
-    "anomalies": "health",
-    "closest": "floodfills",
-    "quarantine": "ingest",
-}
-"""Which job makes a table."""
 _POLICY: Final = "default-src 'none'; style-src 'sha256-{}'; base-uri 'none'; form-action 'none'"
 
 
