@@ -196,7 +196,7 @@ class Typer:
         if found.what is not Is.RECORD:
             return ("servers" if found.what in {Is.SERVERS, Is.GAP} else "other"), None, None
         try:
-            value = json.loads(found.text, parse_constant=_no_number)
+            value = json.loads(found.text.decode("utf-8"), parse_constant=_no_number)
         except (ValueError, RecursionError):
             return "other", None, _NOT_JSON
         if not isinstance(value, dict):

@@ -12,13 +12,26 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 from gf_i2p.pipeline.stored import Lines, Overlong
-from gf_i2p.storage.history_lines import Gap, Header, LineError, Other, Record, Restored, Servers, Trailer, parse_line
+from gf_i2p.storage.history_lines import (
+    MAX_DEPTH,
+    Gap,
+    Header,
+    LineError,
+    Other,
+    Record,
+    Restored,
+    Servers,
+    Trailer,
+    depth,
+    parse_line,
+)
 from gf_i2p.wire.names import check_name
 
 _GLANCE: Final = re.compile(
     rb' ?\{"index":([0-9]{1,18}),"received":([0-9]{1,15}),"record":(.+),"term":([0-9]{1,18})\}',
     re.DOTALL,  # no line has a line break, and so it need not be looked for
 ).fullmatch
+_TOO_DEEP: Final = f"it has lists and objects more than {MAX_DEPTH} deep inside each other"
 
 
 class Is(IntEnum):
@@ -97,7 +110,7 @@ class Walk:
                 if (
                     place == self.last_index + 1
                     and not (self._held or self.closed or self.header is None)
-                    and not (strict and not _is_json(text))
+                    and not (strict and _wrong_with(text))
                 ):
                     self.lines += 1
                     self._offset += len(line) + 1
@@ -191,8 +204,8 @@ class Walk:
             return _bad(line, "it is too long")
         if match := _GLANCE(line):
             index, received_ms, text, term = match.groups()
-            if self._strict and not _is_json(text):
-                return _bad(line, "it is not JSON in UTF-8")
+            if self._strict and (reason := _wrong_with(text)):
+                return _bad(line, reason)
             return Found(Is.RECORD, int(index), int(term), int(received_ms), text)
         try:
             return self._slowly(line)
@@ -204,10 +217,12 @@ class Walk:
             case Record(index, term, received_ms, value, raw):
                 if raw is not None:
                     return Found(Is.RAW, index, term, received_ms, raw)
+                if depth(value) > MAX_DEPTH:
+                    raise LineError(_TOO_DEEP)
                 try:
-                    text = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+                    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
                 except ValueError:
-                    raise LineError("it has text that is no Unicode") from None
+                    raise LineError("it has text that is no Unicode, or a number that is too large") from None
                 return Found(Is.RECORD, index, term, received_ms, text)
             case Servers(index, term, received_ms):
                 return Found(Is.SERVERS, index, term, received_ms, line)
@@ -231,12 +246,16 @@ def servers_of(line: bytes) -> Servers | Gap:
     return found
 
 
-def _is_json(text: bytes) -> bool:
-    try:
-        json.loads(text, parse_constant=_no_number)
+def _wrong_with(text: bytes) -> str:
+    """Say why this is no record; empty: it is.
+
+    How deep Python reads depends on who asks, and the survey and who takes the entries have to be of one opinion.
+    """
+    try:  # given bytes, `json` would guess their encoding, and take halves of surrogate pairs
+        found = json.loads(text.decode("utf-8"), parse_constant=_no_number)
     except (ValueError, RecursionError):
-        return False
-    return True
+        return "it is not JSON in UTF-8"
+    return _TOO_DEEP if text.count(b"[") + text.count(b"{") > MAX_DEPTH and depth(found) > MAX_DEPTH else ""
 
 
 def _no_number(name: str) -> None:

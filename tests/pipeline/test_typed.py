@@ -106,6 +106,14 @@ def test_what_a_checksum_vouched_for_and_is_no_json() -> None:
     assert (row["kind"], row["misfit"], row["value"], row["raw"]) == ("other", "it is not JSON", None, value)
 
 
+@pytest.mark.parametrize("value", [b'"\xed\xa0\x80"', b'"\x00\xff\x00"\x00', b'\xef\xbb\xbf{"a":1}', b'"\xff"'])
+def test_what_is_no_utf_8_spoils_no_other(value: bytes) -> None:
+    good = compact(text())
+    found = rows(entry(good, 1), entry(value, 2), entry(good[:-1] + b',"x":' + value + b"}", 3), entry(good, 4))
+    assert [row["misfit"] for row in found] == [None, "it is not JSON", "it is not JSON", None]
+    assert (found[1]["value"], found[1]["raw"]) == (None, value)
+
+
 def test_two_values_in_one_line_do_not_shift_the_others() -> None:
     good = compact(text())
     found = rows(entry(good, 1), entry(good + good, 2), entry(good, 3))

@@ -68,6 +68,13 @@ def test_gaps_without_servers_are_nothing_and_behind_the_last_entry_they_are_as_
         (b'{"index":3,"received":1,"record":{"a":,"term":1}\n', "not JSON"),
         (b'{"index":3,"received":1,"record":{"a":NaN},"term":1}\n', "not JSON"),
         (b'{"index":3,"received":1,"record":"\xff","term":1}\n', "not JSON"),
+        (b'{"index":3,"received":1,"record":"\xed\xa0\x80","term":1}\n', "not JSON"),  # half of a surrogate pair
+        (b'{"index":3,"received":1,"record":"\x00\xff\x00"\x00,"term":1}\n', "not JSON"),  # it would be in UTF-16
+        (b'{"index":3,"received":1,"record":\xef\xbb\xbf1,"term":1}\n', "not JSON"),
+        (b'{"index":3,"received":1,"record":%b1%b,"term":1}\n' % (b"[" * 101, b"]" * 101), "more than 100 deep"),
+        (b'{"index":3,"record":%b1%b,"received":1,"term":1}\n' % (b"[" * 101, b"]" * 101), "more than 100 deep"),
+        (b'{"index":3,"record":1e400,"received":1,"term":1}\n', "a number that is too large"),
+        (b'{"index":3,"record":"\\ud800","received":1,"term":1}\n', "no Unicode"),
         (b'{"index":3,"received":1,"rec\n', "not JSON"),
         (b'{"index":3,"received":1,"term":1}\n', "of no kind"),
         (b'{"index":3,"received":"1","record":1,"term":1}\n', "received is a whole number"),
@@ -154,3 +161,18 @@ def test_where_a_checksum_vouches_for_it_records_are_not_read() -> None:
     line = b'{"index":1,"received":1,"record":{"a":,"term":1}\n'
     assert indexes(walk(content([line]), strict=False)[0]) == [1]
     assert indexes(walk(content([line]), strict=True)[0]) == []
+
+
+def test_how_deep_a_record_may_be_does_not_depend_on_who_asks() -> None:
+    """Who surveys is called from elsewhere than who takes; they must not differ, or nothing could ever be taken."""
+
+    def from_below(levels: int, data: bytes) -> list[Found]:
+        return from_below(levels - 1, data) if levels else walk(data)[0]
+
+    for levels in (1, 99, 100, 101, 500, *range(930, 1000)):
+        record = b"[" * levels + b"]" * levels
+        fast = b'{"index":1,"received":1,"record":%b,"term":1}\n' % record
+        slow = b'{"index":1,"record":%b,"received":1,"term":1}\n' % record
+        for line in (fast, slow):
+            expected = Is.RECORD if levels <= 100 else Is.BAD
+            assert {from_below(depth, content([line]))[0].what for depth in (0, 5, 40)} == {expected}, levels
