@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import os
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,16 @@ def test_where_histories_are(tmp_path: Path) -> None:
         if not row["error"]:
             (found,) = surveyed(iter([pa.RecordBatch.from_pylist([row], LISTED)]))
             assert found.to_pylist()[-1]["sha256"]
+
+
+def test_names_that_are_no_text(tmp_path: Path) -> None:
+    found = packed(tmp_path, content([]))
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.txt")).touch()
+    asked = pa.RecordBatch.from_pydict({"path": [str(tmp_path)]})
+    assert [row["path"] for batch in listed(iter([asked])) for row in batch.to_pylist()] == [str(found)]
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/d\xff")).mkdir()
+    (row,) = [row for batch in listed(iter([asked])) for row in batch.to_pylist()]
+    assert f"{tmp_path}/d\\xff: the name of this directory is not in UTF-8" in row["error"]
 
 
 def test_the_servers_behind_a_gap_take_no_entrys_place(tmp_path: Path) -> None:

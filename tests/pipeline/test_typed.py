@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from gf_i2p.farm.admin import AdminEntry
 from gf_i2p.farm.record import RecordError, StatusRecord
 from gf_i2p.farm.schema import text as schema_text
-from gf_i2p.pipeline.typed import Typer
+from gf_i2p.pipeline.days import spans_around
+from gf_i2p.pipeline.typed import LATEST_MS, Typer
 from gf_i2p.pipeline.walk import Found, Is
 from gf_i2p.storage.history_lines import restored_line, servers_line
 from tests.farm.strategies import NOW, text
@@ -98,6 +99,19 @@ def test_an_exporter_without_a_clock() -> None:
     assert (row["day"], row["misfit"]) == ("1970-01-01", "the exporter's clock said that it was before 2020")
     (row,) = rows(entry(compact(text()), received_ms=2**53 - 1))
     assert row["day"] == "9999-12-31"
+
+
+def test_a_clock_that_is_centuries_ahead_is_not_believed_by_itself() -> None:
+    """The records of that server say the same, and hours up to then would be made of it."""
+    for first in (253_402_300_799_999, 2**53 - 1, LATEST_MS):
+        (row,) = rows(entry(compact(text(date=first)), received_ms=first))
+        assert (row["misfit"], row["record"]) == ("its date is after 2199", None)
+    found = rows(
+        entry(compact(text(date=LATEST_MS - 1)), 1, received_ms=LATEST_MS - 1),
+        entry(compact(text(date=LATEST_MS - 1)), 2, received_ms=LATEST_MS),
+    )
+    assert [row["misfit"] for row in found] == [None, "the exporter's clock said that it was after 2199"]
+    assert spans_around([found[0]["day"]])  # what is believed has days beside it
 
 
 def test_what_a_checksum_vouched_for_and_is_no_json() -> None:
