@@ -12,7 +12,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 from gf_i2p.farm import schema
 from gf_i2p.pipeline.arriving import arrived
 from gf_i2p.pipeline.source import LINES, HistoryReader
-from tests.pipeline.exports import content, lines, packed, plain
+from gf_i2p.storage.history_lines import record_line
+from tests.pipeline.exports import at, content, lines, packed, plain
 
 
 class Reading:
@@ -289,6 +290,28 @@ def test_pieces_of_a_file_give_what_the_file_gives(tmp_path: Path) -> None:
     assert [row["index"] for row in found if row["what"] is None] == [*range(1, 12)]
     assert [row["text"] for row in found if row["what"] == "line"][:2] == ["{}", "\ufffd"]
     assert [row["reason"] for row in found if row["what"] == "line"][2] == "entry 30 does not belong after entry 8"
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        record_line(2**63 - 1, 1, at(4), b"1"),
+        b'{"index":9999999999999999999,"received":1,"record":1,"term":1}\n',
+        record_line(900, 1, at(4), b"1"),
+        record_line(2, 1, at(4), b"1"),
+        b"{}\n",
+    ],
+)
+def test_one_line_that_is_off_where_a_piece_ends_costs_none_of_the_next_piece(tmp_path: Path, odd: bytes) -> None:
+    path = plain(tmp_path, content([*lines(range(1, 4)), odd]))
+    reading = Reading(tmp_path)
+    found = arrive(reading.batch())
+    for indexes_ in (range(5, 9), range(9, 10), range(10, 14)):
+        add(path, b"".join(lines(indexes_)))
+        reading.restart()
+        found += arrive(reading.batch())
+    assert {*range(1, 4), *range(5, 14)} <= {row["index"] for row in found if row["what"] is None}
+    assert [row["reason"] for row in found if row["what"] and "line 1" in row["reason"]] == []
 
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:
