@@ -12,7 +12,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 from gf_i2p.farm import schema
 from gf_i2p.pipeline.arriving import arrived
 from gf_i2p.pipeline.source import LINES, HistoryReader
-from gf_i2p.storage.history_lines import record_line
+from gf_i2p.storage.history_lines import gap_line, record_line
 from tests.pipeline.exports import at, content, lines, packed, plain
 
 
@@ -225,6 +225,66 @@ def test_a_damaged_file_is_told_once_and_what_can_be_saved_is_read(tmp_path: Pat
     reading.restart()
     assert reading.batch() == []
     assert reading.offset == reading.before
+
+
+def test_a_packed_file_that_was_still_being_copied_is_read_when_it_is_whole(tmp_path: Path) -> None:
+    dice = random.Random(1)
+    body = [record_line(index, 1, at(index), b'"%b"' % dice.randbytes(400).hex().encode()) for index in range(1, 40)]
+    path = packed(tmp_path, content(body, last=39))
+    data = path.read_bytes()
+    reading = Reading(tmp_path)
+    found = []
+    for size in (len(data) // 2, len(data) // 3 * 2, len(data)):
+        path.write_bytes(data[:size])
+        found += arrive(reading.batch())
+        reading.restart()
+    assert {row["index"] for row in found if row["what"] is None} == {*range(1, 40)}
+    assert {row["what"] for row in found} == {None, "file", "line"}
+    assert reading.all() == []
+
+
+def test_a_history_that_was_begun_anew_in_its_place_is_read(tmp_path: Path) -> None:
+    for begun in (1, 5, 9):
+        plain(tmp_path, content(lines(range(begun, begun + 4)), first=begun, last=begun + 3), first=begun)
+    plain(tmp_path, content(lines(range(13, 15)), first=13), first=13)
+    reading = Reading(tmp_path, most=3_000)
+    assert sorted(reading.all()) == [*range(1, 15)]
+    assert reading.offset[str(tmp_path)]["done"] == "1-8"
+    for path in tmp_path.iterdir():
+        path.unlink()
+    path = plain(tmp_path, content([gap_line(1, 20), *lines(range(21, 24))]))
+    assert reading.all() == [21, 22, 23]
+    reading.restart()
+    add(path, lines([24])[0])
+    assert reading.all() == [24]
+
+
+def test_a_history_that_was_begun_anew_and_has_turned_meanwhile_is_read(tmp_path: Path) -> None:
+    for begun in (1, 5, 9):
+        plain(tmp_path, content(lines(range(begun, begun + 4)), first=begun, last=begun + 3), first=begun)
+    plain(tmp_path, content(lines(range(13, 15)), first=13), first=13)
+    reading = Reading(tmp_path, most=3_000)
+    reading.all()
+    for path in tmp_path.iterdir():
+        path.unlink()
+    packed(tmp_path, content([gap_line(1, 20), *lines(range(21, 24))], last=23))
+    plain(tmp_path, content(lines([24]), first=24), first=24)
+    assert reading.all() == [21, 22, 23, 24]
+    reading.restart()
+    assert reading.all() == []
+
+
+def test_who_removes_the_oldest_files_has_nothing_read_again(tmp_path: Path) -> None:
+    paths = [
+        plain(tmp_path, content(lines(range(begun, begun + 4)), first=begun, last=begun + 3), first=begun)
+        for begun in (1, 5, 9)
+    ]
+    plain(tmp_path, content(lines(range(13, 15)), first=13), first=13)
+    reading = Reading(tmp_path, most=3_000)
+    reading.all()
+    for path in paths:
+        path.unlink()
+        assert reading.all() == []
 
 
 def test_a_file_that_goes_before_it_was_read_is_told(tmp_path: Path) -> None:
