@@ -31,6 +31,7 @@ _GLANCE: Final = re.compile(
     rb' ?\{"index":([0-9]{1,18}),"received":([0-9]{1,15}),"record":(.+),"term":([0-9]{1,18})\}',
     re.DOTALL,  # no line has a line break, and so it need not be looked for
 ).fullmatch
+_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 _TOO_DEEP: Final = f"it has lists and objects more than {MAX_DEPTH} deep inside each other"
 
 
@@ -191,7 +192,8 @@ class Walk:
             found = parse_line(line)
             if not isinstance(found, Header):
                 raise LineError("it should be the first line of a history's file")
-            check_name("cluster name", found.cluster)
+            if check_name("cluster name", found.cluster) == _NULL:
+                raise LineError(f"a lake can have no farm that is called {_NULL}: Spark reads it as none")
         except ValueError as error:
             self._wrong(f"line 1: {error}", 0)
             return

@@ -13,7 +13,7 @@ import pytest
 from gf_i2p.farm.schema import text as schema_text
 from gf_i2p.pipeline.plan import PLAN, RUNS, planned
 from gf_i2p.pipeline.survey import LATE_MS, LISTED, MAX_DEPTH, first_index, listed, survey, surveyed
-from gf_i2p.pipeline.taking import taken
+from gf_i2p.pipeline.taking import CHANGED, taken
 from gf_i2p.storage.history_lines import gap_line, other_line, record_line
 from tests.pipeline.exports import at, content, lines, packed, plain, status
 
@@ -80,6 +80,15 @@ def test_the_servers_behind_a_gap_take_no_entrys_place(tmp_path: Path) -> None:
     whole = packed(tmp_path / "whole", content(lines(range(1, 6)), last=5, server=2))
     rows = [(row["index"], row["term"], row["kind"]) for row in take(late, whole)]
     assert sorted(rows) == sorted([(4, 0, "servers"), *[(index, 1, "status") for index in range(1, 6)]])
+
+
+def test_a_file_that_goes_before_it_is_taken_has_a_message(tmp_path: Path) -> None:
+    path = packed(tmp_path, content(lines(range(1, 4)), last=3))
+    _, runs, _ = look(path)
+    plan = planned(pa.Table.from_pylist([{**runs[0], "strict": False}], RUNS)).to_batches()
+    path.unlink()
+    with pytest.raises(RuntimeError, match=f"{path} {CHANGED}: it is gone"):
+        list(taken(schema_text(), iter(plan)))
 
 
 def test_names() -> None:

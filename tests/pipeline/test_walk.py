@@ -135,6 +135,10 @@ def test_a_torn_end() -> None:
         (trailer_line(1), "should be the first line"),
         (b'{"cluster":"farm","first":1,"format":99,"opened":1,"server":1}\n', "another version's"),
         (b'{"cluster":"","first":1,"format":1,"opened":1,"server":1}\n', "cannot be a cluster name"),
+        (
+            b'{"cluster":"__HIVE_DEFAULT_PARTITION__","first":1,"format":1,"opened":1,"server":1}\n',
+            "Spark reads it as none",
+        ),
         (b'{"cluster":"..","first":1,"format":1,"opened":1,"server":1}\n', "cannot be a cluster name"),
     ],
 )
