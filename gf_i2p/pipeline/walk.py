@@ -100,7 +100,8 @@ class Walk:
 
     def __iter__(self) -> Generator[Found]:
         """Yield the entries, and the bad lines. Ends at once where there is no first line."""
-        pending: tuple[Found | Place, int] | None = None  # what may be far off, or behind missing lines; where it is
+        # What may be far off, or behind missing lines; where it is; its line.
+        pending: tuple[Found | Place, int, bytes | Overlong] | None = None
         missed = 0  # bad lines since the last good one
         strict = self._strict
         for line in self._lines:
@@ -141,7 +142,7 @@ class Walk:
                 continue
             first = _first(found)
             if pending is not None:
-                held, where = pending
+                held, where, text = pending
                 pending = None
                 if first == _last(held) + 1:
                     self._wrong(f"after entry {self.last_index} comes {_first(held)}", where)
@@ -149,17 +150,17 @@ class Walk:
                     yield from self._entries(held)
                 else:
                     missed += 1
-                    yield _misplaced(held, self.last_index)
+                    yield _misplaced(held, text, self.last_index)
             if self.last_index < first <= self.last_index + 1 + missed and not self.closed:
                 self.last_index, missed = _last(found), 0
                 yield from self._entries(found)
             elif first > self.last_index and not self.closed:
-                pending = found, at
+                pending = found, at, line
             else:
                 missed += 1
-                yield _misplaced(found, self.last_index)
+                yield _misplaced(found, line, self.last_index)
         if pending is not None:
-            held, where = pending
+            held, where, _ = pending
             self._wrong(f"after entry {self.last_index} comes {_first(held)}", where)
             self.last_index = _last(held)
             yield from self._entries(held)
@@ -270,9 +271,8 @@ def _bad(line: bytes | Overlong, reason: str) -> Found:
     return Found(Is.BAD, 0, 0, 0, line, reason)
 
 
-def _misplaced(found: Found | Place, last: int) -> Found:
-    text = found.text if isinstance(found, Found) else b""
-    return Found(Is.BAD, 0, 0, 0, text, f"entry {_first(found)} does not belong after entry {last}")
+def _misplaced(found: Found | Place, line: bytes | Overlong, last: int) -> Found:
+    return _bad(line, f"entry {_first(found)} does not belong after entry {last}")
 
 
 def _first(found: Found | Place) -> int:

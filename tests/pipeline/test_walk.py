@@ -98,6 +98,15 @@ def test_a_bad_line_costs_itself(line: bytes, why: str) -> None:
     assert going.last_index == 7
 
 
+def test_of_a_bad_line_there_is_all_that_it_says() -> None:
+    body = lines(range(1, 8))
+    misplaced = [record_line(index, 3, 1, b"1") for index in (800, 1, 2)]
+    odd = [other_line(900, 901), gap_line(1, 2), gap_line(2, 2, (1, 2)), *misplaced, b"junk\n"]
+    found, _ = walk(content([*body[:4], *odd, *body[4:]]))
+    assert indexes(found) == [*range(1, 8)]
+    assert sorted(each.text for each in found if each.what is Is.BAD) == sorted(line.strip() for line in odd)
+
+
 def test_missing_lines_are_the_files_problem() -> None:
     body = lines(range(1, 8))
     found, going = walk(content([*body[:2], *body[4:]], last=7))
