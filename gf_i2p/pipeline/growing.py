@@ -13,6 +13,7 @@ from typing import Any, Final, Self
 
 from gf_i2p.pipeline.stored import Stored, file_system
 from gf_i2p.storage.history_lines import Gap, Header, LineError, Other, Record, Servers, Trailer, glance_line
+from gf_i2p.wire.limits import MAX_INTEGER
 
 TAIL_BYTES: Final = 64 << 10
 """Before a place, that the checksum covers; in it are some lines, so that it is known which entry comes next."""
@@ -154,22 +155,42 @@ def _place(end: int, tail: bytes) -> Place:
         del lines[-1]
     if end > len(tail):
         del lines[0]  # half of one
-    last = None
+    last: int | None = None
+    follows: int | None = None  # on the last line that says so
+    begins = missed = 0
     for number, line in enumerate(reversed(lines)):
-        try:
-            found = glance_line(line + b"\n")
-        except LineError:
-            continue
-        match found:
-            case Record(index) | Servers(index):
-                return Place(end, zlib.crc32(tail), index + 1, last)
-            case Gap(_, index) | Other(_, index):
-                return Place(end, zlib.crc32(tail), index + 1, last)
-            case Header(first=first):
-                return Place(end, zlib.crc32(tail), first, last)
-            case Trailer(index) if number == 0:
-                last = index
-    return Place(end, zlib.crc32(tail), None, last)
+        found = _span(line)
+        if isinstance(found, Trailer):
+            last = found.last if number == 0 else last
+        elif found is None:
+            missed += 1
+        elif follows is None:
+            begins, follows = found
+            missed = 0
+        else:
+            if not found[1] <= begins <= found[1] + missed:
+                # An entry that is far off must not take the others' place; what is behind a hole finds its own again.
+                follows = min(found[1], follows)
+            break
+    return Place(end, zlib.crc32(tail), follows, last)
+
+
+def _span(line: bytes) -> tuple[int, int] | Trailer | None:
+    """Say with which entry a line begins, and which follows on it; None: it is none, or nothing can follow."""
+    try:
+        found = glance_line(line + b"\n")
+    except LineError:
+        return None
+    match found:
+        case Trailer():
+            return found
+        case Record(first) | Servers(first):
+            last = first
+        case Gap(first, last) | Other(first, last):
+            pass
+        case Header(first=first):
+            return first, first
+    return (first, last + 1) if last < MAX_INTEGER else None
 
 
 def going_on(header: bytes, place: Place) -> bytes:

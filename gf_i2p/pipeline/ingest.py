@@ -201,7 +201,7 @@ class _Run:
             kinds = {kind: found[f"kind_{kind}"] for kind in KINDS}
             misfits, new = found["misfits"], found["new"]
         self._step("putting into quarantine what does not fit")
-        quarantined = self._quarantine(survey, read, runs)
+        quarantined, rows = self._quarantine(survey, read, runs)
         totals = read.agg(
             F.count("original"), F.count("reason"), F.sum("lines"), F.sum("entries"), F.sum("size"), F.sum("bytes")
         ).first()
@@ -225,8 +225,8 @@ class _Run:
             known=totals[3] - new,
             kinds=kinds,
             misfits=misfits,
-            quarantined={f"{row['what']}: {row['reason']}": row["count"] for row in quarantined[:_SHOWN]},
-            quarantined_rows=sum(row["count"] for row in quarantined),
+            quarantined={f"{row['what']}: {row['reason']}": row["count"] for row in quarantined},
+            quarantined_rows=rows,
             read_bytes=totals[4],
             content_bytes=totals[5],
             lake_bytes=self._lake_bytes(),
@@ -281,8 +281,8 @@ class _Run:
         assert found is not None
         return {name: found[name] or 0 for name in WRITTEN.names}
 
-    def _quarantine(self, survey: "DataFrame", read: "DataFrame", runs: "DataFrame") -> "list[Row]":
-        """Add what is not there yet; return how many rows there are of each kind, the most frequent first."""
+    def _quarantine(self, survey: "DataFrame", read: "DataFrame", runs: "DataFrame") -> "tuple[list[Row], int]":
+        """Add what is not there yet; return how many rows there are of the most frequent kinds, and of all."""
         from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
         nothing = F.lit(None).cast("bigint").alias("index")
@@ -321,12 +321,11 @@ class _Run:
             .withColumn("found_ms", F.lit(self._now_ms))
         )
         staged = self._staged(new, "quarantine")
-        counts = (
-            staged.groupBy("what", "reason").count().orderBy(F.desc("count"), "what", "reason").limit(1000).collect()
-        )
-        if counts:
+        kinds = staged.groupBy("what", "reason").count().orderBy(F.desc("count"), "what", "reason")
+        counts, rows = kinds.limit(_SHOWN).collect(), staged.count()  # a reason may have numbers in it
+        if rows:
             tables.append(staged.coalesce(4), self.lake, "quarantine")
-        return counts
+        return counts, rows
 
     def _misfits(self, runs: "DataFrame") -> "DataFrame":
         """Give those among what was surveyed that the quarantine does not have; the last run may have left them out."""

@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+from urllib.parse import quote
+
+from gf_i2p.pipeline.errors import PipelineError
 
 TABLES: Final = (
     "entries",
@@ -25,15 +28,30 @@ PARTITIONS: Final = {
 """By which columns a table's files are apart; the others are whole."""
 
 
+_PATTERN: Final = frozenset("{}[]*?\\")
+_PLAIN: Final = "/-._~:=@+,"
+"""What stands for itself in the path of an address: where Arrow takes %20 for a space, Spark looks for "%20"."""
+
+
 @dataclass(frozen=True, slots=True)
 class Lake:
     """The tables of one pipeline."""
 
     root: str
-    """A directory, or its address: file:///…, hdfs://… A path is absolute, whatever was given; see `absolute`."""
+    """A directory, or its address: file:///…, hdfs://… A path is absolute, whatever was given; see `absolute`.
+
+    `PipelineError` is raised for one that Spark and Arrow do not read alike.
+    """
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "root", absolute(self.root))
+        _, is_address, below = self.root.partition("://")
+        if is_address and (inside := below[below.find("/") :]) != quote(inside, safe=_PLAIN):
+            raise PipelineError(
+                f"{self.root}: as an address a lake has only ASCII letters, digits, '/' and {_PLAIN[1:]}."
+            )
+        if found := _PATTERN.intersection(self.root if not is_address else ""):
+            raise PipelineError(f"{self.root}: {min(found)} is a pattern to Spark. Give the lake another name.")
 
     def path(self, table: str) -> str:
         """Return where a table is. `table`: one of `TABLES`."""

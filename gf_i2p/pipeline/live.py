@@ -22,7 +22,7 @@ from gf_i2p.pipeline.record_schema import RecordSchema, columns
 from gf_i2p.pipeline.stored import HEAD_BYTES, now_ms
 from gf_i2p.pipeline.survey import LATE_MS
 from gf_i2p.pipeline.touched import refresh_days
-from gf_i2p.pipeline.typed import EARLIEST_MS, entries_schema
+from gf_i2p.pipeline.typed import EARLIEST_MS, LATEST_MS, entries_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row, SparkSession
@@ -101,7 +101,8 @@ class Taking:
         )
         # The one who was there when it was new, as `survey` prefers it.
         late = fn.coalesce(fn.col("received_ms") - fn.col("record.date") > LATE_MS, fn.lit(False))
-        best = Window.partitionBy(*_KEY).orderBy(fn.col("received_ms") < EARLIEST_MS, late, "exporter", "received_ms")
+        no_clock = ~fn.col("received_ms").between(EARLIEST_MS, LATEST_MS - 1)
+        best = Window.partitionBy(*_KEY).orderBy(no_clock, late, "exporter", "received_ms")
         rows = (
             found.select(*names)
             .join(known, list(_KEY), "left_anti")

@@ -95,6 +95,18 @@ class Directory:
         """Say whether the file that begins with this entry was read, and has ended."""
         return any(low <= first <= high for low, high in self.done)
 
+    def forget_lost(self, there: Iterable[int]) -> None:
+        """Forget what was read if the history was begun anew: else files that are there again would count as read.
+
+        Entries only go forward, and who removes files begins with the oldest: so the newest one has never ended, and of
+        those that go the newest that was read is no earlier than all that stay.
+        """
+        names = set(there)
+        newest = max(self.files, default=0)
+        if names and (self.is_done(max(names)) or (newest not in names and min(names) < newest)):
+            self.done = []
+            self.files = {first: each for first, each in self.files.items() if first in names}
+
     def forget_ended(self, there: Iterable[int]) -> None:
         """Make ranges of the files that have ended, where the next one is `there`."""
         names = set(there)
@@ -180,6 +192,8 @@ class HistoryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         there = self._target if self._target is not None else self._list()
         found = {directory: Directory.parse(each) for directory, each in start.items()}
         most = _EVERYTHING if isinstance(limit, ReadAllAvailable) else self._most
+        for directory in there.keys() & found.keys():
+            found[directory].forget_lost(there[directory])
         news = False
         ahead = [directory for directory in sorted(there) if self._has_more(found.get(directory), there[directory])]
         for directory in ahead:
@@ -287,6 +301,9 @@ class HistoryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 return before
             except OSError as error:
                 return Reading(before.place, before.anew, f"it cannot be read: {error}")
+            if content.packed and before.problem is not None and 0 < begin.bytes < place.bytes:
+                begin, anew = Place(), anew + 1  # it was not all there; what was its end was half of a line
+                continue
             if is_end:
                 self._known[path] = size, place.bytes
             if is_end and damage is None and place.last is None:

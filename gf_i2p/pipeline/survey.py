@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from gf_i2p.pipeline.stored import HEAD_BYTES, Lines, Overlong, Stored, file_system
-from gf_i2p.pipeline.typed import EARLIEST_MS
+from gf_i2p.pipeline.typed import EARLIEST_MS, LATEST_MS
 from gf_i2p.pipeline.walk import Is, Walk
 
 MAX_DEPTH: Final = 6
@@ -76,11 +76,22 @@ def _files(path: str) -> Iterator[dict[str, Any]]:
         below: list[Any] = []
         for each in level:
             if each.type == pafs.FileType.Directory and depth <= MAX_DEPTH:
-                below += system.get_file_info(pafs.FileSelector(each.path))
-            elif each.type == pafs.FileType.File and first_index(each.path) is not None:
+                below += system.get_file_info(pafs.FileSelector(_path(each)))
+            elif each.type == pafs.FileType.File and first_index(found := _path(each)) is not None:
                 mtime_ms = (each.mtime_ns or 0) // 1_000_000
-                yield {"path": _address(path, each.path), "size": each.size, "mtime_ms": mtime_ms}
+                yield {"path": _address(path, found), "size": each.size, "mtime_ms": mtime_ms}
         level = below
+
+
+def _path(info: Any) -> str:
+    """Give a path; empty for a file whose name is no text, and so no history's; of a directory `OSError` is raised."""
+    try:
+        return str(info.path)
+    except UnicodeDecodeError as error:
+        if info.type == pafs.FileType.File:
+            return ""
+        name = error.object.decode("utf-8", "backslashreplace")
+        raise OSError(f"{name}: the name of this directory is not in UTF-8, and so it cannot be read") from None
 
 
 def _address(asked: str, path: str) -> str:
@@ -175,7 +186,7 @@ class _Going:
                     self.bad += 1
                     yield _bad_row(self.path, text, reason, overlong)
                     continue
-                worth = 2 if received_ms < EARLIEST_MS else late(text, received_ms)
+                worth = late(text, received_ms) if EARLIEST_MS <= received_ms < LATEST_MS else 2
                 if index != last + 1 or term != run_term or worth != run_worth:
                     run |= {"last": last, "bytes": size}
                     run = {"first": index, "term": term, "worth": worth}

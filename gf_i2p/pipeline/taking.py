@@ -37,7 +37,10 @@ def _batches(plan: dict[str, Any]) -> Iterator[list[Found]]:
     wanted = Wanted(plan)
     batch: list[Found] = []
     size = 0
-    file, packed = opened(plan["path"])
+    try:
+        file, packed = opened(plan["path"])
+    except FileNotFoundError:
+        raise RuntimeError(f"{plan['path']} {CHANGED}: it is gone") from None
     with file, closing(iter(Walk(Lines(Stored(file, packed=packed)), strict=plan["strict"]))) as walk:
         for found in walk:
             if found.what is Is.BAD or not wanted.takes(found.at, found.term):

@@ -23,6 +23,8 @@ from gf_i2p.storage.history_lines import Servers
 
 EARLIEST_MS: Final = 1_577_836_800_000
 """2020-01-01: before this no farm was. A clock that was never set says 1970."""
+LATEST_MS: Final = 7_258_118_400_000
+"""2200-01-01. There are tables with a row for each hour up to a farm's last record: they must have an end."""
 MAX_APART_MS: Final = 86_400_000
 """Between a record's date and when the exporter took it in."""
 _DAY_MS: Final = 86_400_000
@@ -166,7 +168,9 @@ class Typer:
         dates = records.field("date").to_numpy(zero_copy_only=False)
         received = np.array([found[place].received_ms for place in places], dtype=np.int64)
         with np.errstate(invalid="ignore"):
-            doubt |= ~((dates >= EARLIEST_MS) & (received >= EARLIEST_MS) & (np.abs(dates - received) <= MAX_APART_MS))
+            for times in (dates, received):
+                doubt |= ~((times >= EARLIEST_MS) & (times < LATEST_MS))
+            doubt |= ~(np.abs(dates - received) <= MAX_APART_MS)
         doubt |= ~pc.fill_null(pc.equal(records.field("cluster"), farm), False).to_numpy(zero_copy_only=False)
         if not doubt.any():
             quick.append((places, records))
@@ -196,7 +200,7 @@ class Typer:
         if found.what is not Is.RECORD:
             return ("servers" if found.what in {Is.SERVERS, Is.GAP} else "other"), None, None
         try:
-            value = json.loads(found.text, parse_constant=_no_number)
+            value = json.loads(found.text.decode("utf-8"), parse_constant=_no_number)
         except (ValueError, RecursionError):
             return "other", None, _NOT_JSON
         if not isinstance(value, dict):
@@ -223,6 +227,10 @@ class Typer:
             return "its date is before 2020", None
         if found.received_ms < EARLIEST_MS:
             return "the exporter's clock said that it was before 2020", None
+        if record.date_ms >= LATEST_MS:
+            return "its date is after 2199", None
+        if found.received_ms >= LATEST_MS:
+            return "the exporter's clock said that it was after 2199", None
         if abs(record.date_ms - found.received_ms) > MAX_APART_MS:
             return "its date is more than a day away from when the exporter took it in", None
         return None, row

@@ -12,13 +12,27 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 from gf_i2p.pipeline.stored import Lines, Overlong
-from gf_i2p.storage.history_lines import Gap, Header, LineError, Other, Record, Restored, Servers, Trailer, parse_line
+from gf_i2p.storage.history_lines import (
+    MAX_DEPTH,
+    Gap,
+    Header,
+    LineError,
+    Other,
+    Record,
+    Restored,
+    Servers,
+    Trailer,
+    depth,
+    parse_line,
+)
 from gf_i2p.wire.names import check_name
 
 _GLANCE: Final = re.compile(
     rb' ?\{"index":([0-9]{1,18}),"received":([0-9]{1,15}),"record":(.+),"term":([0-9]{1,18})\}',
     re.DOTALL,  # no line has a line break, and so it need not be looked for
 ).fullmatch
+_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
+_TOO_DEEP: Final = f"it has lists and objects more than {MAX_DEPTH} deep inside each other"
 
 
 class Is(IntEnum):
@@ -86,7 +100,8 @@ class Walk:
 
     def __iter__(self) -> Generator[Found]:
         """Yield the entries, and the bad lines. Ends at once where there is no first line."""
-        pending: tuple[Found | Place, int] | None = None  # what may be far off, or behind missing lines; where it is
+        # What may be far off, or behind missing lines; where it is; its line.
+        pending: tuple[Found | Place, int, bytes | Overlong] | None = None
         missed = 0  # bad lines since the last good one
         strict = self._strict
         for line in self._lines:
@@ -97,7 +112,7 @@ class Walk:
                 if (
                     place == self.last_index + 1
                     and not (self._held or self.closed or self.header is None)
-                    and not (strict and not _is_json(text))
+                    and not (strict and _wrong_with(text))
                 ):
                     self.lines += 1
                     self._offset += len(line) + 1
@@ -127,7 +142,7 @@ class Walk:
                 continue
             first = _first(found)
             if pending is not None:
-                held, where = pending
+                held, where, text = pending
                 pending = None
                 if first == _last(held) + 1:
                     self._wrong(f"after entry {self.last_index} comes {_first(held)}", where)
@@ -135,17 +150,17 @@ class Walk:
                     yield from self._entries(held)
                 else:
                     missed += 1
-                    yield _misplaced(held, self.last_index)
+                    yield _misplaced(held, text, self.last_index)
             if self.last_index < first <= self.last_index + 1 + missed and not self.closed:
                 self.last_index, missed = _last(found), 0
                 yield from self._entries(found)
             elif first > self.last_index and not self.closed:
-                pending = found, at
+                pending = found, at, line
             else:
                 missed += 1
-                yield _misplaced(found, self.last_index)
+                yield _misplaced(found, line, self.last_index)
         if pending is not None:
-            held, where = pending
+            held, where, _ = pending
             self._wrong(f"after entry {self.last_index} comes {_first(held)}", where)
             self.last_index = _last(held)
             yield from self._entries(held)
@@ -178,7 +193,8 @@ class Walk:
             found = parse_line(line)
             if not isinstance(found, Header):
                 raise LineError("it should be the first line of a history's file")
-            check_name("cluster name", found.cluster)
+            if check_name("cluster name", found.cluster) == _NULL:
+                raise LineError(f"a lake can have no farm that is called {_NULL}: Spark reads it as none")
         except ValueError as error:
             self._wrong(f"line 1: {error}", 0)
             return
@@ -191,8 +207,8 @@ class Walk:
             return _bad(line, "it is too long")
         if match := _GLANCE(line):
             index, received_ms, text, term = match.groups()
-            if self._strict and not _is_json(text):
-                return _bad(line, "it is not JSON in UTF-8")
+            if self._strict and (reason := _wrong_with(text)):
+                return _bad(line, reason)
             return Found(Is.RECORD, int(index), int(term), int(received_ms), text)
         try:
             return self._slowly(line)
@@ -204,10 +220,12 @@ class Walk:
             case Record(index, term, received_ms, value, raw):
                 if raw is not None:
                     return Found(Is.RAW, index, term, received_ms, raw)
+                if depth(value) > MAX_DEPTH:
+                    raise LineError(_TOO_DEEP)
                 try:
-                    text = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+                    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
                 except ValueError:
-                    raise LineError("it has text that is no Unicode") from None
+                    raise LineError("it has text that is no Unicode, or a number that is too large") from None
                 return Found(Is.RECORD, index, term, received_ms, text)
             case Servers(index, term, received_ms):
                 return Found(Is.SERVERS, index, term, received_ms, line)
@@ -231,12 +249,16 @@ def servers_of(line: bytes) -> Servers | Gap:
     return found
 
 
-def _is_json(text: bytes) -> bool:
-    try:
-        json.loads(text, parse_constant=_no_number)
+def _wrong_with(text: bytes) -> str:
+    """Say why this is no record; empty: it is.
+
+    How deep Python reads depends on who asks, and the survey and who takes the entries have to be of one opinion.
+    """
+    try:  # given bytes, `json` would guess their encoding, and take halves of surrogate pairs
+        found = json.loads(text.decode("utf-8"), parse_constant=_no_number)
     except (ValueError, RecursionError):
-        return False
-    return True
+        return "it is not JSON in UTF-8"
+    return _TOO_DEEP if text.count(b"[") + text.count(b"{") > MAX_DEPTH and depth(found) > MAX_DEPTH else ""
 
 
 def _no_number(name: str) -> None:
@@ -249,9 +271,8 @@ def _bad(line: bytes | Overlong, reason: str) -> Found:
     return Found(Is.BAD, 0, 0, 0, line, reason)
 
 
-def _misplaced(found: Found | Place, last: int) -> Found:
-    text = found.text if isinstance(found, Found) else b""
-    return Found(Is.BAD, 0, 0, 0, text, f"entry {_first(found)} does not belong after entry {last}")
+def _misplaced(found: Found | Place, line: bytes | Overlong, last: int) -> Found:
+    return _bad(line, f"entry {_first(found)} does not belong after entry {last}")
 
 
 def _first(found: Found | Place) -> int:

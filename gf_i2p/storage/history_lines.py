@@ -225,7 +225,7 @@ def _normal(value: bytes) -> bytes | None:
         found, end = _DECODE(text)
         if end < len(text):
             return None
-        if value.count(b"[") + value.count(b"{") > MAX_DEPTH and _depth(found) > MAX_DEPTH:
+        if value.count(b"[") + value.count(b"{") > MAX_DEPTH and depth(found) > MAX_DEPTH:
             return None
         text = _ENCODE(found)
         if not text.isascii():
@@ -236,12 +236,13 @@ def _normal(value: bytes) -> bytes | None:
         return None
 
 
-def _depth(value: Any) -> int:
-    depth, level = 0, [value]
+def depth(value: Any) -> int:
+    """Say how deep lists and objects are inside each other, in what JSON says."""
+    found, level = 0, [value]
     while level := [each for each in level if isinstance(each, list | dict)]:
-        depth += 1
+        found += 1
         level = [child for each in level for child in (each.values() if isinstance(each, dict) else each)]
-    return depth
+    return found
 
 
 def _dump(value: Mapping[str, Any]) -> bytes:

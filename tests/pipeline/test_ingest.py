@@ -202,3 +202,28 @@ def test_a_run_that_was_killed_half_way_is_gone_on_with(farm: Farm) -> None:
     assert farm.ingest().new == missing
     assert not left.exists()
     assert farm.keys("farm") == keys
+
+
+def test_what_is_quarantined_is_counted_however_many_reasons_there_are(spark: "SparkSession", tmp_path: Path) -> None:
+    farm = Farm(spark, tmp_path)
+    body = [record_line(index, 1, at(index), b"1") for index in range(1, 1_102)]
+    plain(farm.exports, content([*body, *body]))
+    figures = farm.ingest()
+    assert (figures.new, figures.quarantined_rows) == (1_101, len(farm.rows("quarantine"))) == (1_101, 1_101)
+    assert 0 < len(figures.quarantined) <= 50
+
+
+def test_lines_and_clocks_that_no_file_should_have_end_no_run(spark: "SparkSession", tmp_path: Path) -> None:
+    farm = Farm(spark, tmp_path)
+    good, ahead = lines(range(1, 9)), 253_402_300_799_999
+    odd = [
+        b'{"index":9,"received":1,"record":"\xed\xa0\x80","term":1}\n',
+        b'{"index":10,"received":1,"record":%b%b,"term":1}\n' % (b"[" * 960, b"]" * 960),
+        record_line(11, 1, ahead, text(date=ahead)),
+        record_line(12, 1, 2**53 - 1, text(date=2**53 - 1)),
+    ]
+    plain(farm.exports, content([*good, *odd, *lines(range(13, 15)), record_line(2**63 - 1, 1, at(15), b"1")]))
+    figures = farm.ingest()
+    assert [index for index, _ in farm.keys("farm")] == [*range(1, 9), *range(11, 15), 2**63 - 1]
+    assert (figures.misfits, figures.damaged, figures.quarantined_rows) == (2, 1, 5)
+    assert farm.ingest().unchanged == 1

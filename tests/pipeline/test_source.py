@@ -12,7 +12,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 from gf_i2p.farm import schema
 from gf_i2p.pipeline.arriving import arrived
 from gf_i2p.pipeline.source import LINES, HistoryReader
-from tests.pipeline.exports import content, lines, packed, plain
+from gf_i2p.storage.history_lines import gap_line, record_line
+from tests.pipeline.exports import at, content, lines, packed, plain
 
 
 class Reading:
@@ -226,6 +227,66 @@ def test_a_damaged_file_is_told_once_and_what_can_be_saved_is_read(tmp_path: Pat
     assert reading.offset == reading.before
 
 
+def test_a_packed_file_that_was_still_being_copied_is_read_when_it_is_whole(tmp_path: Path) -> None:
+    dice = random.Random(1)
+    body = [record_line(index, 1, at(index), b'"%b"' % dice.randbytes(400).hex().encode()) for index in range(1, 40)]
+    path = packed(tmp_path, content(body, last=39))
+    data = path.read_bytes()
+    reading = Reading(tmp_path)
+    found = []
+    for size in (len(data) // 2, len(data) // 3 * 2, len(data)):
+        path.write_bytes(data[:size])
+        found += arrive(reading.batch())
+        reading.restart()
+    assert {row["index"] for row in found if row["what"] is None} == {*range(1, 40)}
+    assert {row["what"] for row in found} == {None, "file", "line"}
+    assert reading.all() == []
+
+
+def test_a_history_that_was_begun_anew_in_its_place_is_read(tmp_path: Path) -> None:
+    for begun in (1, 5, 9):
+        plain(tmp_path, content(lines(range(begun, begun + 4)), first=begun, last=begun + 3), first=begun)
+    plain(tmp_path, content(lines(range(13, 15)), first=13), first=13)
+    reading = Reading(tmp_path, most=3_000)
+    assert sorted(reading.all()) == [*range(1, 15)]
+    assert reading.offset[str(tmp_path)]["done"] == "1-8"
+    for path in tmp_path.iterdir():
+        path.unlink()
+    path = plain(tmp_path, content([gap_line(1, 20), *lines(range(21, 24))]))
+    assert reading.all() == [21, 22, 23]
+    reading.restart()
+    add(path, lines([24])[0])
+    assert reading.all() == [24]
+
+
+def test_a_history_that_was_begun_anew_and_has_turned_meanwhile_is_read(tmp_path: Path) -> None:
+    for begun in (1, 5, 9):
+        plain(tmp_path, content(lines(range(begun, begun + 4)), first=begun, last=begun + 3), first=begun)
+    plain(tmp_path, content(lines(range(13, 15)), first=13), first=13)
+    reading = Reading(tmp_path, most=3_000)
+    reading.all()
+    for path in tmp_path.iterdir():
+        path.unlink()
+    packed(tmp_path, content([gap_line(1, 20), *lines(range(21, 24))], last=23))
+    plain(tmp_path, content(lines([24]), first=24), first=24)
+    assert reading.all() == [21, 22, 23, 24]
+    reading.restart()
+    assert reading.all() == []
+
+
+def test_who_removes_the_oldest_files_has_nothing_read_again(tmp_path: Path) -> None:
+    paths = [
+        plain(tmp_path, content(lines(range(begun, begun + 4)), first=begun, last=begun + 3), first=begun)
+        for begun in (1, 5, 9)
+    ]
+    plain(tmp_path, content(lines(range(13, 15)), first=13), first=13)
+    reading = Reading(tmp_path, most=3_000)
+    reading.all()
+    for path in paths:
+        path.unlink()
+        assert reading.all() == []
+
+
 def test_a_file_that_goes_before_it_was_read_is_told(tmp_path: Path) -> None:
     path = plain(tmp_path, content(lines(range(1, 4))))
     reading = Reading(tmp_path)
@@ -289,6 +350,28 @@ def test_pieces_of_a_file_give_what_the_file_gives(tmp_path: Path) -> None:
     assert [row["index"] for row in found if row["what"] is None] == [*range(1, 12)]
     assert [row["text"] for row in found if row["what"] == "line"][:2] == ["{}", "\ufffd"]
     assert [row["reason"] for row in found if row["what"] == "line"][2] == "entry 30 does not belong after entry 8"
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        record_line(2**63 - 1, 1, at(4), b"1"),
+        b'{"index":9999999999999999999,"received":1,"record":1,"term":1}\n',
+        record_line(900, 1, at(4), b"1"),
+        record_line(2, 1, at(4), b"1"),
+        b"{}\n",
+    ],
+)
+def test_one_line_that_is_off_where_a_piece_ends_costs_none_of_the_next_piece(tmp_path: Path, odd: bytes) -> None:
+    path = plain(tmp_path, content([*lines(range(1, 4)), odd]))
+    reading = Reading(tmp_path)
+    found = arrive(reading.batch())
+    for indexes_ in (range(5, 9), range(9, 10), range(10, 14)):
+        add(path, b"".join(lines(indexes_)))
+        reading.restart()
+        found += arrive(reading.batch())
+    assert {*range(1, 4), *range(5, 14)} <= {row["index"] for row in found if row["what"] is None}
+    assert [row["reason"] for row in found if row["what"] and "line 1" in row["reason"]] == []
 
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import os
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from gf_i2p.farm.schema import text as schema_text
 from gf_i2p.pipeline.plan import PLAN, RUNS, planned
 from gf_i2p.pipeline.survey import LATE_MS, LISTED, MAX_DEPTH, first_index, listed, survey, surveyed
-from gf_i2p.pipeline.taking import taken
+from gf_i2p.pipeline.taking import CHANGED, taken
 from gf_i2p.storage.history_lines import gap_line, other_line, record_line
 from tests.pipeline.exports import at, content, lines, packed, plain, status
 
@@ -64,11 +65,30 @@ def test_where_histories_are(tmp_path: Path) -> None:
             assert found.to_pylist()[-1]["sha256"]
 
 
+def test_names_that_are_no_text(tmp_path: Path) -> None:
+    found = packed(tmp_path, content([]))
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.txt")).touch()
+    asked = pa.RecordBatch.from_pydict({"path": [str(tmp_path)]})
+    assert [row["path"] for batch in listed(iter([asked])) for row in batch.to_pylist()] == [str(found)]
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/d\xff")).mkdir()
+    (row,) = [row for batch in listed(iter([asked])) for row in batch.to_pylist()]
+    assert f"{tmp_path}/d\\xff: the name of this directory is not in UTF-8" in row["error"]
+
+
 def test_the_servers_behind_a_gap_take_no_entrys_place(tmp_path: Path) -> None:
     late = packed(tmp_path / "late", content([gap_line(1, 4, (1, 2)), *lines([5])], last=5))
     whole = packed(tmp_path / "whole", content(lines(range(1, 6)), last=5, server=2))
     rows = [(row["index"], row["term"], row["kind"]) for row in take(late, whole)]
     assert sorted(rows) == sorted([(4, 0, "servers"), *[(index, 1, "status") for index in range(1, 6)]])
+
+
+def test_a_file_that_goes_before_it_is_taken_has_a_message(tmp_path: Path) -> None:
+    path = packed(tmp_path, content(lines(range(1, 4)), last=3))
+    _, runs, _ = look(path)
+    plan = planned(pa.Table.from_pylist([{**runs[0], "strict": False}], RUNS)).to_batches()
+    path.unlink()
+    with pytest.raises(RuntimeError, match=f"{path} {CHANGED}: it is gone"):
+        list(taken(schema_text(), iter(plan)))
 
 
 def test_names() -> None:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from gf_i2p.farm.admin import AdminEntry
 from gf_i2p.farm.record import RecordError, StatusRecord
 from gf_i2p.farm.schema import text as schema_text
-from gf_i2p.pipeline.typed import Typer
+from gf_i2p.pipeline.days import spans_around
+from gf_i2p.pipeline.typed import LATEST_MS, Typer
 from gf_i2p.pipeline.walk import Found, Is
 from gf_i2p.storage.history_lines import restored_line, servers_line
 from tests.farm.strategies import NOW, text
@@ -100,10 +101,31 @@ def test_an_exporter_without_a_clock() -> None:
     assert row["day"] == "9999-12-31"
 
 
+def test_a_clock_that_is_centuries_ahead_is_not_believed_by_itself() -> None:
+    """The records of that server say the same, and hours up to then would be made of it."""
+    for first in (253_402_300_799_999, 2**53 - 1, LATEST_MS):
+        (row,) = rows(entry(compact(text(date=first)), received_ms=first))
+        assert (row["misfit"], row["record"]) == ("its date is after 2199", None)
+    found = rows(
+        entry(compact(text(date=LATEST_MS - 1)), 1, received_ms=LATEST_MS - 1),
+        entry(compact(text(date=LATEST_MS - 1)), 2, received_ms=LATEST_MS),
+    )
+    assert [row["misfit"] for row in found] == [None, "the exporter's clock said that it was after 2199"]
+    assert spans_around([found[0]["day"]])  # what is believed has days beside it
+
+
 def test_what_a_checksum_vouched_for_and_is_no_json() -> None:
     value = compact(text())[:-1] + b","
     (row,) = rows(entry(value))
     assert (row["kind"], row["misfit"], row["value"], row["raw"]) == ("other", "it is not JSON", None, value)
+
+
+@pytest.mark.parametrize("value", [b'"\xed\xa0\x80"', b'"\x00\xff\x00"\x00', b'\xef\xbb\xbf{"a":1}', b'"\xff"'])
+def test_what_is_no_utf_8_spoils_no_other(value: bytes) -> None:
+    good = compact(text())
+    found = rows(entry(good, 1), entry(value, 2), entry(good[:-1] + b',"x":' + value + b"}", 3), entry(good, 4))
+    assert [row["misfit"] for row in found] == [None, "it is not JSON", "it is not JSON", None]
+    assert (found[1]["value"], found[1]["raw"]) == (None, value)
 
 
 def test_two_values_in_one_line_do_not_shift_the_others() -> None:

@@ -68,6 +68,13 @@ def test_gaps_without_servers_are_nothing_and_behind_the_last_entry_they_are_as_
         (b'{"index":3,"received":1,"record":{"a":,"term":1}\n', "not JSON"),
         (b'{"index":3,"received":1,"record":{"a":NaN},"term":1}\n', "not JSON"),
         (b'{"index":3,"received":1,"record":"\xff","term":1}\n', "not JSON"),
+        (b'{"index":3,"received":1,"record":"\xed\xa0\x80","term":1}\n', "not JSON"),  # half of a surrogate pair
+        (b'{"index":3,"received":1,"record":"\x00\xff\x00"\x00,"term":1}\n', "not JSON"),  # it would be in UTF-16
+        (b'{"index":3,"received":1,"record":\xef\xbb\xbf1,"term":1}\n', "not JSON"),
+        (b'{"index":3,"received":1,"record":%b1%b,"term":1}\n' % (b"[" * 101, b"]" * 101), "more than 100 deep"),
+        (b'{"index":3,"record":%b1%b,"received":1,"term":1}\n' % (b"[" * 101, b"]" * 101), "more than 100 deep"),
+        (b'{"index":3,"record":1e400,"received":1,"term":1}\n', "a number that is too large"),
+        (b'{"index":3,"record":"\\ud800","received":1,"term":1}\n', "no Unicode"),
         (b'{"index":3,"received":1,"rec\n', "not JSON"),
         (b'{"index":3,"received":1,"term":1}\n', "of no kind"),
         (b'{"index":3,"received":"1","record":1,"term":1}\n', "received is a whole number"),
@@ -89,6 +96,15 @@ def test_a_bad_line_costs_itself(line: bytes, why: str) -> None:
     assert indexes(replaced) == [1, 2, 4, 5, 6, 7]
     assert len(bad(replaced)) == (0 if b'"index":4' in line else 1) or bad(replaced)[0].startswith("entry 4")
     assert going.last_index == 7
+
+
+def test_of_a_bad_line_there_is_all_that_it_says() -> None:
+    body = lines(range(1, 8))
+    misplaced = [record_line(index, 3, 1, b"1") for index in (800, 1, 2)]
+    odd = [other_line(900, 901), gap_line(1, 2), gap_line(2, 2, (1, 2)), *misplaced, b"junk\n"]
+    found, _ = walk(content([*body[:4], *odd, *body[4:]]))
+    assert indexes(found) == [*range(1, 8)]
+    assert sorted(each.text for each in found if each.what is Is.BAD) == sorted(line.strip() for line in odd)
 
 
 def test_missing_lines_are_the_files_problem() -> None:
@@ -128,6 +144,10 @@ def test_a_torn_end() -> None:
         (trailer_line(1), "should be the first line"),
         (b'{"cluster":"farm","first":1,"format":99,"opened":1,"server":1}\n', "another version's"),
         (b'{"cluster":"","first":1,"format":1,"opened":1,"server":1}\n', "cannot be a cluster name"),
+        (
+            b'{"cluster":"__HIVE_DEFAULT_PARTITION__","first":1,"format":1,"opened":1,"server":1}\n',
+            "Spark reads it as none",
+        ),
         (b'{"cluster":"..","first":1,"format":1,"opened":1,"server":1}\n', "cannot be a cluster name"),
     ],
 )
@@ -154,3 +174,18 @@ def test_where_a_checksum_vouches_for_it_records_are_not_read() -> None:
     line = b'{"index":1,"received":1,"record":{"a":,"term":1}\n'
     assert indexes(walk(content([line]), strict=False)[0]) == [1]
     assert indexes(walk(content([line]), strict=True)[0]) == []
+
+
+def test_how_deep_a_record_may_be_does_not_depend_on_who_asks() -> None:
+    """Who surveys is called from elsewhere than who takes; they must not differ, or nothing could ever be taken."""
+
+    def from_below(levels: int, data: bytes) -> list[Found]:
+        return from_below(levels - 1, data) if levels else walk(data)[0]
+
+    for levels in (1, 99, 100, 101, 500, *range(930, 1000)):
+        record = b"[" * levels + b"]" * levels
+        fast = b'{"index":1,"received":1,"record":%b,"term":1}\n' % record
+        slow = b'{"index":1,"record":%b,"received":1,"term":1}\n' % record
+        for line in (fast, slow):
+            expected = Is.RECORD if levels <= 100 else Is.BAD
+            assert {from_below(depth, content([line]))[0].what for depth in (0, 5, 40)} == {expected}, levels
