@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from gf_i2p.pipeline.errors import PipelineError
+from gf_i2p.pipeline.errors import UsageError
 
 TABLES: Final = (
     "entries",
@@ -40,18 +40,19 @@ class Lake:
     root: str
     """A directory, or its address: file:///…, hdfs://… A path is absolute, whatever was given; see `absolute`.
 
-    `PipelineError` is raised for one that Spark and Arrow do not read alike.
+    `UsageError` is raised for one that Spark and Arrow do not read alike.
     """
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "root", absolute(self.root))
         _, is_address, below = self.root.partition("://")
-        if is_address and (inside := below[below.find("/") :]) != quote(inside, safe=_PLAIN):
-            raise PipelineError(
-                f"{self.root}: as an address a lake has only ASCII letters, digits, '/' and {_PLAIN[1:]}."
-            )
-        if found := _PATTERN.intersection(self.root if not is_address else ""):
-            raise PipelineError(f"{self.root}: {min(found)} is a pattern to Spark. Give the lake another name.")
+        if not is_address:
+            if found := _PATTERN.intersection(self.root):
+                raise UsageError(f"{self.root}: {min(found)} is a pattern to Spark. Give the lake another name.")
+            return
+        _, _, inside = below.partition("/")
+        if inside != quote(inside, safe=_PLAIN):
+            raise UsageError(f"{self.root}: as an address a lake has only ASCII letters, digits, and {_PLAIN}")
 
     def path(self, table: str) -> str:
         """Return where a table is. `table`: one of `TABLES`."""
