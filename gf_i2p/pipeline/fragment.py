@@ -34,7 +34,8 @@ def read_parameters(path: Path, cluster: str) -> dict[str, Any]:
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError(f"{path} is no TOML: {error}") from None
     farm = found.get("farm")
-    parameters = farm.get("parameters") if isinstance(farm, dict) else None
+    farm = farm if isinstance(farm, dict) else {}
+    parameters = farm.get("parameters")
     if not isinstance(parameters, dict) or not parameters:
         raise UsageError(f"{path} has no table [farm.parameters] with a parameter in it: see pipeline backtest --out.")
     if farm.get("cluster", cluster) != cluster:

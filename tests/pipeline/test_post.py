@@ -80,7 +80,7 @@ def test_a_farm_that_no_name_tells_of_has_its_leaves(spark: "SparkSession", lake
     assert {hash_ for hash_, _ in sensing(spark, lake, "archive").found} == {(901).to_bytes(32)}
     with pytest.raises(Exception, match="knows no hash of nobody"):
         sensing(spark, lake, "nobody")
-    with pytest.raises(Exception, match="gf-i2p pipeline floodfills makes it"):
+    with pytest.raises(Exception, match="run `gf-i2p pipeline floodfills` first"):
         sensing(spark, Lake(str(tmp_path)), "web")
 
 
