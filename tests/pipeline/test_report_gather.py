@@ -208,6 +208,14 @@ def test_a_period_knows_what_was_before_it(spark: "SparkSession", lake: Lake) ->
     assert {line.name: set(line.values) for line in weights.lines} == {"leaf2": {99.0}}
 
 
+def test_of_turns_at_one_time_the_last_one_counts(spark: "SparkSession", lake: Lake) -> None:
+    """A server that was away takes many entries in at once."""
+    rows = [("web", index, at(1), publisher) for index, publisher in ((1, 3), (2, 1), (3, 2))]
+    decisions = spark.createDataFrame(rows, "farm string, index long, received_ms long, publisher long")
+    made = gather_farm.timeline(read(spark, lake, "entries"), decisions, Period(at(0), at(2)))
+    assert made.published == [Turn(at(1), 3), Turn(at(1), 1), Turn(at(1), 2)]
+
+
 def test_the_last_three_days_of_floodfills(report: Report) -> None:
     found = report.floodfills
     assert found is not None

@@ -55,7 +55,7 @@ def _turns(frame: DataFrame, who: str, period: Period) -> tuple[list[Turn], int]
     )
     rows = turns.orderBy(*(column.desc() for column in order)).limit(MAX_TURNS).collect()
     changes = turns.where(~sf.col("begins") & (sf.col("received_ms") >= period.since_ms)).count()
-    return sorted((Turn(int(row.received_ms), row.who) for row in rows), key=lambda turn: turn.at_ms), changes
+    return sorted((Turn(int(row.received_ms), row.who) for row in reversed(rows)), key=lambda turn: turn.at_ms), changes
 
 
 def _stretch(at: str, since_ms: int, stretch_ms: int) -> Column:
