@@ -5,7 +5,6 @@ types is checked by columns. Whatever is in doubt is read once more, one by one,
 themselves read it (`StatusRecord.parse`), which has the last word.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -18,7 +17,7 @@ import pyarrow.json as pajson
 from gf_i2p.farm.record import MAX_OPENINGS, MAX_RECORD_BYTES, StatusRecord
 from gf_i2p.farm.strict import RecordError
 from gf_i2p.pipeline.record_schema import Flags, RecordSchema
-from gf_i2p.pipeline.walk import Found, Is, servers_of
+from gf_i2p.pipeline.walk import Found, Is, read_json, servers_of
 from gf_i2p.storage.history_lines import Servers
 
 EARLIEST_MS: Final = 1_577_836_800_000
@@ -200,7 +199,7 @@ class Typer:
         if found.what is not Is.RECORD:
             return ("servers" if found.what in {Is.SERVERS, Is.GAP} else "other"), None, None
         try:
-            value = json.loads(found.text.decode("utf-8"), parse_constant=_no_number)
+            value = read_json(found.text)
         except (ValueError, RecursionError):
             return "other", None, _NOT_JSON
         if not isinstance(value, dict):
@@ -256,10 +255,6 @@ _NOT_JSON: Final = "it is not JSON"
 def is_gap(kinds: pa.Array, values: pa.Array) -> pa.BooleanArray:
     """Say which rows of `entries` are no entries, but say who the servers are behind a gap."""
     return pc.and_(pc.fill_null(pc.equal(kinds, "servers"), fill_value=False), pc.is_valid(values))
-
-
-def _no_number(name: str) -> None:
-    raise ValueError(name)
 
 
 def _doubtful(texts: Sequence[bytes], joined: bytes) -> Flags:

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Generator, Iterable
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from gf_i2p.pipeline.stored import Lines, Overlong
 from gf_i2p.storage.history_lines import (
@@ -31,7 +31,7 @@ _GLANCE: Final = re.compile(
     rb' ?\{"index":([0-9]{1,18}),"received":([0-9]{1,15}),"record":(.+),"term":([0-9]{1,18})\}',
     re.DOTALL,  # no line has a line break, and so it need not be looked for
 ).fullmatch
-_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
+_NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 _TOO_DEEP: Final = f"it has lists and objects more than {MAX_DEPTH} deep inside each other"
 
 
@@ -193,8 +193,8 @@ class Walk:
             found = parse_line(line)
             if not isinstance(found, Header):
                 raise LineError("it should be the first line of a history's file")
-            if check_name("cluster name", found.cluster) == _NULL:
-                raise LineError(f"a lake can have no farm that is called {_NULL}: Spark reads it as none")
+            if check_name("cluster name", found.cluster) == _NULL_PARTITION:
+                raise LineError(f"a lake can have no farm that is called {_NULL_PARTITION}: Spark reads it as none")
         except ValueError as error:
             self._wrong(f"line 1: {error}", 0)
             return
@@ -254,11 +254,19 @@ def _wrong_with(text: bytes) -> str:
 
     How deep Python reads depends on who asks, and the survey and who takes the entries have to be of one opinion.
     """
-    try:  # given bytes, `json` would guess their encoding, and take halves of surrogate pairs
-        found = json.loads(text.decode("utf-8"), parse_constant=_no_number)
+    try:
+        found = read_json(text)
     except (ValueError, RecursionError):
         return "it is not JSON in UTF-8"
     return _TOO_DEEP if text.count(b"[") + text.count(b"{") > MAX_DEPTH and depth(found) > MAX_DEPTH else ""
+
+
+def read_json(text: bytes) -> Any:
+    """Read JSON in UTF-8. Raises `ValueError` and `RecursionError`.
+
+    Given bytes, `json` would guess their encoding, and take halves of surrogate pairs.
+    """
+    return json.loads(text.decode("utf-8"), parse_constant=_no_number)
 
 
 def _no_number(name: str) -> None:

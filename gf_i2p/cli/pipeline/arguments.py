@@ -39,9 +39,13 @@ def session_options(options: argparse.Namespace) -> SessionOptions:
 
 def check_out(path: Path) -> None:
     """See before the work that its result has a place. Raises `CommandError`."""
-    why = "it is a directory" if path.is_dir() else f"there is no directory {path.parent}"
-    if path.is_dir() or not path.parent.is_dir():
-        raise CommandError(f"{path} cannot be written: {why}. Say another place with --out.")
+    if path.is_dir():
+        why = "it is a directory"
+    elif not path.parent.is_dir():
+        why = f"there is no directory {path.parent}"
+    else:
+        return
+    raise CommandError(f"{path} cannot be written: {why}. Say another place with --out.")
 
 
 def add_days(parser: argparse.ArgumentParser) -> None:

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.strict import RecordError
+from gf_i2p.pipeline.recommend import LEAST_GAIN
 from gf_i2p.pipeline.report import words
 from gf_i2p.pipeline.report.data import MADE_BY, Backtest, Closest, Floodfills, Near, Quarantine, TableSize, Trial
 from gf_i2p.pipeline.report.layout import WIDTH, block, dot, folded, note, plot, row, table
@@ -18,8 +19,6 @@ _PARAMETERS: Final = 12
 """That are shown of a set."""
 _NOTHING: Final = "as in the log"
 """In what a set differs that the farm has by now."""
-GAIN: Final = 0.05
-"""Less than this, of the live parameters' cost, is no reason to change anything."""
 
 
 def backtest(made: Backtest) -> Markup:
@@ -74,13 +73,12 @@ def recommended(made: Backtest) -> Trial | None:
         return None
     known = [each for each in made.trials if each.cost is not None and not each.live and _can_be(each, live)]
     best = min(known, key=lambda each: each.cost or 0.0, default=None)
-    if best is None or best.cost is None or not _is_gain(live.cost - best.cost, live.cost):
+    if best is None or best.cost is None:
+        return None
+    saved = live.cost - best.cost
+    if saved <= 0 or saved < LEAST_GAIN * live.cost:
         return None
     return None if differences(best, live) == _NOTHING else best
-
-
-def _is_gain(saved: float, cost: float) -> bool:
-    return saved > 0 and saved >= GAIN * cost
 
 
 def _can_be(trial: Trial, live: Trial) -> bool:
