@@ -9,7 +9,7 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +25,7 @@ from gf_i2p.netdb.encoding import from_b32_address, to_b32_address
 from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.node.branch_keys import derive
 from gf_i2p.node.layout import DESTINATION_FILE
-from gf_i2p.node.leaffile import LEAF_FILE
+from gf_i2p.node.leaffile import LEAF_FILE, REPORT_FILE
 from integration.byhand import META, ByHand
 from integration.i2cptap import I2cpTap
 from integration.i2pfarm import I2pFarm
@@ -165,6 +165,17 @@ class Site:
         found = [(server, tree) for server, tree in trees if tree is not None]
         return max(found, key=lambda each: each[1].top.published, default=None)
 
+    async def until(self, what: str, condition: Callable[[], Awaitable[bool]]) -> None:
+        """Wait for it; print what the farm, the servers and the member say when it does not come."""
+        try:
+            await until(what, SECONDS, condition, poll=0.5)
+        except AssertionError:
+            print(self.given(), await administration(self.farm, 1), self.farm.complaints(), sep="\n")
+            print(
+                "the member:", tail(self.member / "member.log", 3000), tail(self.member / REPORT_FILE, 3000), sep="\n"
+            )
+            raise
+
     async def published(self, what: str, wanted: Callable[[int, Tree], bool]) -> tuple[int, Tree]:
         """Wait until floodfills hold a tree like that; return who has given it to his router, and the tree."""
         found: list[tuple[int, Tree]] = []
@@ -175,11 +186,7 @@ class Site:
             found[:] = [] if given is None or not wanted(*given) else [given]
             return bool(found) and await held(self.network, found[0][1].sets)
 
-        try:
-            await until(what, SECONDS, seen, poll=0.5)
-        except AssertionError:
-            print(self.given(), self.farm.complaints(), tail(self.member / "member.log", 3000), sep="\n")
-            raise
+        await self.until(what, seen)
         server, tree = found[0]
         self.watch.seen(f"{FLOODFILLS} floodfills hold {what}; server {server} has published it")
         tree.check()
@@ -257,7 +264,7 @@ async def test_a_tree_with_a_members_leaf_obeys_an_administrator_from_afar(site:
         farm.check()
         return await listed(farm, 1) == site.leaves
 
-    await until("all leaves are listed, the member's too", SECONDS, all_listed, poll=0.5)
+    await site.until("all leaves are listed, the member's too", all_listed)
     watch.seen("the leaves of three servers and of the member are listed")
     assert (await command("leaf", "status", site.member))["healthy"]
     publisher, tree = await site.published(
@@ -293,11 +300,17 @@ async def test_a_tree_with_a_members_leaf_obeys_an_administrator_from_afar(site:
 
 async def listed(farm: I2pFarm, server: int) -> list[bytes]:
     """The leaves that a server's farm lists; nothing while it does not answer."""
+    answer = await administration(farm, server)
+    return sorted(from_b32_address(leaf["address"]) for leaf in answer.get("leaves", ()) if leaf["listed"])
+
+
+async def administration(farm: I2pFarm, server: int) -> dict[str, Any]:
+    """What a server says of leaves and parameters; nothing while it does not answer."""
     try:
-        answer = await client.request(farm.node(server), "GET", "/v1/administration", seconds=10)
+        answer: dict[str, Any] = await client.request(farm.node(server), "GET", "/v1/administration", seconds=10)
     except CommandError:
-        return []
-    return sorted(from_b32_address(leaf["address"]) for leaf in answer["leaves"] if leaf["listed"])
+        return {}
+    return answer
 
 
 async def test_a_farm_below_a_farm_in_one_process(network: Network, tmp_path: Path) -> None:
