@@ -1,7 +1,9 @@
 """One router, asked by all the interfaces that it has: the `RouterBridge` that a node runs with."""
 
+import asyncio
 import time
 from dataclasses import dataclass
+from typing import Final
 
 from bridges.errors import RouterRefusedError
 from bridges.i2cp.probe import router_kind
@@ -15,6 +17,9 @@ from gf_i2p.netdb.encoding import from_b32_address, to_b32_address
 from gf_i2p.netdb.errors import StructureError
 from gf_i2p.netdb.meta_lease_set import STORE_TYPE as META_STORE_TYPE
 
+AGAIN_SECONDS: Final = 5.0
+"""A router without tunnels yet answers at once, and would say the same again."""
+
 
 @dataclass(frozen=True, slots=True)
 class LocalRouter:
@@ -26,6 +31,8 @@ class LocalRouter:
     tells, by i2pcontrol. None: this router has none.
 
     `i2cp`: where the router is asked which one it is; None: nobody needs to know.
+
+    `again_seconds`: after which a leaf that was not found is looked for once more.
     """
 
     sam: Sam
@@ -33,6 +40,7 @@ class LocalRouter:
     control: I2pControl | None = None
     leaf: str | None = None
     i2cp: I2cpSettings | None = None
+    again_seconds: float = AGAIN_SECONDS
 
     async def local_router_status(self) -> RouterStatus:
         """See `RouterBridge`. Without i2pcontrol nothing is known but that the router is there."""
@@ -57,8 +65,17 @@ class LocalRouter:
             return await self.control.local_leaf_hash(self.leaf)
 
     async def local_leaf_status(self, leaf: bytes) -> LeafStatus:
-        """See `RouterBridge`. The lease set is looked for as clients would look for it."""
-        return LeafStatus(up=await self.sam.lookup(to_b32_address(leaf)) is not None)
+        """See `RouterBridge`. The lease set is looked for as clients would look for it.
+
+        Twice, if need be: a question that got lost on its way is no leaf that is down, and a leaf that has just come up
+        is found by the second one. One that the farm takes for down has to stay up for a minute to be listed again, and
+        for longer the more often this happens.
+        """
+        address = to_b32_address(leaf)
+        if await self.sam.lookup(address) is not None:
+            return LeafStatus(up=True)
+        await asyncio.sleep(self.again_seconds)
+        return LeafStatus(up=await self.sam.lookup(address) is not None)
 
     async def remote_measured_status(self, target: bytes) -> MeasuredStatus:
         """See `RouterBridge`."""

@@ -33,7 +33,10 @@ TARGET = DestinationKeys.generate(entropy(3)).destination
 
 
 class FakeSam:
-    """SAM as far as a bridge speaks it. `answers` by the first two words of a request; "hang", "hang up": it does."""
+    """SAM as far as a bridge speaks it. `answers` by the first two words of a request; "hang", "hang up": it does.
+
+    `first`: answers that are given once, before those.
+    """
 
     def __init__(self) -> None:
         self.port = 0
@@ -46,6 +49,7 @@ class FakeSam:
             "HEAD /": "HTTP/1.0 200 OK",
             "": "hang",
         }
+        self.first: dict[str, str] = {}
         self.requests: list[str] = []
         self.writers: set[asyncio.StreamWriter] = set()
 
@@ -54,7 +58,8 @@ class FakeSam:
         try:
             while line := await reader.readline():
                 self.requests.append(line.decode().strip())
-                answer = self.answers[" ".join(line.decode().split()[:2])]
+                words = " ".join(line.decode().split()[:2])
+                answer = self.first.pop(words, None) or self.answers[words]
                 if answer == "hang up":
                     break
                 if answer != "hang":
@@ -100,7 +105,8 @@ async def make(sam: Sam, i2cp: FakeRouter) -> AsyncIterator[Make]:
     made: list[LocalRouter] = []
 
     def build(control: I2pControl | None = None, leaf: str | None = None) -> LocalRouter:
-        made.append(LocalRouter(sam, MetaPublisher(i2cp.settings(), clock=i2cp.clock), control, leaf))
+        publisher = MetaPublisher(i2cp.settings(), clock=i2cp.clock)
+        made.append(LocalRouter(sam, publisher, control, leaf, again_seconds=0.0))
         return made[-1]
 
     yield build
@@ -158,12 +164,19 @@ async def test_a_tunnels_name_by_i2pcontrol(make: Make, i2pd: SimulatedRouter) -
 async def test_a_leaf_is_up_when_its_lease_set_is_found(make: Make, fake: FakeSam) -> None:
     router = make(leaf=to_b32_address(LEAF))
     assert await soon(router.local_leaf_status(LEAF)) == LeafStatus(up=False)
-    assert fake.asked("NAMING") == [f"NAMING LOOKUP NAME={to_b32_address(LEAF)}"]
+    assert fake.asked("NAMING") == [f"NAMING LOOKUP NAME={to_b32_address(LEAF)}"] * 2
     fake.answers["NAMING LOOKUP"] = f"NAMING REPLY RESULT=OK NAME=x VALUE={TARGET.base64}"
     assert await soon(router.local_leaf_status(LEAF)) == LeafStatus(up=True)
     fake.answers["NAMING LOOKUP"] = "NAMING REPLY RESULT=I2P_ERROR"
     with pytest.raises(RouterError, match="I2P_ERROR"):
         await soon(router.local_leaf_status(LEAF))
+
+
+async def test_one_question_that_finds_no_leaf_is_not_believed(make: Make, fake: FakeSam) -> None:
+    fake.first["NAMING LOOKUP"] = "NAMING REPLY RESULT=INVALID_KEY"
+    fake.answers["NAMING LOOKUP"] = f"NAMING REPLY RESULT=OK NAME=x VALUE={TARGET.base64}"
+    assert await soon(make(leaf=to_b32_address(LEAF)).local_leaf_status(LEAF)) == LeafStatus(up=True)
+    assert len(fake.asked("NAMING")) == 2
 
 
 @pytest.mark.parametrize(("kind", "tells"), [(RouterKind.I2PD, False), (RouterKind.JAVA, True), (None, False)])
