@@ -150,3 +150,9 @@ def test_who_waits_for_spark_to_start_is_told(
     monkeypatch.setattr("gf_i2p.pipeline.session.start", starts)
     assert main(["pipeline", *words]) == Exit.FAILED
     assert capsys.readouterr().err == "\r\x1b[Kgf-i2p: there is no Java\n"
+
+
+def test_a_credential_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["pipeline", "post", "lake", "--farm", "web", "--admin", "admin-joe.toml", "--sensing", "--dry-run"]
+    assert main(words) == Exit.FAILED
+    assert "There is no file admin-joe.toml: gf-i2p init makes one" in capsys.readouterr().err

@@ -32,14 +32,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_lake(parser)
     add_days(parser)
     tried = parser.add_mutually_exclusive_group()
-    tried.add_argument("--grid", type=Path, metavar="FILE", help="TOML with [values], lists by name, or [[set]] tables")
+    tried.add_argument(
+        "--grid", type=Path, metavar="FILE", help="what to try, in TOML: [values], lists by name, and [[set]] tables"
+    )
     tried.add_argument(
         "--set",
         type=_values,
         action="append",
         dest="values",
         metavar="NAME=V1,V2,…",
-        help="try these values of a parameter, in all combinations (see `gf-i2p farm show`)",
+        help="try these values of a parameter; again for each, and all combinations are tried (see `gf-i2p farm show`)",
     )
     parser.add_argument("--out", type=Path, metavar="FILE", help="write what is recommended for the one farm, as TOML")
 
