@@ -169,7 +169,8 @@ async def _look_around(client: FarmClient, entry: AdminEntry) -> list[str]:
     told = found.told.values()
     if not told and found.troubles.keys() == found.refused:
         raise CommandError(
-            "nothing was changed: " + " ".join(found.troubles[server] for server in sorted(found.refused))
+            "nothing was changed: "
+            + " ".join(dict.fromkeys(found.troubles[server] for server in sorted(found.refused)))
         )
     if not told or entry.server is None:
         return []

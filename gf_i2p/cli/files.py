@@ -20,5 +20,7 @@ def named(path: Path) -> Iterator[None]:
 
 def load_client_file(path: Path) -> ClientFile:
     """Read the file of a client or an administrator. Raises `CommandError`."""
+    if not path.exists():
+        raise CommandError(f"There is no file {path}: gf-i2p init makes one, with --client NAME or --admin NAME.")
     with named(path):
         return ClientFile.load(path)

@@ -15,10 +15,11 @@ class Progress:
         self._next = time.monotonic() + QUIET_SECONDS
         self._shown = False
 
-    def __call__(self, text: str) -> None:
-        """Say it, unless something was said a moment ago."""
-        if sys.stderr.isatty() and time.monotonic() >= self._next:
-            print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+    def __call__(self, text: str, *, at_once: bool = False) -> None:
+        """Say it, unless something was said a moment ago. `at_once`: in any case, for what surely takes longer."""
+        if sys.stderr.isatty() and (at_once or time.monotonic() >= self._next):
+            # The cursor goes back: what Spark says meanwhile takes the line's place, and does not stand behind it.
+            print(f"\r\x1b[K{text}\r", end="", file=sys.stderr, flush=True)
             self._next = time.monotonic() + QUIET_SECONDS
             self._shown = True
 

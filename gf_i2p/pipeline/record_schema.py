@@ -101,9 +101,9 @@ def _misfit(node: Mapping[str, Any], found: object, where: str) -> str | None:
     if kind is None or (found is None and "null" in node.get("type", ())):
         return None
     if type(found) is not _PYTHON[kind]:
-        return f"{where} is of type {kind}"
+        return f"{where} must be of type {kind}"
     if "enum" in node and found not in node["enum"]:
-        return f"{where} is one of {node['enum']}"
+        return f"{where} must be one of {node['enum']}"
     if isinstance(found, dict):
         for name in node.get("required", ()):
             if name not in found:
@@ -113,7 +113,7 @@ def _misfit(node: Mapping[str, Any], found: object, where: str) -> str | None:
                 return reason
     elif isinstance(found, list):
         if len(found) > node.get("maxItems", len(found)):
-            return f"{where} has up to {node['maxItems']} items"
+            return f"{where} may have up to {node['maxItems']} items"
         for each in found:
             if reason := _misfit(node["items"], each, f"an item of {where}"):
                 return reason
@@ -121,7 +121,7 @@ def _misfit(node: Mapping[str, Any], found: object, where: str) -> str | None:
         if "pattern" in node and not re.search(node["pattern"], found):
             return f"{where} is not of the form {node['pattern']}"
     elif isinstance(found, int) and not node.get("minimum", found) <= found <= node.get("maximum", found):
-        return f"{where} is from {node.get('minimum')} to {node.get('maximum')}"
+        return f"{where} must be from {node.get('minimum')} to {node.get('maximum')}"
     return None
 
 

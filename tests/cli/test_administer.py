@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -364,3 +365,14 @@ async def test_what_the_pipeline_posts_is_in_the_state_of_a_real_farm(tmp_path: 
             now = await shown()
         assert now["parameters"]["margin"]["changed"]["by"] == "admin-ann"
         assert [each["index"] for each in now["sensed"]] == [index - 1, index]
+
+
+async def test_what_all_servers_say_is_told_once() -> None:
+    class Client:
+        async def survey(self, **_: float) -> SimpleNamespace:
+            troubles = {1: "The proxy is off.", 2: "The proxy is off.", 3: "The password is wrong."}
+            return SimpleNamespace(told={}, troubles=troubles, refused={1, 2, 3})
+
+    entry = AdminEntry("farm", NOW, "admin-joe", "set", parameters={"margin": 50})
+    with pytest.raises(CommandError, match=r"^nothing was changed: The proxy is off\. The password is wrong\.$"):
+        await administer._look_around(Client(), entry)  # type: ignore[arg-type]

@@ -126,3 +126,33 @@ def test_without_spark_it_is_said_from_where_to_have_it(monkeypatch: pytest.Monk
     told = r"pip install '\.\[spark\]' in a checkout of gf-i2p"
     with pytest.raises(PipelineError, match=told), session(SessionOptions()):
         pytest.fail("there is no Spark")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["ingest", "lake", "exports"],
+        ["health", "lake"],
+        ["backtest", "lake"],
+        ["floodfills", "lake", "--netdb", "netDb"],
+        ["stream", "lake", "exports"],
+        ["report", "lake", "--out", "page.html"],
+    ],
+)
+def test_who_waits_for_spark_to_start_is_told(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def starts(options: SessionOptions) -> None:
+        assert capsys.readouterr().err.endswith("starting Spark\r")
+        raise PipelineError("there is no Java")
+
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setattr("gf_i2p.pipeline.session.start", starts)
+    assert main(["pipeline", *words]) == Exit.FAILED
+    assert capsys.readouterr().err == "\r\x1b[Kgf-i2p: there is no Java\n"
+
+
+def test_a_credential_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["pipeline", "post", "lake", "--farm", "web", "--admin", "admin-joe.toml", "--sensing", "--dry-run"]
+    assert main(words) == Exit.FAILED
+    assert "There is no file admin-joe.toml: gf-i2p init makes one" in capsys.readouterr().err

@@ -114,7 +114,7 @@ def test_one_farm_and_a_time_may_be_chosen(spark: "SparkSession", lake: Lake, in
 def test_the_command_writes_what_it_recommends_for_one_farm(
     spark: "SparkSession", lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command, "session", lambda _: nullcontext(spark))
+    monkeypatch.setattr("gf_i2p.cli.pipeline.working.session", lambda _: nullcontext(spark))
     parser = argparse.ArgumentParser()
     parser.add_argument("--json", action="store_true")
     command.add_arguments(parser)

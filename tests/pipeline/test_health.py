@@ -152,7 +152,7 @@ def test_the_command_prints_json(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lake = lake_of(spark, tmp_path, reports(1, 0, 2))
-    monkeypatch.setattr(command, "session", lambda _: nullcontext(spark))
+    monkeypatch.setattr("gf_i2p.cli.pipeline.working.session", lambda _: nullcontext(spark))
     parser = argparse.ArgumentParser()
     command.add_arguments(parser)
     parser.add_argument("--json", action="store_true")

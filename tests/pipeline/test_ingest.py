@@ -104,7 +104,7 @@ def test_the_first_time(farm: Farm) -> None:
         ("file", "its gzip is damaged"): 1,
         ("line", "it is not JSON in UTF-8"): 1,
         ("line", "it has no end"): 2,
-        ("record", "id is of type integer"): 1,
+        ("record", "id must be of type integer"): 1,
         ("record", "its date is before 2020"): 1,
         ("record", "it is of another farm"): 1,
         ("record", "the exporter's clock said that it was before 2020"): 3,
@@ -122,7 +122,7 @@ def test_the_rows(farm: Farm) -> None:
     assert json.loads(rows[1]["value"]) == json.loads(status(1))
     assert (rows[101]["servers"], rows[101]["leader"], rows[101]["value"]) == ([1, 2, 3], 2, None)
     assert bytes(rows[103]["raw"]) == b"\xff\xfe"
-    assert (rows[104]["record"], rows[104]["misfit"]) == (None, "id is of type integer")
+    assert (rows[104]["record"], rows[104]["misfit"]) == (None, "id must be of type integer")
     records = [row for row in farm.rows("quarantine") if row["what"] == "record" and row["index"] == 104]
     assert [(row["farm"], row["source"].rpartition("/")[2]) for row in records] == [
         ("farm", "entries-00000000000000000101.jsonl")

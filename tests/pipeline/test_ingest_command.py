@@ -9,7 +9,7 @@ from unittest.mock import patch
 import pytest
 
 from gf_i2p.cli.main import main
-from gf_i2p.cli.pipeline import ingest as command
+from gf_i2p.cli.pipeline import working
 from gf_i2p.pipeline import ingest as job
 from gf_i2p.pipeline import progress
 from gf_i2p.pipeline.errors import PipelineError
@@ -19,7 +19,7 @@ from gf_i2p.pipeline.lake import Lake
 FIGURES = Figures(
     files=5, unchanged=1, duplicates=1, damaged=1, lines=1200, entries=1000, new=600, known=400,
     kinds={"status": 598, "admin": 2, "servers": 0, "other": 0}, misfits=3,
-    quarantined={"record: id is of type integer": 3, "file: it is the same as /x\x1b[2J": 1}, quarantined_rows=4,
+    quarantined={"record: id must be of type integer": 3, "file: it is the same as /x\x1b[2J": 1}, quarantined_rows=4,
     read_bytes=12_345, content_bytes=123_456, lake_bytes=9_999, survey_seconds=0.5, seconds=2.0,
 )  # fmt: skip
 
@@ -41,7 +41,7 @@ def run(capsys: pytest.CaptureFixture[str], *more: str, outcome: Any = FIGURES) 
         return FIGURES
 
     with (
-        patch.object(command, "session", lambda options: nullcontext(object())),
+        patch.object(working, "session", lambda options: nullcontext(object())),
         patch.object(progress, "watched", lambda spark, say: nullcontext(say)),
         patch.object(job, "ingest", stand_in),
     ):
@@ -58,7 +58,7 @@ def test_for_people(capsys: pytest.CaptureFixture[str]) -> None:
         "entries     1,000 in 1,200 lines: 600 new, 400 known",
         "new         598 status, 2 admin; 3 status records are not believed",
         "quarantine  4 new rows",
-        "            3 × record: id is of type integer",
+        "            3 × record: id must be of type integer",
         out.splitlines()[5],
         "bytes       12,345 read, 123,456 unpacked; the lake's entries take 9,999",
         "time        2.0 s, 500 entries a second",

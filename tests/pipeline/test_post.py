@@ -146,7 +146,7 @@ def same_spark(monkeypatch: pytest.MonkeyPatch, spark: "SparkSession") -> None:
     def given(_options: object) -> "Iterator[SparkSession]":
         yield spark
 
-    monkeypatch.setattr(post, "session", given)
+    monkeypatch.setattr("gf_i2p.cli.pipeline.working.session", given)
 
 
 def test_parameters_are_posted_in_the_administrators_name(farm: Farm, files: dict[str, Path], out: Out) -> None:

@@ -253,6 +253,18 @@ def test_what_is_not_there(spark: "SparkSession", lake: Lake, tmp_path: Path) ->
         gather(spark, lake, Asked((), at(3), at(3)))
 
 
+def test_of_a_farm_that_was_not_replayed_nothing_is_said_that_a_replay_shows(report: Report) -> None:
+    """The last backtest was of one farm only."""
+    web, other = report.farms
+    assert (web.weights is None, web.backtest is None) == (False, False)
+    assert (other.weights, other.backtest) == (None, None)
+    assert other.timeline is not None
+    assert other.timeline.published is None
+    text = page(report)
+    assert text.count("Who published is not known") == 1
+    assert "The table backtest has nothing of this yet: <code>gf-i2p pipeline backtest</code>" in text
+
+
 def test_a_period_ends_with_the_newest_entry(spark: "SparkSession", tmp_path: Path) -> None:
     """Hours go on for longer, also where there are only some minutes; one entry alone has a minute."""
     made = Lake(str(tmp_path / "lake"))

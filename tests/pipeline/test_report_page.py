@@ -170,9 +170,11 @@ def test_a_table_that_is_missing_says_which_job_makes_it() -> None:
     text = page(replace(made, farms=made.farms[1:], floodfills=None, quarantine=None))
     for name, job in MADE_BY.items():
         if name not in {"entries", "files", "routers", "alerts"}:  # of three nothing is drawn
-            assert f"There is no table {name} for this yet: <code>gf-i2p pipeline {job}</code>" in text
+            assert f"The table {name} has nothing of this yet: <code>gf-i2p pipeline {job}</code>" in text
     assert "Who published is not known" in text
-    assert "There is no table entries" in page(replace(made, farms=[replace(made.farms[0], timeline=None)]))
+    assert "The table entries has nothing of this yet" in page(
+        replace(made, farms=[replace(made.farms[0], timeline=None)])
+    )
 
 
 def test_the_sizes_say_of_every_table_that_is_missing_which_job_makes_it() -> None:
@@ -186,7 +188,7 @@ def test_what_is_left_out_is_said() -> None:
     text = page(report())
     for said in (
         "3 more farms with 805,378 entries: see --farm.",
-        "12 entries with a time of before 2020",
+        "Not drawn: 12 entries with a time of before 2020",
         "3 more servers are not drawn; their mean is 40 %.",
         "2 more leaves are not drawn.",
         "The strongest 24 of 31.",

@@ -271,6 +271,7 @@ def test_the_command_prints_what_it_has_made(
     assert main(arguments) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["farms"] == 1
+    assert found["ok"] is True
     assert found["entries"] > 180
     assert main(arguments) != 0
     output = capsys.readouterr()

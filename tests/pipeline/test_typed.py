@@ -64,16 +64,16 @@ def test_a_row_of_each_kind() -> None:
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"id": "1"}, "id is of type integer"),
-        ({"router": {"up": None}}, "up is of type boolean"),
-        ({"router": []}, "router is of type object"),
+        ({"id": "1"}, "id must be of type integer"),
+        ({"router": {"up": None}}, "up must be of type boolean"),
+        ({"router": []}, "router must be of type object"),
         ({"cluster": "other"}, "of another farm"),
-        ({"cluster": 5}, "cluster is of type string"),
+        ({"cluster": 5}, "cluster must be of type string"),
         ({"date": 5}, "its date is before 2020"),
         ({"date": NOW + 86_400_001}, "more than a day away"),
         ({"date": NOW - 86_400_001}, "more than a day away"),
         ({"date": NOW + 86_400_000}, None),
-        ({"id": 2**32 - 1}, "id is from 0"),
+        ({"id": 2**32 - 1}, "id must be from 0"),
         ({"destinations": [{"hash": "A" * 42 + "B", "up": True}]}, "bits beyond its last byte"),
         ({"x": "y" * 70_000}, "up to 65536 bytes"),
         ({"x": [[]] * 500}, "lists and objects"),
@@ -173,5 +173,9 @@ def test_a_schema_that_has_grown() -> None:
     typer = Typer(json.dumps(grown))
     found = typer.rows("farm", 1, [entry(compact(text(battery=each)), 1) for each in (50, 101, "much")]).to_pylist()
     assert [row["record"] and row["record"]["battery"] for row in found] == [50, None, None]
-    assert [row["misfit"] for row in found] == [None, "battery is from 0 to 100", "battery is of type integer"]
+    assert [row["misfit"] for row in found] == [
+        None,
+        "battery must be from 0 to 100",
+        "battery must be of type integer",
+    ]
     assert isinstance(typer.schema.field("record").type, pa.StructType)

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gf_i2p.cli.errors import CommandError, Exit
-from gf_i2p.cli.pipeline.arguments import add_days, add_lake, check_out, session_options
+from gf_i2p.cli.pipeline.arguments import add_days, add_lake, check_out
+from gf_i2p.cli.pipeline.working import working
 from gf_i2p.cli.progress import Progress
 from gf_i2p.cli.show import printable
 from gf_i2p.pipeline import grid
 from gf_i2p.pipeline.days import Span
 from gf_i2p.pipeline.lake import Lake
 from gf_i2p.pipeline.recommend import Advice, Result, advise, command, compared, fragment
-from gf_i2p.pipeline.session import session
 
 if TYPE_CHECKING:
     from gf_i2p.pipeline.backtest import BacktestFigures
@@ -32,14 +32,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_lake(parser)
     add_days(parser)
     tried = parser.add_mutually_exclusive_group()
-    tried.add_argument("--grid", type=Path, metavar="FILE", help="TOML with [values], lists by name, or [[set]] tables")
+    tried.add_argument(
+        "--grid", type=Path, metavar="FILE", help="what to try, in TOML: [values], lists by name, and [[set]] tables"
+    )
     tried.add_argument(
         "--set",
         type=_values,
         action="append",
         dest="values",
         metavar="NAME=V1,V2,…",
-        help="try these values of a parameter, in all combinations (see `gf-i2p farm show`)",
+        help="try these values of a parameter; again for each, and all combinations are tried (see `gf-i2p farm show`)",
     )
     parser.add_argument("--out", type=Path, metavar="FILE", help="write what is recommended for the one farm, as TOML")
 
@@ -50,17 +52,15 @@ def run(options: argparse.Namespace, print_json: Callable[[Any], None]) -> Exit:
     if options.out is not None:
         check_out(options.out)
     farms: list[tuple[Advice, Sequence[Result]]] = []
-    with session(session_options(options)) as spark, Progress() as progress:
+    with Progress() as progress, working(options, progress) as (spark, steps):
         from gf_i2p.pipeline import backtest  # noqa: PLC0415 -- needs Spark
-        from gf_i2p.pipeline.progress import watched  # noqa: PLC0415
 
         window = backtest.Window(options.farm, span.since_ms, span.until_ms)
-        with watched(spark, progress) as steps:
-            figures = backtest.backtest(spark, lake, sets, window, tell=steps, one_farm=options.out is not None)
-            for found in backtest.results(spark, lake):
-                farms.append((advise(found), found))
-                if len(farms) == _SHOWN_FARMS:
-                    break
+        figures = backtest.backtest(spark, lake, sets, window, tell=steps, one_farm=options.out is not None)
+        for found in backtest.results(spark, lake):
+            farms.append((advise(found), found))
+            if len(farms) == _SHOWN_FARMS:
+                break
     if options.out is not None:
         _write(options.out, fragment(farms[0][0]))
     if options.json:

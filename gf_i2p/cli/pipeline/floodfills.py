@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gf_i2p.cli.errors import Exit
-from gf_i2p.cli.pipeline.arguments import add_lake, session_options
+from gf_i2p.cli.pipeline.arguments import add_lake
+from gf_i2p.cli.pipeline.working import working
 from gf_i2p.cli.progress import Progress
 from gf_i2p.cli.values import whole
 from gf_i2p.netdb.errors import StructureError
 from gf_i2p.pipeline.days import FIRST_DAY, LAST_DAY
 from gf_i2p.pipeline.errors import UsageError
 from gf_i2p.pipeline.lake import Lake
-from gf_i2p.pipeline.session import session
 from gf_i2p.pipeline.targets import Target, parse_target, parse_targets
 
 if TYPE_CHECKING:
@@ -81,21 +81,19 @@ def run(options: argparse.Namespace, print_json: Callable[[Any], None]) -> Exit:
                 targets += parse_targets(lines)
             except UsageError as error:
                 raise UsageError(f"{options.file}: {error}") from None
-    with Progress() as progress:
-        progress("starting Spark")
-        with session(session_options(options)) as spark:
-            from gf_i2p.pipeline.floodfills import FloodfillOptions, find_closest  # noqa: PLC0415 -- needs Spark
+    with Progress() as progress, working(options, progress) as (spark, steps):
+        from gf_i2p.pipeline.floodfills import FloodfillOptions, find_closest  # noqa: PLC0415 -- needs Spark
 
-            asked = FloodfillOptions(
-                netdbs=options.netdbs,
-                day=options.day or datetime.now(UTC).date(),
-                profiles=options.profiles,
-                targets=targets,
-                net_id=options.net_id,
-                within_hours=options.within_hours,
-            )
-            lake = Lake(options.lake)
-            figures = find_closest(spark, lake, asked, time.time_ns() // 1_000_000, progress)
+        asked = FloodfillOptions(
+            netdbs=options.netdbs,
+            day=options.day or datetime.now(UTC).date(),
+            profiles=options.profiles,
+            targets=targets,
+            net_id=options.net_id,
+            within_hours=options.within_hours,
+        )
+        lake = Lake(options.lake)
+        figures = find_closest(spark, lake, asked, time.time_ns() // 1_000_000, steps)
     if options.json:
         print_json({"ok": True, **asdict(figures)})
     else:

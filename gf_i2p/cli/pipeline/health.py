@@ -6,13 +6,13 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from gf_i2p.cli.errors import Exit
-from gf_i2p.cli.pipeline.arguments import add_days, add_lake, session_options
+from gf_i2p.cli.pipeline.arguments import add_days, add_lake
+from gf_i2p.cli.pipeline.working import working
 from gf_i2p.cli.progress import Progress
 from gf_i2p.cli.show import printable
 from gf_i2p.farm.record import FIRST_MEMBER_ID
 from gf_i2p.pipeline.days import Span
 from gf_i2p.pipeline.lake import Lake
-from gf_i2p.pipeline.session import session
 
 if TYPE_CHECKING:
     from gf_i2p.pipeline.health import Anomaly, HealthFigures, ServerSummary
@@ -32,10 +32,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, print_json: Callable[[Any], None]) -> Exit:
     """Do it. Raises `PipelineError`."""
     lake, span = Lake(options.lake), Span.parse(options.since, options.until)
-    with session(session_options(options)) as spark, Progress() as progress:
+    with Progress() as progress, working(options, progress) as (spark, steps):
         from gf_i2p.pipeline import health  # noqa: PLC0415 -- needs Spark
 
-        figures = health.refresh(spark, lake, options.farm, span, on_step=lambda step: progress(f"health: {step}"))
+        figures = health.refresh(spark, lake, options.farm, span, on_step=lambda step: steps(f"making {step}"))
+        steps("summing up")
         servers, odd = health.summarize(spark, lake, options.farm, span)
         most = health.MAX_SERVERS, health.MAX_ANOMALIES
     if options.json:

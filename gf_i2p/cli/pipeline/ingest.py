@@ -6,11 +6,11 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from gf_i2p.cli.errors import Exit
-from gf_i2p.cli.pipeline.arguments import add_lake, session_options
+from gf_i2p.cli.pipeline.arguments import add_lake
+from gf_i2p.cli.pipeline.working import working
 from gf_i2p.cli.progress import Progress
 from gf_i2p.cli.show import printable
 from gf_i2p.pipeline.lake import Lake
-from gf_i2p.pipeline.session import session
 
 if TYPE_CHECKING:
     from gf_i2p.pipeline.ingest import Figures
@@ -31,12 +31,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, print_json: Callable[[Any], None]) -> Exit:
     """Do it. Raises `PipelineError`."""
-    with session(session_options(options)) as spark, Progress() as progress:
+    with Progress() as progress, working(options, progress) as (spark, steps):
         from gf_i2p.pipeline.ingest import ingest  # noqa: PLC0415 -- needs Spark
-        from gf_i2p.pipeline.progress import watched  # noqa: PLC0415
 
-        with watched(spark, progress) as steps:
-            figures = ingest(spark, Lake(options.lake), options.exports, step=steps)
+        figures = ingest(spark, Lake(options.lake), options.exports, step=steps)
     if options.json:
         print_json({"ok": True, **asdict(figures), "rows_per_second": figures.rows_per_second})
     else:

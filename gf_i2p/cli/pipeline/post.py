@@ -14,7 +14,8 @@ from typing import Any, Final
 
 from gf_i2p.cli import administer
 from gf_i2p.cli.errors import CommandError, Exit
-from gf_i2p.cli.pipeline.arguments import add_lake, session_options
+from gf_i2p.cli.pipeline.arguments import add_lake
+from gf_i2p.cli.pipeline.working import working
 from gf_i2p.cli.progress import Progress
 from gf_i2p.cli.show import printable
 from gf_i2p.farm.admin import AdminEntry
@@ -22,7 +23,6 @@ from gf_i2p.farm.strict import RecordError
 from gf_i2p.node.clientfile import ClientFile
 from gf_i2p.pipeline.fragment import read_parameters
 from gf_i2p.pipeline.lake import Lake
-from gf_i2p.pipeline.session import session
 
 HELP = "put recommended parameters, and what was sensed of floodfills, into a farm's log"
 AT_ONCE: Final = 32
@@ -87,10 +87,10 @@ def planned(options: argparse.Namespace, file: ClientFile) -> tuple[list[AdminEn
         parameters = read_parameters(options.parameters, file.cluster)
         made.append(AdminEntry(file.cluster, now_ms, file.user, "set", parameters=parameters, reason=REASON))
     if options.sensing:
-        with session(session_options(options)) as spark, Progress() as progress:
+        with Progress() as progress, working(options, progress) as (spark, steps):
             from gf_i2p.pipeline.sensing import sensing  # noqa: PLC0415 -- needs Spark
 
-            progress("looking for what was sensed")
+            steps("looking for what was sensed")
             found = sensing(spark, Lake(options.lake), file.cluster)
         left_out = found.left_out
         made += [

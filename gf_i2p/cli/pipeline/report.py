@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gf_i2p.cli.errors import Exit
-from gf_i2p.cli.pipeline.arguments import add_lake, check_out, session_options
+from gf_i2p.cli.pipeline.arguments import add_lake, check_out
+from gf_i2p.cli.pipeline.working import working
 from gf_i2p.cli.progress import Progress
 from gf_i2p.pipeline.days import Span
 from gf_i2p.pipeline.lake import Lake
-from gf_i2p.pipeline.session import session
 
 if TYPE_CHECKING:
     from gf_i2p.pipeline.report.job import ReportFigures
@@ -40,13 +40,13 @@ def run(options: argparse.Namespace, print_json: Callable[[Any], None]) -> Exit:
     """Do it. Raises `PipelineError` and `OSError`."""
     span = Span.parse(options.since, options.until)
     check_out(options.out)
-    with session(session_options(options)) as spark, Progress() as progress:
+    with Progress() as progress, working(options, progress) as (spark, steps):
         from gf_i2p.pipeline.report.gather import Asked  # noqa: PLC0415 -- needs Spark
         from gf_i2p.pipeline.report.job import ReportOptions, make_report  # noqa: PLC0415
 
         asked = Asked(tuple(dict.fromkeys(options.farm)), span.since_ms, span.until_ms)
         made = ReportOptions(options.out, asked)
-        figures = make_report(spark, Lake(options.lake), made, lambda text: progress(f"report: {text}"))
+        figures = make_report(spark, Lake(options.lake), made, lambda text: steps(f"summing up {text}"))
     if options.json:
         print_json({"ok": True, **asdict(figures)})
     else:

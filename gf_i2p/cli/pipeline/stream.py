@@ -12,11 +12,12 @@ from threading import Event as Flag
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from gf_i2p.cli.errors import CommandError, Exit
-from gf_i2p.cli.pipeline.arguments import add_lake, session_options
+from gf_i2p.cli.pipeline.arguments import add_lake
+from gf_i2p.cli.pipeline.working import working
+from gf_i2p.cli.progress import Progress
 from gf_i2p.cli.show import printable
 from gf_i2p.cli.values import whole
 from gf_i2p.pipeline.lake import Lake
-from gf_i2p.pipeline.session import session
 
 if TYPE_CHECKING:
     from gf_i2p.pipeline.stream import Batch, Event, StreamFigures
@@ -75,15 +76,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, print_json: Callable[[Any], None]) -> Exit:
     """Do it, until it is told to end. Raises `PipelineError` and `OSError`."""
-    with _alerts(options.alerts) as (file, told_ms), session(session_options(options)) as spark, _signals() as stop:
+    with (
+        _alerts(options.alerts) as (file, told_ms),
+        Progress() as progress,
+        working(options, progress) as (spark, steps),
+        _signals() as stop,
+    ):
         from gf_i2p.pipeline.alerts import Limits  # noqa: PLC0415 -- needs Spark
         from gf_i2p.pipeline.stream import StreamOptions, stream  # noqa: PLC0415
 
         def on_batch(batch: "Batch") -> None:
+            progress.end()
             if not options.json:
                 print(show_batch(batch), flush=True)
 
         def on_event(event: "Event") -> None:
+            progress.end()
             if not options.json:
                 print(show_event(event), flush=True)
             if file is not None:
@@ -97,6 +105,7 @@ def run(options: argparse.Namespace, print_json: Callable[[Any], None]) -> Exit:
             limits=Limits(availability=options.least_available / 100, farm_silent_ms=options.farm_silent * 60_000),
             noticed_ms=told_ms,
         )
+        steps("taking a batch")
         figures = stream(
             spark, Lake(options.lake), options.exports, how, on_batch=on_batch, on_event=on_event, stop=stop
         )

@@ -15,9 +15,16 @@ HELP = "make histories of farms that never were, for tests and to try sizes"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what is to be made."""
-    parser.add_argument("out", type=Path, metavar="OUT", help="a new directory: it gets FARM/server-ID/entries-….jsonl")
+    parser.add_argument(
+        "out",
+        type=Path,
+        metavar="OUT",
+        help="a directory that is new, or empty: it gets FARM/server-ID/entries-….jsonl",
+    )
     parser.add_argument("--farms", type=whole(10_000), default=4, metavar="N", help="how many (default: 4)")
-    parser.add_argument("--days", type=whole(36_500), default=7, metavar="D", help="of each farm (default: 7)")
+    parser.add_argument(
+        "--days", type=whole(36_500), default=7, metavar="D", help="of each farm, from 2025-01-01 on (default: 7)"
+    )
     parser.add_argument(
         "--rows", type=whole(10**9), metavar="R", help="as many days as give about so many entries of all farms"
     )
@@ -25,12 +32,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--seed", type=whole(10**9), default=1, metavar="S", help="the same gives the same (default: 1)"
     )
     parser.add_argument(
-        "--nodes", type=whole(9), default=1, metavar="K", help="of each farm so many servers have exported (default: 1)"
+        "--nodes", type=whole(9), default=1, metavar="K", help="so many servers of each farm have exported (default: 1)"
     )
     parser.add_argument(
         "--faults", action="store_true", help="one more farm, with broken files and lines; manifest.json says which"
     )
-    parser.add_argument("--level", type=whole(9), default=1, metavar="L", help="of gzip (default: 1)")
+    parser.add_argument(
+        "--level", type=whole(9), default=1, metavar="L", help="how hard gzip packs, 1 to 9 (default: 1)"
+    )
     parser.add_argument("--jobs", type=whole(256), metavar="J", help="processes (default: one for each core)")
 
 
@@ -52,7 +61,7 @@ def run(options: argparse.Namespace, print_json: Callable[[Any], None]) -> Exit:
     with Progress() as progress:
         made = synth(asked, say=progress)
     if options.json:
-        print_json({**asdict(made), "rows_per_second": round(made.rows_per_second)})
+        print_json({"ok": True, **asdict(made), "rows_per_second": round(made.rows_per_second)})
     else:
         print(
             f"{made.entries:,} entries ({made.status:,} status records) of {made.farms:,} farms and {made.days:,} days"

@@ -100,7 +100,9 @@ def timeline(made: Timeline, period: Period) -> Markup:
     if len(most) > len(shown):
         notes.append(f" {words.plural(len(most) - len(shown), 'more server')} had an office for shorter.")
     if made.published is None:
-        notes.append(" Who published is not known: there are no decisions; gf-i2p pipeline backtest makes them.")
+        notes.append(
+            " Who published is not known: the last gf-i2p pipeline backtest was not of this farm, or there was none."
+        )
     return joined(
         legend(("led", "led"), ("published", "published"), ("nobody", "nobody published")),
         _rows(*lanes, axis(period)),

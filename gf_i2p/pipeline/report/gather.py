@@ -98,17 +98,22 @@ def _farm(tables: dict[str, DataFrame | None], name: str, entries: int, period: 
             frame = frame.where(sf.col("day").between(words.day(period.since_ms), words.day(period.until_ms)))
         return make(frame, period)
 
-    entries_of, decisions = own("entries"), own("decisions")
+    def replayed(which: str) -> DataFrame | None:
+        """Give nothing where it has no row of the farm: the last backtest was of other ones."""
+        frame = own(which)
+        return None if frame is None or frame.isEmpty() else frame
+
+    entries_of, decisions, trials = own("entries"), replayed("decisions"), replayed("backtest")
     return Farm(
         name,
         entries,
         period,
         timeline=None if entries_of is None else timeline(entries_of, decisions, period),
         heat=made(heat, "server_hours"),
-        weights=made(weights, "decisions"),
+        weights=None if decisions is None else weights(decisions, period),
         loads=made(loads, "destination_hours"),
         anomalies=made(anomalies, "anomalies"),
-        backtest=made(backtest, "backtest"),
+        backtest=None if trials is None else backtest(trials, period),
     )
 
 

@@ -25,7 +25,7 @@ def backtest(made: Backtest) -> Markup:
     """Show the live parameters and the best of the others, and which is recommended."""
     live = next((each for each in made.trials if each.live), None)
     best = recommended(made)
-    head = ["parameters", "cost", "changes", "unneeded", "nobody", "stale leaves", "sets", "balance"]
+    head = ["parameters", "cost", "changes", "unneeded", "nobody", "stale leaves", "sets", "imbalance"]
     rows = []
     for each in made.trials:
         marks = [
@@ -42,17 +42,23 @@ def backtest(made: Backtest) -> Markup:
                     words.lasting(each.without_publisher_ms),
                     words.lasting(each.stale_ms),
                     words.count(each.set_changes),
-                    words.figure(each.balance),
+                    words.percent(each.balance),
                 )
             ),
         ]
         rows.append(element("tr", *cells, class_="best" if each is best else None))
     names = (element("th", name, scope="col", class_="n" if at else None) for at, name in enumerate(head))
-    caption = element("caption", "What a replay with other parameters would have done")
+    caption = element("caption", "What the farm would have done with other parameters, by a replay of its log")
     tables = element("table", caption, element("thead", element("tr", *names)), element("tbody", *rows))
     more = made.total - len(made.trials)
     said = "Less is better in all columns. nobody: time without a publisher though a server could; stale leaves: time "
-    said += "in which a listed leaf was in truth down, added up over leaves."
+    said += (
+        "in which a listed leaf was in truth down, added up over leaves; sets: how often what is listed was another; "
+    )
+    said += (
+        "imbalance: which part of new clients would have to go elsewhere for leaves to have what their free room is "
+    )
+    said += "worth; cost: all of it, in points a day."
     if best is None:
         said += (
             " Nothing is recommended: no set costs 5 % less than the live one, the farm has the best one by now, or "

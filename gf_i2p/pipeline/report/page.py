@@ -54,8 +54,8 @@ def _header(report: Report) -> Markup:
         )
     if report.strange_clocks:
         said.append(
-            f" {words.plural(report.strange_clocks, 'entry', 'entries')} with a time of "
-            "before 2020, or of the future, are not drawn."
+            f" Not drawn: {words.plural(report.strange_clocks, 'entry', 'entries')} with a time of before 2020, or of "
+            "the future."
         )
     return element(
         "header",
@@ -134,7 +134,7 @@ def missing(table: str) -> Markup:
     """Say which job would make what there is nothing to draw of."""
     return element(
         "p",
-        f"There is no table {table} for this yet: ",
+        f"The table {table} has nothing of this yet: ",
         element("code", f"gf-i2p pipeline {MADE_BY[table]}"),
         " makes it.",
         class_="missing",
