@@ -52,7 +52,7 @@ def run(options: argparse.Namespace, print_json: Callable[[Any], None]) -> Exit:
     with Progress() as progress:
         made = synth(asked, say=progress)
     if options.json:
-        print_json({**asdict(made), "rows_per_second": round(made.rows_per_second)})
+        print_json({"ok": True, **asdict(made), "rows_per_second": round(made.rows_per_second)})
     else:
         print(
             f"{made.entries:,} entries ({made.status:,} status records) of {made.farms:,} farms and {made.days:,} days"
