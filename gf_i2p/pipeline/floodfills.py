@@ -81,7 +81,7 @@ def find_closest(
 
     `now_ms`: since the epoch. `progress` is told what is being done. Raises `PipelineError`.
     """
-    targets = targets_of(spark, options.targets, tables.read(spark, lake, "entries"))
+    targets = targets_of(spark, options.targets, tables.read_entries(spark, lake))
     if targets is None:
         raise PipelineError(f"There are no hashes to look for: {lake.root} has no entries (see ingest); or give --hash")
     targets = targets.coalesce(_TARGET_PARTS).persist()

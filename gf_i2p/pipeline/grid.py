@@ -47,7 +47,7 @@ def read(path: Path) -> list[Set]:
         raise UsageError(f"{path} has more than {MAX_FILE_BYTES} bytes: no grid needs so many.")
     try:
         found = tomllib.loads(data.decode())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{path} is no TOML: {error}") from None
     values, sets = found.pop("values", {}), found.pop("set", [])
     if (

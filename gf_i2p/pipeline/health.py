@@ -99,7 +99,7 @@ def refresh(
     the next day, and the farm's last record ends the day before. `on_step`: is told what is done now.
     """
     began = time.monotonic()
-    read = _of(_table(spark, lake, "entries", "ingest"), farm)
+    read = _of(_there(tables.read_entries(spark, lake), lake, "entries", "ingest"), farm)
     limited = span != ALL_DAYS
     known = extents(read) if limited else None
     rows = read.where(in_days(span, before=1)) if limited else read
@@ -131,7 +131,8 @@ def summarize(
 
     At most `MAX_SERVERS` and `MAX_ANOMALIES`, and one more where there are more.
     """
-    hours = _of(_table(spark, lake, "server_hours", "health"), farm).where(in_days(span))
+    every = _there(tables.read(spark, lake, "server_hours"), lake, "server_hours", "health")
+    hours = _of(every, farm).where(in_days(span))
     watched, records = fn.sum("watched_ms"), fn.sum("records")
     each = hours.groupBy("farm", "server").agg(
         fn.count("*").alias("hours"),
@@ -146,7 +147,7 @@ def summarize(
         *(fn.avg(name).alias(name) for name in ("lag_ms", "tunnels", "in_bytes_s", "out_bytes_s")),
     )
     servers = each.orderBy("farm", "server").limit(MAX_SERVERS + 1).collect()
-    odd = _of(_table(spark, lake, "anomalies", "health"), farm)
+    odd = _of(_there(tables.read(spark, lake, "anomalies"), lake, "anomalies", "health"), farm)
     if span.since_ms is not None:
         odd = odd.where(fn.col("hour_ms") >= span.since_ms)
     if span.until_ms is not None:
@@ -158,8 +159,7 @@ def summarize(
     )
 
 
-def _table(spark: "SparkSession", lake: Lake, table: str, job: str) -> "DataFrame":
-    found = tables.read(spark, lake, table)
+def _there(found: "DataFrame | None", lake: Lake, table: str, job: str) -> "DataFrame":
     if found is None:
         raise PipelineError(f"{lake.root} has no table {table}: run `gf-i2p pipeline {job}` first.")
     return found

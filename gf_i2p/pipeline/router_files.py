@@ -236,9 +236,13 @@ def _look(address: str, inside: str, kind: str, rows: list[tuple[str, str, int, 
                 f"{directory} cannot be read: {error}. Run this as a user that may, or on a copy of it."
             ) from None
         for info in infos:
-            if info.type == fs.FileType.Directory and directory == top and _SUBDIRECTORY.fullmatch(info.base_name):
+            try:
+                name = info.base_name
+            except UnicodeDecodeError:  # no router gives such a name
+                continue
+            if info.type == fs.FileType.Directory and directory == top and _SUBDIRECTORY.fullmatch(name):
                 left.append(info.path)
-            elif info.type == fs.FileType.File and _NAMES[kind].fullmatch(info.base_name):
+            elif info.type == fs.FileType.File and _NAMES[kind].fullmatch(name):
                 rows.append((address, info.path, info.size, kind))
         if len(rows) > MAX_FILES:
             raise PipelineError(f"there are more than {MAX_FILES} files in {address}: give fewer directories at a time")

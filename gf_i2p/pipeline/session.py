@@ -43,6 +43,8 @@ _OF_OUR_OWN: Final = {
     "spark.io.compression.codec": "zstd",
     "spark.sql.catalogImplementation": "in-memory",
 }
+_LOGGERS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
+"""They put kilobytes of the JVM's stack to standard error, of an error that is raised, too, and that we tell of."""
 # Nobody outside has business with a Spark that is all on this machine; a cluster's executors call its driver.
 _OF_THIS_MACHINE: Final = {"spark.driver.host": "localhost", "spark.driver.bindAddress": "127.0.0.1"}
 
@@ -83,11 +85,14 @@ def start(options: SessionOptions) -> "SparkSession":
     """Start Spark, or join what runs. Raises `PipelineError` when there is no Spark, or no Java."""
     try:
         from pyspark.errors import PySparkException  # noqa: PLC0415 -- an extra, and it takes seconds
+        from pyspark.logger import PySparkLogger  # noqa: PLC0415
         from pyspark.sql import SparkSession  # noqa: PLC0415
     except ImportError as error:
         raise PipelineError(
             f"The pipeline needs Spark ({error}): pip install '.[spark]' in a checkout of gf-i2p."
         ) from None
+    for name in _LOGGERS:
+        PySparkLogger.getLogger(name).disabled = True
     builder = SparkSession.builder.appName("gf-i2p")
     for name, value in _SETTINGS.items():
         builder = builder.config(name, value)

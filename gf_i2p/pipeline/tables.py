@@ -9,8 +9,11 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
+from gf_i2p.farm import schema as farm_schema
 from gf_i2p.pipeline.lake import PARTITIONS, Lake
+from gf_i2p.pipeline.record_schema import RecordSchema, columns
 from gf_i2p.pipeline.stored import file_system
+from gf_i2p.pipeline.typed import entries_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,20 +33,36 @@ def read(spark: "SparkSession", lake: Lake, table: str) -> "DataFrame | None":
         raise
 
 
-def read_columns(spark: "SparkSession", lake: Lake, table: str, columns: str) -> "DataFrame":
+def read_entries(spark: "SparkSession", lake: Lake) -> "DataFrame | None":
+    """Return `entries` with the columns and the record's fields that this version has; None: nothing was written yet.
+
+    A field is null in files that were written before there was one; what a later version has written more is left out.
+    """
+    from pyspark.errors import AnalysisException  # noqa: PLC0415
+
+    made = columns(entries_schema(RecordSchema(farm_schema.text())))
+    try:
+        return _looked_at(spark.read.schema(made).parquet(lake.path("entries")))
+    except AnalysisException as error:
+        if error.getCondition() == "PATH_NOT_FOUND":
+            return None
+        raise
+
+
+def read_columns(spark: "SparkSession", lake: Lake, table: str, wanted: str) -> "DataFrame":
     """Return some columns of a table (`NAME TYPE, …`), without a look at each file's; no rows where there is none."""
-    return read_path(spark, lake.path(table), columns)
+    return read_path(spark, lake.path(table), wanted)
 
 
-def read_path(spark: "SparkSession", path: str, columns: str) -> "DataFrame":
+def read_path(spark: "SparkSession", path: str, wanted: str) -> "DataFrame":
     """Return the same of a directory that is no table."""
     from pyspark.errors import AnalysisException  # noqa: PLC0415
 
     try:
-        return _looked_at(spark.read.schema(columns).parquet(path))
+        return _looked_at(spark.read.schema(wanted).parquet(path))
     except AnalysisException as error:
         if error.getCondition() == "PATH_NOT_FOUND":
-            return spark.createDataFrame([], columns)
+            return spark.createDataFrame([], wanted)
         raise
 
 

@@ -33,6 +33,7 @@ def test_a_file_has_values_and_sets(tmp_path: Path) -> None:
         ("[[set]]\nmargin = true", "0 to 1000"),
         ("[[set]]\nrepublishMaxMs = 100000", "No decision depends"),
         ("margin", "no TOML"),
+        pytest.param("[values]\nmargin = " + "[" * 50_000, "no TOML", id="deep"),
         ("\xff", "no TOML"),
         ("[values]\nmargin = [" + ",".join(map(str, range(400))) + "]", "too many"),
         ("[[set]]\nmargin = 0\n" + "\n".join(f"[[set]]\nmargin = {n}" for n in range(1, MAX_SETS + 1)), "leave some"),

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from chispa import assert_df_equality
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as fn
 
 from gf_i2p.cli.pipeline import health as command
 from gf_i2p.pipeline import health
@@ -75,6 +76,21 @@ def test_a_rerun_gives_the_same_and_so_does_day_by_day(spark: SparkSession, tmp_
     assert of_one[0].availability == pytest.approx(
         (7 * 310 + 205) / (7 * 3600 + 600)
     )  # the farm ends with its last record
+
+
+def test_a_lake_of_another_version_is_read(spark: SparkSession, tmp_path: Path) -> None:
+    """Of records that had no such field yet, one of another type, and one that this version does not know."""
+    rows = reports(1, 0, 3)
+    record = fn.col("record")
+    older = record.withField("router", record["router"].dropFields("jobLag").withField("uptime", fn.lit("a day")))
+    lake = Lake(str(tmp_path / "lake"))
+    other = older.withField("sensors", fn.struct(fn.lit(1).alias("disk")))
+    entries(spark, rows).withColumn("record", other).write.partitionBy("farm", "day").parquet(lake.path("entries"))
+    assert health.refresh(spark, lake).records == len(rows)
+    assert {row["lag_ms"] for row in table(spark, lake, "server_hours").collect()} == {None}
+    lake_of(spark, tmp_path / "lake", reports(1, 3, 4, lag=40))
+    assert health.refresh(spark, lake).records == len(rows) + 3
+    assert {row["lag_ms"] for row in table(spark, lake, "server_hours").collect()} == {None, 40.0}
 
 
 def test_new_entries_change_the_days_around_them(spark: SparkSession, tmp_path: Path) -> None:

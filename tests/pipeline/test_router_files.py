@@ -1,6 +1,7 @@
 """Files of routers: found in both layouts, read one at a time, broken ones with the reason."""
 
 import gzip
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,15 @@ def test_what_is_not_there_is_said(tmp_path: Path, router: Path) -> None:
         find([str(router)], [str(router / "netDb")])
     with pytest.raises(PipelineError, match="no directory that can be read"):
         find(["nonsense://x"], [])
+
+
+def test_names_that_are_no_text_are_no_router_s(router: Path) -> None:
+    before = set(read(router))
+    for name in (b"routerInfo-\xff.dat", b"r\xff/x"):
+        path = os.fsencode(router / "netDb") + b"/" + name
+        os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120 -- pathlib has no bytes
+        Path(os.fsdecode(path)).write_bytes(b"x")
+    assert set(read(router)) == before
 
 
 def test_broken_files_are_told_with_the_reason_and_the_rest_is_read(router: Path) -> None:

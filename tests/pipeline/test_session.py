@@ -6,6 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as fn
 
 from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.session import SessionOptions, not_started, own_settings, start
@@ -48,6 +51,12 @@ def test_a_token_in_an_address_is_not_repeated() -> None:
     assert str(not_started(SessionOptions(), RuntimeError("why\nat x"))).startswith(
         "Spark does not start on this machine: why. Look at --master"
     )
+
+
+def test_an_error_is_raised_and_not_logged_too(spark: SparkSession, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(AnalysisException):
+        spark.range(1).select(fn.struct("id").alias("record")).select(fn.col("record.nothing"))
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.parametrize("remote", ["sc://[::1", "http://farm.example;token=secret-word"])

@@ -270,6 +270,7 @@ def test_the_command_prints_what_it_has_made(
     arguments = ["pipeline", "synth", str(tmp_path / "o"), "--farms", "1", "--days", "1", "--jobs", "1", "--json"]
     assert main(arguments) == 0
     found = json.loads(capsys.readouterr().out)
+    assert found["ok"] is True
     assert found["farms"] == 1
     assert found["ok"] is True
     assert found["entries"] > 180

@@ -27,7 +27,7 @@ from gf_i2p.pipeline.report.data import (
     TableSize,
 )
 from gf_i2p.pipeline.report.gather_farm import anomalies, backtest, heat, is_gap, loads, timeline, weights
-from gf_i2p.pipeline.tables import read
+from gf_i2p.pipeline.tables import read, read_entries
 
 FIRST_MS: Final = 1_577_836_800_000
 """2020: a node whose clock says less has no clock."""
@@ -54,7 +54,7 @@ def gather(spark: SparkSession, lake: Lake, asked: Asked, say: Callable[[str], N
     if len(asked.farms) > MAX_FARMS:
         raise PipelineError(f"These are {len(asked.farms)} farms, and a report has {MAX_FARMS} at most: make another.")
     now_ms = int(time.time() * 1000)
-    tables = {name: read(spark, lake, name) for name in TABLES}
+    tables = {name: read_entries(spark, lake) if name == "entries" else read(spark, lake, name) for name in TABLES}
     since = max(asked.since_ms or FIRST_MS, FIRST_MS)
     until = min(asked.until_ms or now_ms + words.DAY_MS, now_ms + words.DAY_MS)
     if since >= until:
