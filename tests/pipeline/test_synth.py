@@ -272,7 +272,6 @@ def test_the_command_prints_what_it_has_made(
     found = json.loads(capsys.readouterr().out)
     assert found["ok"] is True
     assert found["farms"] == 1
-    assert found["ok"] is True
     assert found["entries"] > 180
     assert main(arguments) != 0
     output = capsys.readouterr()
