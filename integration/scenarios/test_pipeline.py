@@ -146,7 +146,7 @@ async def test_a_farms_history_goes_through_all_jobs(network: Network, farm: I2p
     admin = farm.directory / "admin-ada.toml"
     admin.write_text(admin.read_text("utf-8").replace("127.0.0.1", farm.routers[1].address), "utf-8")
     fragment, parameters = await recommended(tmp_path)
-    what = ["--sensing", "--parameters", fragment]
+    what: list[str | Path] = ["--sensing", "--parameters", fragment]
     posted = await gf("pipeline", "post", lake, "--farm", CLUSTER, "--admin", admin, *what, "--yes")
     assert len(posted["indexes"]) > 1, "an entry with the parameters, and one for each hash"
 
