@@ -51,7 +51,7 @@ class Page:
     client: str | None = None
     """Who asked, by what the service was told."""
     why: str = ""
-    """There was no page."""
+    """What the proxy said, or why nothing came of it."""
 
 
 class Visitor:
