@@ -9,13 +9,13 @@ import pytest
 from gf_i2p.cli.errors import Exit
 from integration import cli
 
-DONE = (0, {"ok": True, "index": 7})
-UNKNOWN = (1, {"ok": False, "error": "no answer", "outcome": "unknown"})
-NO_LEADER = (3, {"ok": False, "error": "no leader", "outcome": "no"})
-REFUSED = (1, {"ok": False, "error": "never", "outcome": "no"})
-DEGRADED = (3, {"ok": True, "healthy": False})
-
 Answer = tuple[int, dict[str, object]]
+
+DONE: Answer = (0, {"ok": True, "index": 7})
+UNKNOWN: Answer = (1, {"ok": False, "error": "no answer", "outcome": "unknown"})
+NO_LEADER: Answer = (3, {"ok": False, "error": "no leader", "outcome": "no"})
+REFUSED: Answer = (1, {"ok": False, "error": "never", "outcome": "no"})
+DEGRADED: Answer = (3, {"ok": True, "healthy": False})
 
 
 @pytest.fixture
