@@ -32,7 +32,7 @@ class LocalRouter:
 
     `i2cp`: where the router is asked which one it is; None: nobody needs to know.
 
-    `again_seconds`: after which a leaf that was not found is looked for once more.
+    `again_seconds`: after which a leaf that was not found is looked for once more; None: that is the caller's business.
     """
 
     sam: Sam
@@ -40,7 +40,7 @@ class LocalRouter:
     control: I2pControl | None = None
     leaf: str | None = None
     i2cp: I2cpSettings | None = None
-    again_seconds: float = AGAIN_SECONDS
+    again_seconds: float | None = AGAIN_SECONDS
 
     async def local_router_status(self) -> RouterStatus:
         """See `RouterBridge`. Without i2pcontrol nothing is known but that the router is there."""
@@ -74,6 +74,8 @@ class LocalRouter:
         address = to_b32_address(leaf)
         if await self.sam.lookup(address) is not None:
             return LeafStatus(up=True)
+        if self.again_seconds is None:
+            return LeafStatus(up=False)
         await asyncio.sleep(self.again_seconds)
         return LeafStatus(up=await self.sam.lookup(address) is not None)
 

@@ -29,11 +29,14 @@ async def until(
     what: str, seconds: float, condition: Callable[[], Awaitable[bool]], *, poll: float = POLL_SECONDS
 ) -> None:
     """Wait until the condition holds, asked every `poll` seconds; raises `NotSeenError` that names it."""
+    limit = asyncio.timeout(seconds)
     try:
-        async with asyncio.timeout(seconds):
+        async with limit:
             while not await condition():  # noqa: ASYNC110 -- another process makes it true
                 await asyncio.sleep(poll)
     except TimeoutError as error:
+        if not limit.expired():
+            raise  # the condition's own
         raise NotSeenError(f"not seen within {seconds:g} s: {what}") from error
 
 

@@ -36,7 +36,7 @@ ENOUGH: Final = 3
 META: Final = 7
 """The store type of a Meta lease set."""
 SERVICE_PORT: Final = 8080
-STEP_SECONDS: Final = 240.0
+STEP_SECONDS: Final = 480.0
 _POLL_SECONDS: Final = 0.5
 _TICK_SECONDS: Final = 0.1
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import ssl
+from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -33,6 +34,7 @@ async def _serve(directory: Path, config: Config, secrets: Secrets, *, as_json: 
     bridge = router_bridge(config, secrets)
     if bridge is None or config.router is None:
         raise ConfigError(f"{directory / CONFIG_FILE}: router: is missing, and it says which router is to be served")
+    bridge = replace(bridge, again_seconds=None)  # a call has its time-out; whoever calls may look again
     _check_no_circle(config.router, config.bridge)
     if secrets.bridge_password is None:
         raise ConfigError(

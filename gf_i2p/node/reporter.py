@@ -34,8 +34,8 @@ LEAST_SECONDS: Final = 2.0
 """Between two records, however much changes; a set's announcement waits for nothing."""
 ROUTER_SECONDS: Final = 25.0
 """A router that has not said by then how it does is down. Its answer by i2pcontrol takes up to 20."""
-LEAF_SECONDS: Final = 90.0
-"""The same for our leaf: i2pd takes 30 s for a lease set that it does not find."""
+LEAF_SECONDS: Final = 120.0
+"""The same for our leaf: i2pd takes 30 to 40 s for a lease set that it does not find, and is asked twice."""
 WAIT_SECONDS: Final = 5.0
 """The first record waits so long for answers; then it says that there are none. Others take a server without records
 as gone, and its leaf with it."""

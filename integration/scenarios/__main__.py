@@ -38,7 +38,7 @@ MUST_VARIABLE: Final = "GF_I2P_MUST_RUN_SCENARIOS"
 OUTCOMES_VARIABLE: Final = "GF_I2P_OUTCOMES"
 """Names the file into which pytest writes what has become of each scenario; see `conftest.py`."""
 MAX_AGAIN: Final = 2
-"""So many scenarios may run once more, of all."""
+"""So many scenarios may run once more, of all; a group whose network did not come up counts as one."""
 _POLL_SECONDS: Final = 0.5
 _SHOWN_BYTES: Final = 200_000
 
@@ -50,6 +50,13 @@ class Outcome:
     passed: tuple[str, ...]
     failed: tuple[str, ...]
     """What pytest is given to run them again: the whole group when it did not get to an end."""
+    ended: bool = True
+    """Otherwise they failed together, and for one reason: most likely their network did not come up."""
+
+    @property
+    def again(self) -> list[tuple[str, ...]]:
+        """What may run once more, each on a network of its own."""
+        return [(each,) for each in self.failed] if self.ended else [self.failed]
 
 
 def groups(arguments: Sequence[str]) -> list[list[str]]:
@@ -71,19 +78,19 @@ async def run(directory: Path, arguments: Sequence[str]) -> int:
             for number, group in enumerate(groups(arguments))
         ]
         outcomes = await asyncio.gather(*first)
-        again = [each for outcome in outcomes for each in outcome.failed]
+        again = [part for outcome in outcomes for part in outcome.again]
         passed = sum(len(outcome.passed) for outcome in outcomes)
         failed: list[str] = []
         if len(again) > MAX_AGAIN:
-            again, failed = [], again
-        for number, each in enumerate(again):  # one after the other: with little else on the machine
-            outcome = await _outcome(stack, directory / f"again-{number}", [each], began)
+            again, failed = [], [each for part in again for each in part]
+        for number, part in enumerate(again):  # one after the other: with little else on the machine
+            outcome = await _outcome(stack, directory / f"again-{number}", part, began)
             passed += len(outcome.passed)
             failed += outcome.failed
     print(f"{time.monotonic() - began:6.1f} s  scenarios: {passed} passed, {len(failed)} failed")
     for each in failed:
         print(f"FAILED {each}")
-    for each in again:
+    for each in (each for part in again for each in part):
         if each not in failed:
             print(f"PASSED ONLY WHEN IT RAN ONCE MORE: {each}")
     return int(bool(failed))
@@ -114,9 +121,9 @@ def read_outcome(told: Path, status: int, group: Sequence[str]) -> Outcome:
     try:
         outcomes = json.loads(told.read_text())
     except (OSError, ValueError):
-        return Outcome((), tuple(group))
+        return Outcome((), tuple(group), ended=False)
     passed, failed = tuple(outcomes["passed"]), tuple(outcomes["failed"])
-    return Outcome(passed, tuple(group) if status != 0 and not failed else failed)
+    return Outcome(passed, tuple(group), ended=False) if status != 0 and not failed else Outcome(passed, failed)
 
 
 def main() -> int:

@@ -7,10 +7,9 @@ is printed, not asserted: the machine that this runs on has its part in it.
 import asyncio
 import itertools
 import os
-import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +20,9 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 
+from integration.cli import command
 from integration.i2pfarm import I2pFarm
-from integration.localfarm import PROGRAM, until
+from integration.localfarm import NotSeenError, becomes, until
 from integration.testnet.client import Network, RouterPlace
 from integration.testnet.router import PROXY_PORT
 from integration.web import web_server
@@ -32,10 +32,12 @@ KILLS: Final = int(os.environ.get("GF_I2P_KILLS", "2"))
 SERVERS: Final = 3
 HEAL_SECONDS: Final = 300.0
 ASK_SECONDS: Final = 1.0
-REQUEST_SECONDS: Final = 30.0
+REQUEST_SECONDS: Final = 60.0
+"""i2pd goes on with a broken way for up to half a minute."""
+STEADY_PAGES: Final = 10
 NAME_HEADER: Final = "X-I2P-DestB32"
 
-pytestmark = pytest.mark.timeout(300 + 300 * KILLS)
+pytestmark = pytest.mark.timeout(900 + 600 * KILLS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,8 @@ class Page:
     """Beside which node the page was made; None: there was none."""
     client: str | None = None
     """Who asked, by what the service was told."""
+    why: str = ""
+    """What the proxy said, or why nothing came of it."""
 
 
 class Visitor:
@@ -78,9 +82,15 @@ class Visitor:
             async with session.get(self._url, proxy=self._proxy) as answer:
                 if answer.status == 200:
                     found = await answer.json()
-        except (aiohttp.ClientError, TimeoutError, ValueError):
-            pass
-        self.pages.append(Page(began, time.monotonic(), found.get("server"), found.get("client")))
+                why = f"{answer.status} {answer.reason}"
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+            why = repr(error)
+        self.pages.append(Page(began, time.monotonic(), found.get("server"), found.get("client"), why))
+
+    def steady(self) -> bool:
+        """Whether so many that came last were all pages: tunnels of i2pd's own that lead nowhere are behind us."""
+        last = self.pages[-STEADY_PAGES:]
+        return len(last) == STEADY_PAGES and all(page.server is not None for page in last)
 
     def first_since(self, began: float) -> Page | None:
         """The page that came first of those that were asked for after this time."""
@@ -108,6 +118,14 @@ class Site:
         self.farm = farm
         self.visitor = visitor
 
+    async def _until(self, what: str, condition: Callable[[], Awaitable[bool]]) -> None:
+        """Wait for it; print what the servers and the visitor say when it does not come."""
+        try:
+            await until(what, HEAL_SECONDS, condition)
+        except NotSeenError:
+            print(*self.visitor.pages[-20:], self.farm.complaints(), sep="\n")
+            raise
+
     async def publisher(self) -> int:
         """Wait until one server serves, and all that run agree on it; return its id."""
         found: list[int] = []
@@ -123,7 +141,7 @@ class Site:
             serving = None if answer is None else answer["farm"]["publishing"]
             return serving is not None and serving["state"] == "serving"
 
-        await until("one publisher that all know, and that serves", HEAL_SECONDS, agreed)
+        await self._until("one publisher that all know, and that serves", agreed)
         return found[0]
 
     async def page_since(self, began: float, *, not_from: int | None = None) -> Page:
@@ -133,7 +151,7 @@ class Site:
             page = self.visitor.first_since(began)
             return page is not None and page.server != not_from
 
-        await until("a page", HEAL_SECONDS, seen)
+        await self._until("a page", seen)
         page = self.visitor.first_since(began)
         assert page is not None
         return page
@@ -199,7 +217,9 @@ async def test_pages_come_again_after_each_kill_of_the_publisher(site: Site) -> 
     assert client.endswith(".b32.i2p"), "the service is told who asks"
     # Never two at a time: once a page of the next one was seen, none of the one before is made any more.
     changes = [page.server for page in sorted(served, key=lambda page: page.ended)]
-    assert sum(before != after for before, after in itertools.pairwise(changes)) == KILLS, changes
+    if sum(before != after for before, after in itertools.pairwise(changes)) != KILLS:
+        print(farm.complaints())  # they say who was chosen when, and why
+        raise AssertionError(changes)
 
 
 async def test_a_planned_move_loses_no_request(site: Site) -> None:
@@ -208,11 +228,9 @@ async def test_a_planned_move_loses_no_request(site: Site) -> None:
     began = time.monotonic()
     await site.page_since(began)
     to = next(server for server in farm.ids if server != publisher)
+    await becomes(f"{STEADY_PAGES} pages, one after the other", site.visitor.steady, HEAL_SECONDS)
     moved = time.monotonic()
-    command = await asyncio.create_subprocess_exec(
-        sys.executable, *PROGRAM, "publisher", "move", str(farm.node(to)), str(to), "--reason", "repairs"
-    )
-    assert await command.wait() == 0
+    await command("publisher", "move", farm.node(to), str(to), "--reason", "repairs")
 
     async def has_moved() -> bool:
         return any(page.began > moved and page.server == to for page in site.visitor.pages)
@@ -229,5 +247,5 @@ async def test_a_planned_move_loses_no_request(site: Site) -> None:
     await site.page_since(time.monotonic())
     lost = [page for page in site.visitor.pages if page.began > moved - ASK_SECONDS and page.server is None]
     asked = sum(page.began > moved - ASK_SECONDS for page in site.visitor.pages)
-    print(f"{len(lost)} of {asked} requests were lost")
+    print(f"{len(lost)} of {asked} requests were lost; the move was ordered at {moved:.1f}")
     assert lost == []

@@ -1,6 +1,7 @@
 """A farm of real nodes that talk through I2P only: what it commits, survives and publishes."""
 
 import asyncio
+import contextlib
 import re
 import subprocess
 import time
@@ -8,18 +9,23 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
 
+import pytest
 import pytest_asyncio
 
 from gf_i2p.cli import client
 from gf_i2p.cli.errors import CommandError
 from gf_i2p.node.clientfile import ClientFile
+from gf_i2p.transport.errors import OutcomeUnknownError
 from integration.i2pfarm import I2pFarm
-from integration.localfarm import becomes
+from integration.localfarm import becomes, until
 from integration.testnet.client import Network
 from integration.testnet.router import I2CP_PORT, I2PCONTROL_PORT, PROXY_PORT, SAM_PORT
 
+pytestmark = pytest.mark.timeout(1800)
+
 ENTRIES: Final = 500
 PADDING: Final = "x" * 1000
+POSTS: Final = 3
 AWAY_SECONDS: Final = 60.0
 HEAL_SECONDS: Final = 300.0
 LOOK_SECONDS: Final = 0.1
@@ -47,13 +53,23 @@ async def post(farm: I2pFarm, server: int, value: str) -> bool:
     return True
 
 
+async def posted_for_sure(farm: I2pFarm, server: int, value: str) -> None:
+    """Post one entry until it is committed: it may then be there twice."""
+
+    async def done() -> bool:
+        farm.check()
+        return await post(farm, server, value)
+
+    await until("an entry is committed", HEAL_SECONDS, done)
+
+
 async def posted(farm: I2pFarm, server: int) -> list[str]:
     """What the log of one server holds of our entries, in order."""
     found: list[str] = []
     first = 1
     while True:
         path = f"/v1/entries?first={first}&limit=1000&stale=1"
-        page = (await client.request(farm.node(server), "GET", path, seconds=10))["entries"]
+        page = (await client.request(farm.node(server), "GET", path, seconds=60))["entries"]
         found += [entry["value"] for entry in page if entry.get("value", "").endswith(PADDING)]
         if not page:
             return found
@@ -70,8 +86,7 @@ async def test_what_is_acknowledged_survives_a_router_that_is_away(network: Netw
 
     async def writer() -> None:
         for value in pending:
-            while not await post(farm, leader, value):
-                pass  # unknown, or refused: the same entry again, which may then be there twice
+            await posted_for_sure(farm, leader, value)
             acknowledged.append(value)
 
     async def disturbance() -> None:
@@ -106,18 +121,25 @@ async def test_a_client_that_knows_one_server_finds_the_leader(network: Network,
     value = f"by way of server {follower}:{PADDING}"
     began = time.monotonic()
     async with ClientFile.load(path).open() as one:
-        index = await one.post([value.encode()], timeout=HEAL_SECONDS)
+        index = posts = 0
+        while not index and posts < POSTS:
+            posts += 1
+            with contextlib.suppress(OutcomeUnknownError):  # its answer got lost: it may be there, and is posted again
+                index = await one.post([value.encode()], timeout=HEAL_SECONDS)
+        assert index > 0, f"no answer to {POSTS} posts\n{farm.complaints()}"
         print(f"posted {time.monotonic() - began:.1f} s after the client's start")
         began = time.monotonic()
         found = await one.find(timeout=HEAL_SECONDS)
         print(f"found server {found.leader} leading, entry {found.log_index}, in {time.monotonic() - began:.2f} s more")
-    assert index > 0
     assert found.trouble is None
     assert [(place.server, place.given, place.current) for place in found.places] == [
         (server, server == follower, True) for server in farm.ids
     ]
     await farm.converged(HEAL_SECONDS)
-    assert [await posted(farm, server) for server in farm.ids] == [[value]] * 3
+    logs = [await posted(farm, server) for server in farm.ids]
+    assert logs[0] == logs[1] == logs[2]
+    assert set(logs[0]) == {value}
+    assert len(logs[0]) <= posts, "each post is there once at most"
 
 
 async def test_nodes_have_connections_to_routers_only(farm: I2pFarm) -> None:
@@ -137,7 +159,7 @@ async def test_nodes_have_connections_to_routers_only(farm: I2pFarm) -> None:
 
     async def writing() -> None:
         for number in range(50):
-            assert await post(farm, leader, f"{number}:{PADDING}")
+            await posted_for_sure(farm, leader, f"{number}:{PADDING}")
 
     looking = asyncio.create_task(look())
     await writing()

@@ -15,22 +15,23 @@ from bridges.i2cp.connection import I2cpConnection
 from bridges.i2cp.messages import SessionStatus, Status, create_session, destroy_session
 from bridges.i2cp.settings import I2cpSettings
 from gf_i2p.cli import client
+from gf_i2p.cli.errors import CommandError
 from gf_i2p.cli.main import main
 from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.node.layout import MASTER_FILE
 from gf_i2p.node.publishing_keys import PublishingKeys, Purpose
 from integration.byhand import META, ByHand
 from integration.i2pfarm import I2pFarm
-from integration.localfarm import until
+from integration.localfarm import NotSeenError, until
 from integration.testnet.client import Network
 from integration.testnet.router import I2CP_PORT
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(1800)
 
 DAY: Final = 86_400
 FLOODFILLS: Final = 3
 """So many must hold a set: i2pd gives it to one, which passes it on to three at most."""
-SEEN_SECONDS: Final = 240.0
+SEEN_SECONDS: Final = 360.0
 """i2pd may lose the first ones; the node sends one every 25 s at first."""
 
 
@@ -66,7 +67,7 @@ async def sets(farm: I2pFarm) -> list[ByHand]:
     first = 1
     while True:
         path = f"/v1/entries?first={first}&limit=1000&stale=1"
-        page = (await client.request(farm.node(1), "GET", path, seconds=10))["entries"]
+        page = (await client.request(farm.node(1), "GET", path, seconds=60))["entries"]
         for entry in page:
             text = _record(entry).get("meta", {}).get("lastPublishedLS")
             if text is not None:
@@ -93,11 +94,19 @@ async def held(network: Network, farm: I2pFarm, transient: bytes | None = None) 
     async def enough() -> bool:
         farm.check()
         ends = [int(each.expires.timestamp()) for each in (await network.holders(b32, META)).values()]
-        announced = [each for each in await sets(farm) if each.transient != transient]
+        try:
+            announced = [each for each in await sets(farm) if each.transient != transient]
+        except CommandError as error:  # it has not answered this time
+            print(error)
+            return False
         seen[:] = [each for each in announced if ends.count(each.expires) >= FLOODFILLS]
         return bool(seen)
 
-    await until(f"{FLOODFILLS} floodfills hold a set", SEEN_SECONDS, enough, poll=1.0)
+    try:
+        await until(f"{FLOODFILLS} floodfills hold a set", SEEN_SECONDS, enough, poll=1.0)
+    except NotSeenError:
+        print(await network.holders(b32, META), await farm.status(1), farm.complaints(), sep="\n")
+        raise
     return seen[-1]
 
 
@@ -135,6 +144,7 @@ async def test_delegated_keys_publish_through_i2pd_and_new_ones_are_taken_over(
 ) -> None:
     offline = Offline(tmp_path, farm)
     key_file = farm.node(1) / MASTER_FILE
+    delegated = time.time()
     offline.delegate(30).replace(key_file)
     secret = farm.master.key.private
     for path in farm.node(1).rglob("*"):
@@ -151,17 +161,17 @@ async def test_delegated_keys_publish_through_i2pd_and_new_ones_are_taken_over(
     print(f"on {FLOODFILLS} floodfills {time.monotonic() - began:.1f} s after the node's start")
     assert first.b32 == farm.master.destination.b32
     assert first.good_until is not None
-    assert abs(first.good_until - time.time() - 30 * DAY) < 600
+    assert abs(first.good_until - delegated - 30 * DAY) < 600
     assert len(first.leaves) == 1
 
-    began = time.monotonic()
+    began, delegated = time.monotonic(), time.time()
     offline.delegate(60).replace(key_file)
     second = await held(network, farm, first.transient)
     print(f"by new keys on {FLOODFILLS} floodfills {time.monotonic() - began:.1f} s after they came")
     assert second.b32 == first.b32
     assert second.published > first.published
     assert second.good_until is not None
-    assert abs(second.good_until - time.time() - 60 * DAY) < 600
+    assert abs(second.good_until - delegated - 60 * DAY) < 600
 
     async def all_is_well() -> bool:
         status = await farm.status(1)

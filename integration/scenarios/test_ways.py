@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+import pytest
 import pytest_asyncio
 
 from gf_i2p.netdb.keys import DestinationKeys
@@ -16,11 +17,14 @@ from gf_i2p.transport.link import Link
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from integration.i2pfarm import I2pFarm
-from integration.localfarm import until
+from integration.localfarm import NotSeenError, until
 from integration.testnet.client import Network
 from integration.testnet.router import PROXY_PORT, SOCKS_PORT, TUNNELS_FILE
 
-SECONDS: Final = 180.0
+pytestmark = pytest.mark.timeout(1800)
+
+SECONDS: Final = 480.0
+"""The router builds its tunnels anew, and one attempt to get through in vain may take a minute."""
 
 
 @pytest_asyncio.fixture
@@ -65,7 +69,11 @@ async def test_every_way_leads_to_a_server_tunnel(network: Network, farm: I2pFar
         link.start()
     try:
         for link, proxy in zip(links, proxies, strict=True):
-            await until(f"let in by {proxy.way}: {link.last_error}", SECONDS, partial(_is_up, link), poll=0.1)
+            try:
+                await until(f"let in by {proxy.way}", SECONDS, partial(_is_up, link), poll=0.1)
+            except NotSeenError:
+                print(*(each.last_error for each in links), farm.complaints(), sep="\n")
+                raise
             print(f"by {proxy.way}: let in {time.monotonic() - began:.1f} s after the router's start")
     finally:
         for link in links:

@@ -21,7 +21,10 @@ from integration.testnet.router import HTTP_PORT, PROXY_PORT, SAM_PORT, STOP_SEC
 
 MIN_ROUTERS: Final = 4
 MAX_ROUTERS: Final = 32
-START_SECONDS: Final = 120.0
+START_SECONDS: Final = 300.0
+"""For each thing that is waited for; all of them together take half a minute on a machine with nothing else to do."""
+CROSS_SECONDS: Final = 15.0
+"""For one try to have bytes cross."""
 MIN_TUNNELS: Final = 4
 """Client tunnels that a router must have built: two each way."""
 _WATCH_SECONDS: Final = 0.5
@@ -206,7 +209,9 @@ class Testnet:
         last = self.routers[-1]
         proxy = f"http://{last.address}:{PROXY_PORT}"
         try:
-            async with self._session.get(f"http://{self._keys.destination.b32}/", proxy=proxy) as response:
+            async with self._session.get(
+                f"http://{self._keys.destination.b32}/", proxy=proxy, timeout=aiohttp.ClientTimeout(total=CROSS_SECONDS)
+            ) as response:
                 return response.status == 200 and "Routers" in await response.text()
         except (aiohttp.ClientError, TimeoutError):
             return False

@@ -179,6 +179,12 @@ async def test_one_question_that_finds_no_leaf_is_not_believed(make: Make, fake:
     assert len(fake.asked("NAMING")) == 2
 
 
+async def test_a_caller_that_looks_again_itself_is_told_at_once(make: Make, fake: FakeSam) -> None:
+    router = replace(make(leaf=to_b32_address(LEAF)), again_seconds=None)
+    assert await soon(router.local_leaf_status(LEAF)) == LeafStatus(up=False)
+    assert len(fake.asked("NAMING")) == 1
+
+
 @pytest.mark.parametrize(("kind", "tells"), [(RouterKind.I2PD, False), (RouterKind.JAVA, True), (None, False)])
 async def test_a_master_is_looked_for_where_the_router_can_find_it(
     make: Make, fake: FakeSam, i2cp: FakeRouter, kind: RouterKind | None, tells: bool

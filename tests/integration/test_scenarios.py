@@ -57,14 +57,30 @@ async def test_what_failed_runs_once_more_if_it_is_little(
     assert capsys.readouterr().out.strip().endswith(last)
 
 
+@pytest.mark.usefixtures("parts")
+async def test_a_network_that_does_not_come_up_is_one_failure_of_a_whole_group(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    ran: list[list[str]] = []
+
+    async def outcome(_stack: Any, _directory: Path, group: Sequence[str], _began: float) -> Outcome:
+        ran.append(list(group))
+        return Outcome(tuple(group), ()) if len(ran) > 2 else Outcome((), tuple(group), ended=False)
+
+    monkeypatch.setattr(scenarios, "_outcome", outcome)
+    assert await run(tmp_path, []) == 0
+    assert ran == [["a", "b"], ["c", "d"]] * 2
+    assert "scenarios: 4 passed, 0 failed" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("told", "status", "expected"),
     [
         ({"passed": ["f::x", "f::y"], "failed": []}, 0, Outcome(("f::x", "f::y"), ())),
         ({"passed": ["f::x"], "failed": ["f::y"]}, 1, Outcome(("f::x",), ("f::y",))),
-        ({"passed": ["f::x"], "failed": []}, 1, Outcome(("f::x",), ("f",))),
-        (None, 1, Outcome((), ("f",))),
-        (None, 0, Outcome((), ("f",))),
+        ({"passed": ["f::x"], "failed": []}, 1, Outcome(("f::x",), ("f",), ended=False)),
+        (None, 1, Outcome((), ("f",), ended=False)),
+        (None, 0, Outcome((), ("f",), ended=False)),
     ],
     ids=["passed", "failed", "ended badly", "no network", "pytest never ran"],
 )
