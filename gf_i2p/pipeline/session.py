@@ -5,6 +5,7 @@ get batches of so many rows.
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -43,6 +44,7 @@ _OF_OUR_OWN: Final = {
     "spark.io.compression.codec": "zstd",
     "spark.sql.catalogImplementation": "in-memory",
 }
+_RETYPED: Final = re.compile(r"SchemaColumnConvertNotSupportedException: column: \[([^\]]{1,200})\]")
 _LOGGERS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 """They put kilobytes of the JVM's stack to standard error, of an error that is raised, too, and that we tell of."""
 # Nobody outside has business with a Spark that is all on this machine; a cluster's executors call its driver.
@@ -131,6 +133,12 @@ def not_started(options: SessionOptions, error: Exception) -> PipelineError:
 def failed(error: Exception, doing: str = "") -> PipelineError:
     """Say what Spark has failed with. `doing`: what it did."""
     when = f" while {doing}" if doing else ""
+    if (retyped := _RETYPED.search(str(error))) is not None:
+        column = retyped[1].replace(", ", ".")
+        return PipelineError(
+            f"A file of this lake has {column} in another type than this version of gf-i2p writes. Make a new lake of "
+            "the exports with `gf-i2p pipeline ingest`, or take the version that made this one."
+        )
     return PipelineError(
         f"Spark failed{when}: {_reason(error)}. Mend that, and run it again; where room is short give it more: "
         "--memory, or --scratch DIR on a larger disk."

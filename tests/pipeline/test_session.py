@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 
 from gf_i2p.pipeline.errors import PipelineError
-from gf_i2p.pipeline.session import SessionOptions, not_started, own_settings, start
+from gf_i2p.pipeline.session import SessionOptions, failed, not_started, own_settings, start
 
 
 @pytest.mark.parametrize("master", [None, "local", "local[2]", "local[*]"])
@@ -86,3 +86,16 @@ def test_spark_starts_without_a_word(tmp_path: Path) -> None:
     command = [sys.executable, "-c", STARTS, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=500)
     assert (done.stdout, done.stderr.replace(INCUBATOR, "")) == ("3\n", "ours\n")
+
+
+def test_a_column_of_another_type_is_named_with_what_to_do(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "lake")
+    spark.range(1).select(
+        fn.struct(fn.struct(fn.lit("12").alias("jobLag")).alias("router")).alias("record")
+    ).write.parquet(path)
+    frame = spark.read.schema("record struct<router struct<jobLag double>>").parquet(path)
+    with pytest.raises(Exception, match="SchemaColumnConvertNotSupported") as raised:
+        frame.collect()
+    said = str(failed(raised.value))
+    assert said.startswith("A file of this lake has record.router.jobLag in another type than this version")
+    assert "Make a new lake of the exports" in said
