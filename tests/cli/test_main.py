@@ -108,7 +108,9 @@ def test_a_wrong_file_is_a_wrong_argument(
 
 def test_find_without_a_file_and_with_nobody_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["find", str(tmp_path / "client-web.toml")]) == 1
-    assert "client-web.toml cannot be read" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "There is no file" in said
+    assert "client-web.toml: gf-i2p init makes one" in said
     ports = free_ports(2)
     servers = [
         word for number, port in enumerate(ports, 1) for word in ("--server", f"{number}=tcp://127.0.0.1:{port}")
