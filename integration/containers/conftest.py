@@ -30,3 +30,5 @@ def farm(engine: Engine) -> Iterator[Farm]:
         made.heals("for the first time")
         print(f"from images to a Meta lease set on the floodfills: {time.monotonic() - began:.1f} s", flush=True)
         yield made
+        made.down()
+        assert made.left() == []

@@ -58,15 +58,7 @@ class Farm(Project):
 
     def publisher(self) -> tuple[str, dict[str, Any]] | None:
         """Return who says that it publishes, and what it says of that: the newest, should there be two."""
-        saying = [
-            (sent["published"], node, sent)
-            for node, answer in self.statuses().items()
-            if (sent := answer["farm"]["publishing"]) is not None and sent["published"] is not None
-        ]
-        if not saying:
-            return None
-        _, node, sent = max(saying, key=lambda each: each[0])
-        return node, sent
+        return published(self.statuses())
 
     def held(self, master: str) -> dict[str, StoredLeaseSet]:
         """Return the Meta lease set of a master by floodfill that holds it."""
@@ -83,21 +75,30 @@ class Farm(Project):
         except EngineError:
             return []
 
-    def whole(self, *, newer_than: int = 0) -> bool:
-        """Whether all nodes answer and agree on a leader, one publishes, and enough floodfills hold its set.
+    def whole(self, *, newer_than: float = 0) -> bool:
+        """Whether all nodes answer and agree on a leader, all leaves are listed, and enough floodfills hold the set.
 
-        `newer_than`: seconds since 1970; a set published then or before does not count.
+        `newer_than`: seconds since 1970; a set that ends then or before does not count.
         """
         answers = self.statuses()
-        if len(answers) < len(self.nodes) or len({answer["leader"] for answer in answers.values()} - {None}) != 1:
+        farms = [answer["farm"] for answer in answers.values()]
+        if len(farms) < len(self.nodes) or len({answer["leader"] for answer in answers.values()} - {None}) != 1:
             return False
-        found = self.publisher()
-        if found is None or found[1]["published"] <= newer_than:
+        if any(len(farm["leaves"]) != len(self.nodes) for farm in farms):
+            return False
+        found = published(answers)
+        if found is None or found[1]["expires"] <= newer_than:
             return False
         held = self.held(found[1]["master"])
-        return sum(each.expires.timestamp() > found[1]["published"] for each in held.values()) >= ENOUGH
+        return sum(each.expires.timestamp() > newer_than for each in held.values()) >= ENOUGH
 
-    def heals(self, what: str, *, newer_than: int = 0, seconds: float = HEAL_SECONDS) -> float:
+    def last(self) -> float:
+        """Return when the newest set that a floodfill holds ends, in seconds since 1970; 0 when there is none."""
+        found = self.publisher()
+        held = {} if found is None else self.held(found[1]["master"])
+        return max((each.expires.timestamp() for each in held.values()), default=0.0)
+
+    def heals(self, what: str, *, newer_than: float = 0, seconds: float = HEAL_SECONDS) -> float:
         """Wait until it is whole; return the seconds that it took. Raises `NotSeenError` with all that is known."""
         return wait_for(
             f"the farm is whole {what}",
@@ -130,3 +131,16 @@ class Farm(Project):
         return "\n".join(parts)
 
 
+
+
+def published(answers: Mapping[str, dict[str, Any]]) -> tuple[str, dict[str, Any]] | None:
+    """Find in the nodes' status who publishes, and what it says of that."""
+    saying = [
+        (sent["published"], node, sent)
+        for node, answer in answers.items()
+        if (sent := answer["farm"]["publishing"]) is not None
+    ]
+    if not saying:
+        return None
+    _, node, sent = max(saying, key=lambda each: each[0])
+    return node, sent

@@ -77,6 +77,15 @@ class Project:
         """Remove containers, networks and volumes."""
         self.compose("down", "--volumes", "--timeout", "2", seconds=UP_SECONDS)
 
+    def left(self) -> list[str]:
+        """Return what there is of it: containers, networks, volumes."""
+        mine = f"label={_PROJECT_LABEL}={self.name}"
+        return [
+            *self.engine.run("ps", "--all", "--filter", mine, "--format", "container {{.Names}}").splitlines(),
+            *self.engine.run("network", "ls", "--filter", mine, "--format", "network {{.Name}}").splitlines(),
+            *self.engine.run("volume", "ls", "--filter", mine, "--format", "volume {{.Name}}").splitlines(),
+        ]
+
     def images(self) -> list[str]:
         """Return the names of the images that the file builds or uses."""
         services = yaml.safe_load(self._file.read_text())["services"].values()
