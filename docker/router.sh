@@ -108,9 +108,10 @@ introduce() {
 page() {
   local line
   exec 3<>"/dev/tcp/$interfaces_address/7070"
-  printf 'GET /%s HTTP/1.0\r\nHost: %s\r\n\r\n' "${1:+?$1}" "$interfaces_address" >&3
-  while IFS= read -r line && [[ -n ${line%$'\r'} ]]; do :; done <&3
-  cat <&3
+  # By another program, which writes it in one piece: i2pd waits for ever for the rest of one that comes in parts.
+  cat <<< $'GET /'"${1:+?$1}"$' HTTP/1.0\r\nHost: '"$interfaces_address"$'\r\n\r' >&3
+  while IFS= read -r -t 5 line && [[ -n ${line%$'\r'} ]]; do :; done <&3
+  timeout 5 cat <&3
 }
 
 number_of() {
