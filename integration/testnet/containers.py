@@ -91,15 +91,20 @@ def _empty(directory: Path) -> None:
             path.unlink()
 
 
-def main() -> int:
-    """Make the farm unless there is one; return 0 also then."""
+def arguments() -> argparse.ArgumentParser:
+    """Return what its command line may have."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("directory", type=Path, metavar="DIR", help="has node-ID/ and router-ID/ for each server")
     parser.add_argument(
         "--server", type=Pair.parse, action="append", required=True, metavar="ID=NODE,ROUTER", help="two addresses"
     )
     parser.add_argument("--service", type=Endpoint.parse, required=True, metavar="tcp://HOST:PORT", help="of the farm")
-    options = parser.parse_args()
+    return parser
+
+
+def main() -> int:
+    """Make the farm unless there is one; return 0 also then."""
+    options = arguments().parse_args()
     missing = [pair for pair in options.server if not (_node(options.directory, pair) / CONFIG_FILE).exists()]
     if not missing:
         print("The farm is there already.")
