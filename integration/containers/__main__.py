@@ -1,6 +1,7 @@
-"""`make test-docker`: everything in this folder, on the containers of `docker/`; what the command line says goes to pytest.
+"""`make test-docker`: everything in this folder, on the containers of `docker/`.
 
-With `--fresh` as the first word from no image at all. `GF_I2P_DOCKER_LONG=1` adds the long rounds of faults.
+What the command line says goes to pytest, but for `--fresh` as the first word: from no image at all.
+`GF_I2P_DOCKER_LONG=1` adds the long rounds of faults, and a second farm.
 """
 
 import os
@@ -32,7 +33,17 @@ def cache_directory() -> Path:
 def main(arguments: Sequence[str]) -> int:
     """Run; 0 when all passed, or when there can be no containers here."""
     fresh, words = arguments[:1] == [FRESH], [word for word in arguments if word != FRESH]
-    tests = [sys.executable, "-m", "pytest", "-rfEs", "--timeout=1500", "-p", "no:cacheprovider", "--durations=0", "-vs"]
+    tests = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-rfEs",
+        "--timeout=1500",
+        "-p",
+        "no:cacheprovider",
+        "--durations=0",
+        "-vs",
+    ]
     tests += words or [str(FOLDER)]
     began = time.monotonic()
     try:

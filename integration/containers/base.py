@@ -18,7 +18,14 @@ _BASE: Final = re.compile(r"^ARG BASE=(?P<name>(?:\S+/)?debian:(?P<release>\d+)\
 _ARCHIVE: Final = "http://deb.debian.org/debian"
 _SECURITY: Final = "http://deb.debian.org/debian-security"
 _URI: Final = re.compile(r"^(?:URIs:|deb(?:\s+\[[^]]*\])?)\s+(https?://\S+)", re.MULTILINE)
-_TOO_MUCH: Final = ("usr/share/doc", "usr/share/man", "usr/share/locale", "var/lib/apt/lists", "var/cache/apt", "var/log")
+_TOO_MUCH: Final = (
+    "usr/share/doc",
+    "usr/share/man",
+    "usr/share/locale",
+    "var/lib/apt/lists",
+    "var/cache/apt",
+    "var/log",
+)
 """What Debian's slim image has not got, either; directories stay, empty."""
 _CERTIFICATES: Final = Path("/etc/ssl/certs/ca-certificates.crt")
 _SECONDS: Final = 900.0
@@ -82,5 +89,3 @@ def _sources() -> Iterator[str]:
 def size(engine: Engine, name: str) -> int:
     """Return the size of an image in bytes."""
     return int(engine.run("image", "inspect", "--format", "{{.Size}}", name))
-
-

@@ -1,13 +1,14 @@
 """The farm of `docker/compose.yaml`, seen from outside: what its nodes say, and what its routers hold."""
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from integration.containers.engine import Engine, EngineError
 from integration.containers.project import Project, wait_for
-from integration.testnet.console import StoredLeaseSet, parse_lease_sets
+from integration.testnet.console import StoredLeaseSet, Summary, parse_lease_sets, parse_summary
 
 NODES: Final = ("node-1", "node-2", "node-3")
 BESIDE: Final = {"node-1": "router-3", "node-2": "router-4", "node-3": "router-5"}
@@ -17,6 +18,8 @@ FLOODFILLS: Final = ROUTERS[:4]
 WEB: Final = "web"
 DIRECTORY: Final = "/var/lib/gf-i2p"
 """Of a node, in its container."""
+LONG: Final = os.environ.get("GF_I2P_DOCKER_LONG", "") not in {"", "0"}
+"""Whether the tests take the time to hurt every container, and to run a second farm."""
 ENOUGH: Final = 3
 """Floodfills that hold a set make it found."""
 META: Final = 7
@@ -69,6 +72,13 @@ class Farm(Project):
             if held.b32 == master and held.store_type == META
         }
 
+    def summary(self, router: str) -> Summary | None:
+        """Return the numbers of a router's console, None when it does not answer."""
+        try:
+            return parse_summary(self.exec(router, "router", "page"))
+        except (EngineError, ValueError):
+            return None
+
     def _lease_sets(self, router: str) -> list[StoredLeaseSet]:
         try:
             return parse_lease_sets(self.exec(router, "router", "page", "page=leasesets"))
@@ -118,8 +128,7 @@ class Farm(Project):
     def complaints(self) -> str:
         """What containers are there, what each has said last, and what the nodes say; for people."""
         parts = [self.engine.run("ps", "--all", "--filter", f"name={self.name}")]
-        for service in (*self.nodes, *ROUTERS):
-            parts.append(f"--- {service}\n{self.logs(service, 12)}")
+        parts += [f"--- {service}\n{self.logs(service, 12)}" for service in (*self.nodes, *ROUTERS)]
         for node, answer in self.statuses().items():
             farm = answer["farm"]
             parts.append(
@@ -129,8 +138,6 @@ class Farm(Project):
             if (sent := farm["publishing"]) is not None:
                 parts.append(f"held: {self.held(sent['master'])}")
         return "\n".join(parts)
-
-
 
 
 def published(answers: Mapping[str, dict[str, Any]]) -> tuple[str, dict[str, Any]] | None:

@@ -41,9 +41,7 @@ def wait_for(
 class Project:
     """The containers, networks and volumes of a compose file under a name; the `with` block takes them away."""
 
-    def __init__(
-        self, engine: Engine, name: str, file: Path, variables: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, engine: Engine, name: str, file: Path, variables: Mapping[str, str] | None = None) -> None:
         """`variables`: those of the compose file."""
         self.engine = engine
         self.name = name
@@ -140,8 +138,13 @@ class Project:
         try:
             done = subprocess.run(
                 [self.engine.name, "logs", "--tail", str(lines), self._id(service)],
-                env=dict(self.engine.environment), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                text=True, errors="replace", check=False, timeout=COMMAND_SECONDS,
+                env=dict(self.engine.environment),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                check=False,
+                timeout=COMMAND_SECONDS,
             )
         except (EngineError, subprocess.TimeoutExpired) as error:
             return str(error)

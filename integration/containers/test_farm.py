@@ -1,4 +1,4 @@
-"""The compose file as it stands: from images to a Meta lease set, unattended, by containers that may do nothing else."""
+"""The compose file as it stands: from images to a Meta lease set, unattended, by nodes that may do nothing else."""
 
 import pytest
 
@@ -17,10 +17,10 @@ def test_from_nothing_to_a_meta_lease_set_on_the_floodfills(farm: Farm) -> None:
 
 @pytest.mark.parametrize("node", NODES)
 def test_a_node_has_no_rights_that_it_does_not_need(farm: Farm, node: str) -> None:
-    status = dict(
-        line.split(":", 1) for line in farm.exec(node, "cat", "/proc/1/status").splitlines() if ":" in line
-    )
-    assert {status[name].strip() for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {NOBODY_CAPABILITIES}
+    status = dict(line.split(":", 1) for line in farm.exec(node, "cat", "/proc/1/status").splitlines() if ":" in line)
+    assert {status[name].strip() for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {
+        NOBODY_CAPABILITIES
+    }
     assert set(status["Uid"].split()) == {"10001"}
     assert status["NoNewPrivs"].strip() == "1"
     mounts = [line.split() for line in farm.exec(node, "cat", "/proc/self/mounts").splitlines()]

@@ -3,18 +3,16 @@
 How long that took is printed, not asserted: the machine that this runs on has its part in it.
 """
 
-import os
 import time
 from typing import Final
 
 import pytest
 
-from integration.containers.farm import BESIDE, NODES, ROUTERS, WEB, Farm
+from integration.containers.farm import BESIDE, LONG, NODES, ROUTERS, WEB, Farm
 
-LONG: Final = os.environ.get("GF_I2P_DOCKER_LONG", "") not in {"", "0"}
-"""All containers, and a cut of two minutes; otherwise one of each kind, and a short one."""
 PUBLISHER: Final = "the publisher"
 KILLED: Final = [*NODES, *ROUTERS, WEB] if LONG else [PUBLISHER, "router-0", WEB]
+"""One of each kind when time is short."""
 CUT_SECONDS: Final = 120.0 if LONG else 20.0
 
 
@@ -35,7 +33,9 @@ def test_a_container_that_is_killed_comes_back(farm: Farm, service: str) -> None
     print(f"\n{killed} killed: healthy again after {time.monotonic() - began:.1f} s, ", end="", flush=True)
     # What the publisher sent before it was killed does not count.
     farm.heals(f"after {killed} was killed", newer_than=last if killed == chosen else 0)
-    print(f"the farm whole after {time.monotonic() - began:.1f} s; {chosen} published, {publisher(farm)} does", flush=True)
+    print(
+        f"the farm whole after {time.monotonic() - began:.1f} s; {chosen} published, {publisher(farm)} does", flush=True
+    )
 
 
 def test_a_router_that_was_cut_off_comes_back(farm: Farm) -> None:

@@ -92,7 +92,9 @@ def test_the_schema_notices_a_misspelt_key() -> None:
         jsonschema.validate({"services": {"one": {"image": "x", "read_olny": True}}}, schema)
 
 
-@pytest.mark.parametrize(("where", "words"), list(program_commands()), ids=lambda each: each if isinstance(each, str) else "")
+@pytest.mark.parametrize(
+    ("where", "words"), list(program_commands()), ids=lambda each: each if isinstance(each, str) else ""
+)
 def test_the_program_knows_its_command_lines(where: str, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     try:
         _parser().parse_args(words)
@@ -171,7 +173,9 @@ def test_bases_are_pinned_by_tag() -> None:
 def test_no_secret_is_in_a_file(file: Path) -> None:
     text = file.read_text()
     assert not _KEY_MATERIAL.search(text)
-    assert not [line for line in text.splitlines() if re.match(r"\s*(?:ENV|ARG)\s.*=", line) and _SECRET_NAME.search(line)]
+    assert not [
+        line for line in text.splitlines() if re.match(r"\s*(?:ENV|ARG)\s.*=", line) and _SECRET_NAME.search(line)
+    ]
 
 
 def test_no_secret_is_in_the_environment() -> None:
