@@ -8,9 +8,9 @@ FROM ${BASE}
 RUN apt-get update \
  && apt-get install -y --no-install-recommends i2pd \
  && rm -rf /var/lib/apt/lists/* /var/cache/apt /var/log/* /var/lib/i2pd /etc/i2pd \
- && useradd --system --uid 10001 --user-group --no-create-home --home-dir /var/lib/router --shell /usr/sbin/nologin router \
- && install -d -o router -g router -m 700 /var/lib/router \
- && install -d -o router -g router -m 755 /var/lib/introductions
+ && groupadd --gid 10001 router \
+ && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /var/lib/router --shell /usr/sbin/nologin router \
+ && install -d -o router -g router -m 700 /var/lib/router /var/lib/introductions
 COPY --chmod=444 integration/testnet/i2pd.conf /usr/share/router/i2pd.conf
 COPY --chmod=555 docker/router.sh /usr/local/bin/router
 USER 10001:10001
