@@ -1,6 +1,6 @@
 # An i2pd of a private I2P network, from Debian; see docker/compose.yaml and docs/docker.md. Not for the real I2P.
 # Build it from the root of the repository: docker build -f docker/router.Dockerfile .
-ARG BASE=docker.io/library/debian:12.11-slim
+ARG BASE=debian:12.11-slim
 
 FROM ${BASE}
 # Debian's i2pd gets security fixes by newer packages of the same release: the release is pinned by the tag above.
