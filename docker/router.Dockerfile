@@ -1,6 +1,6 @@
 # An i2pd of a private I2P network, from Debian; see docker/compose.yaml and docs/docker.md. Not for the real I2P.
 # Build it from the root of the repository: docker build -f docker/router.Dockerfile .
-ARG BASE=docker.io/library/debian:12.11-slim
+ARG BASE=debian:12.11-slim
 
 FROM ${BASE}
 # Debian's i2pd gets security fixes by newer packages of the same release: the release is pinned by the tag above.
@@ -8,9 +8,9 @@ FROM ${BASE}
 RUN apt-get update \
  && apt-get install -y --no-install-recommends i2pd \
  && rm -rf /var/lib/apt/lists/* /var/cache/apt /var/log/* /var/lib/i2pd /etc/i2pd \
- && useradd --system --uid 10001 --user-group --no-create-home --home-dir /var/lib/router --shell /usr/sbin/nologin router \
- && install -d -o router -g router -m 700 /var/lib/router \
- && install -d -o router -g router -m 755 /var/lib/introductions
+ && groupadd --gid 10001 router \
+ && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /var/lib/router --shell /usr/sbin/nologin router \
+ && install -d -o router -g router -m 700 /var/lib/router /var/lib/introductions
 COPY --chmod=444 integration/testnet/i2pd.conf /usr/share/router/i2pd.conf
 COPY --chmod=555 docker/router.sh /usr/local/bin/router
 USER 10001:10001

@@ -87,7 +87,7 @@ name_of() {
 # Gives its own RouterInfo to all, waits for those of the others, and puts them where i2pd looks when it starts.
 introduce() {
   local own=$introductions/$ADDRESS.info info name folder
-  (umask 022 && cp "$data/router.info" "$own.new")
+  cp "$data/router.info" "$own.new"
   mv "$own.new" "$own"
   say "waits for ${ROUTERS:-4} routers"
   while infos=("$introductions"/*.info) && ((${#infos[@]} < ${ROUTERS:-4})); do
