@@ -2,8 +2,11 @@
 
 import pytest
 
+from integration.containers.base import size
+from integration.containers.engine import Engine
 from integration.containers.farm import ENOUGH, NODES, Farm
 
+MAX_IMAGE_BYTES = 250_000_000
 NOBODY_CAPABILITIES = "0000000000000000"
 
 
@@ -13,6 +16,10 @@ def test_from_nothing_to_a_meta_lease_set_on_the_floodfills(farm: Farm) -> None:
     held = farm.held(found[1]["master"])
     print(f"{found[0]} publishes {found[1]['leaves']} leaves; {', '.join(held)} hold the set")
     assert len(held) >= ENOUGH
+
+
+def test_the_image_of_a_node_is_small(engine: Engine) -> None:
+    assert size(engine, "gf-i2p-node") < MAX_IMAGE_BYTES
 
 
 @pytest.mark.parametrize("node", NODES)
