@@ -77,6 +77,9 @@ def run(cache: Path, lifeline: int, command: Sequence[str]) -> int:
         try:
             shutil.rmtree(running, ignore_errors=True)  # of a run that was killed
             running.mkdir(mode=0o700)
+            # Podman's record of containers, of which there are none: it also says where all this lay when it was made.
+            shutil.rmtree(images / "libpod", ignore_errors=True)
+            (images / "db.sql").unlink(missing_ok=True)
             podman.use(images)
             print(f"Images: {build(engine(), cache)}", flush=True)
             podman.use(running, images)
