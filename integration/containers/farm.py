@@ -88,13 +88,14 @@ class Farm(Project):
     def whole(self, *, newer_than: float = 0) -> bool:
         """Whether all nodes answer and agree on a leader, all leaves are listed, and enough floodfills hold the set.
 
+        The leaf of a node that is gone stays listed until its last record is too old.
         `newer_than`: seconds since 1970; a set that ends then or before does not count.
         """
         answers = self.statuses()
         farms = [answer["farm"] for answer in answers.values()]
         if len(farms) < len(self.nodes) or len({answer["leader"] for answer in answers.values()} - {None}) != 1:
             return False
-        if any(len(farm["leaves"]) != len(self.nodes) for farm in farms):
+        if any(len(farm["leaves"]) < len(self.nodes) for farm in farms):
             return False
         found = published(answers)
         if found is None or found[1]["expires"] <= newer_than:
