@@ -4,6 +4,7 @@
 #   router run           i2pd in the foreground, once it knows the others
 #   router page [QUERY]  a page of its console: nothing is the first one, page=leasesets what its netDb holds
 #   router healthy       succeeds when it knows other routers, and has built tunnels
+#   router name FILE     the name under which i2pd keeps a RouterInfo
 #
 # ADDRESS               its address in the private network; where other routers find it
 # INTERFACES_ADDRESS    where its proxy, SAM, I2CP, i2pcontrol and console listen (default: 127.0.0.1)
@@ -76,17 +77,15 @@ make_identity() {
 
 # Prints the name under which i2pd keeps a RouterInfo: I2P's base64 of the SHA-256 of its RouterIdentity.
 name_of() {
-  local length bytes
-  bytes=$(od -An -v -tu1 -j$((identity_keys + 1)) -N2 "$1")
-  # shellcheck disable=SC2086 -- two numbers
-  set -- "$1" $bytes
-  length=$((identity_keys + 3 + $2 * 256 + $3))
+  local length certificate
+  read -r -a certificate < <(od -An -v -tu1 -j$((identity_keys + 1)) -N2 "$1")
+  length=$((identity_keys + 3 + certificate[0] * 256 + certificate[1]))
   head -c "$length" "$1" | sha256sum | head -c 64 | tr a-f A-F | basenc --base16 -d | basenc --base64url | tr _ '~'
 }
 
 # Gives its own RouterInfo to all, waits for those of the others, and puts them where i2pd looks when it starts.
 introduce() {
-  local own=$introductions/$ADDRESS.info info name folder
+  local own=$introductions/$ADDRESS.info infos info name folder
   cp "$data/router.info" "$own.new"
   mv "$own.new" "$own"
   say "waits for ${ROUTERS:-4} routers"
@@ -115,7 +114,7 @@ page() {
 }
 
 number_of() {
-  sed -e 's/<[^>]*>/ /g' <<< "$text" | sed -n "s/.*$1: *\([0-9][0-9]*\).*/\1/p" | head -n 1
+  sed -n "s/<[^>]*>/ /g; s/.*$1: *\([0-9][0-9]*\).*/\1/p" <<< "$text" | head -n 1
 }
 
 healthy() {
@@ -136,8 +135,9 @@ case ${1:-run} in
     ;;
   page) page "${2:-}" ;;
   healthy) healthy ;;
+  name) name_of "${2:?is the file of a RouterInfo}" ;;
   *)
-    say "knows run, page and healthy, not $1"
+    say "knows run, page, healthy and name, not $1"
     exit 2
     ;;
 esac
