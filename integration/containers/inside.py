@@ -51,7 +51,9 @@ class Child:
         if self._process is None:
             raise KeyboardInterrupt
         self._process.terminate()
-        threading.Timer(STOP_SECONDS, self._process.kill).start()
+        timer = threading.Timer(STOP_SECONDS, self._process.kill)
+        timer.daemon = True
+        timer.start()
 
     def run(self, command: Sequence[str]) -> int:
         """Run it; return its exit code."""
