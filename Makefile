@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_ARGS ?=
 
-.PHONY: farm test check fast pipeline simulate canaries scenarios bench soak growth absence torture day clean
+.PHONY: farm test check fast pipeline simulate canaries scenarios test-docker bench soak growth absence torture day clean
 .DELETE_ON_ERROR:
 
 ## Set-up -------------------------------------------------------------------------------------------------------------
@@ -33,6 +33,11 @@ $(VENV)/.test: $(VENV)/.run
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[uvloop,spark,test]'
 	@touch $@
 
+$(VENV)/.docker: $(VENV)/.test
+	@echo "Installing what reads compose files for podman"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[uvloop,spark,test,docker]'
+	@touch $@
+
 $(VENV)/.bench: $(VENV)/.test
 	@echo "Installing what the benchmark needs"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[uvloop,spark,test,bench]'
@@ -46,7 +51,7 @@ define install
 	@missing=""; services=""; \
 	for each in $(1); do \
 	  command=$${each%%:*}; package=$${each#*:}; \
-	  PATH="$$PATH:/usr/sbin:/sbin" command -v "$$command" >/dev/null && continue; \
+	  PATH="$$PATH:/usr/sbin:/sbin:/usr/lib/podman" command -v "$$command" >/dev/null && continue; \
 	  case "$$package" in *:service) services="$$services $${package%:*}" ;; esac; \
 	  missing="$$missing $${package%:*}"; \
 	done; \
@@ -77,6 +82,12 @@ $(VENV)/.network-programs: | $(BIN)/python
 $(VENV)/.spark-programs: | $(BIN)/python
 	$(call install,java:default-jre-headless)
 
+# Podman, which we can use as root only, unless a Docker engine answers.
+PODMAN = podman:podman:service buildah:buildah crun:crun netavark:netavark aardvark-dns:aardvark-dns \
+  catatonit:catatonit iptables:iptables debootstrap:debootstrap ip:iproute2 unshare:util-linux
+$(VENV)/.docker-programs: | $(BIN)/python
+	$(call install,$(shell { docker compose version && docker info; } >/dev/null 2>&1 || [ `id -u` != 0 ] || echo $(PODMAN)))
+
 $(VENV)/.bench-programs: | $(BIN)/python
 	$(call install,etcd:etcd-server:service h2load:nghttp2-client)
 
@@ -98,7 +109,7 @@ growth absence torture day: $(VENV)/.test
 
 ## Test ---------------------------------------------------------------------------------------------------------------
 
-test: check fast pipeline simulate scenarios
+test: check fast pipeline simulate scenarios test-docker
 
 check: $(VENV)/.test
 	@$(BIN)/ruff check .
@@ -131,6 +142,10 @@ canaries: $(VENV)/.test
 # On a private network of real I2P routers, in namespaces of its own.
 scenarios: $(VENV)/.test $(VENV)/.network-programs $(VENV)/.spark-programs
 	@$(BIN)/python -m integration.scenarios $(SCENARIO_ARGS)
+
+# The files in docker/, built and run. From no image at all: DOCKER_ARGS=--fresh. All faults: GF_I2P_DOCKER_LONG=1.
+test-docker: $(VENV)/.docker $(VENV)/.docker-programs
+	@$(BIN)/python -m integration.containers $(DOCKER_ARGS)
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage .import_linter_cache

@@ -5,22 +5,14 @@ from pathlib import Path
 from typing import Final
 
 from gf_i2p.netdb.keys import DestinationKeys
-from gf_i2p.node.layout import CONFIG_FILE, DESTINATION_FILE, MASTER_FILE, SECRETS_FILE
+from gf_i2p.node.layout import DESTINATION_FILE
 from gf_i2p.node.setup import make_farm
 from integration.localfarm import LocalFarm
+from integration.placing import LEAF_LINE, LISTEN_PORT, Beside, place, replace
 from integration.processes import tail
 from integration.testnet.client import RouterPlace
-from integration.testnet.router import I2CP_PORT, I2PCONTROL_PORT, PROXY_PORT, SAM_PORT
 
-_LISTEN_PORT: Final = 4150
 _BESIDE_PORTS: Final = 100
-_SESSION: Final = """\
-[router.session]
-"inbound.length" = "1"
-"outbound.length" = "1"
-"inbound.quantity" = "4"
-"outbound.quantity" = "2"
-"""
 _SERVICE: Final = """\
 [publish.service.session]
 "inbound.length" = "1"
@@ -101,8 +93,8 @@ class I2pFarm(LocalFarm):
         return "\n".join(f"server {number}:\n{tail(self.log(number), 3000)}" for number in self.ids)
 
     def _lead(self, server_id: int, port: int) -> None:
-        self._replace(
-            server_id,
+        replace(
+            self.node(server_id),
             {
                 'mode = "meta"': 'mode = "failover"',
                 "# [publish.service] ": "[publish.service] ",
@@ -111,37 +103,18 @@ class I2pFarm(LocalFarm):
             },
         )
 
-    def _replace(self, server_id: int, changes: Mapping[str, str]) -> None:
-        path = self.node(server_id) / CONFIG_FILE
-        text = path.read_text()
-        for old, new in changes.items():
-            assert old in text, f"the configuration that init writes has no {old}"
-            text = text.replace(old, new)
-        path.write_text(text)
-
     def _leaf(self, server_id: int, line: str) -> None:
-        self._replace(server_id, {'# leaf = "....b32.i2p"': line})
+        replace(self.node(server_id), {LEAF_LINE: line})
 
     def _place(self, server_id: int, router: RouterPlace, i2cp: str | None) -> None:
-        changes = {
-            f"127.0.0.1:{PROXY_PORT}": f"{router.address}:{PROXY_PORT}",
-            f"127.0.0.1:{SAM_PORT}": f"{router.address}:{SAM_PORT}",
-            f"127.0.0.1:{I2CP_PORT}": i2cp or f"{router.address}:{I2CP_PORT}",
-            f'# i2pcontrol = "https://127.0.0.1:{I2PCONTROL_PORT}/"': (
-                f'i2pcontrol = "https://{router.address}:{I2PCONTROL_PORT}/"\n'
-                f'i2pcontrol_fingerprint = "{router.fingerprint}"'
-            ),
-            'mode = "off"': 'mode = "meta"',
-            "# [router.session]": _SESSION + "\n# [router.session]",
-        }
-        port = _LISTEN_PORT + server_id
-        if self._beside is None:
-            changes[f"127.0.0.1:{_LISTEN_PORT}"] = f"127.0.0.1:{port}"
-        else:  # `init` has it listen at the next port, which may be another server's here
-            changes[f"127.0.0.1:{port + 1}"] = f"127.0.0.1:{port + _BESIDE_PORTS}"
-        self._replace(server_id, changes)
-        secrets = self.node(server_id) / SECRETS_FILE
-        secrets.write_text(f'i2pcontrol_password = "{self._password}"\n{secrets.read_text()}')
-        master = self.node(server_id) / MASTER_FILE
-        master.touch(mode=0o600)
-        master.write_bytes(self.master.encode())
+        port = LISTEN_PORT + server_id
+        alone = self._beside is None
+        place(
+            self.node(server_id),
+            Beside(router.address, router.fingerprint, i2cp),
+            password=self._password,
+            master=self.master,
+            # Beside another farm `init` has it listen at the next port, which may be another server's here.
+            before=LISTEN_PORT if alone else port + 1,
+            listen=f"127.0.0.1:{port if alone else port + _BESIDE_PORTS}",
+        )

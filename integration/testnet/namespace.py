@@ -42,21 +42,26 @@ def check_programs(needed: Mapping[str, str] = NEEDED) -> None:
         )
 
 
-def inside(module: str, arguments: Sequence[str]) -> list[str]:
-    """Give the command line that runs `python -m module` as the first process of fresh namespaces."""
+def inside(module: str, arguments: Sequence[str], *, network: bool = True) -> list[str]:
+    """Give the command line that runs `python -m module` as the first process of fresh namespaces.
+
+    Without `network` it has this machine's network, and the rest is its own: processes and mounts.
+    """
     guard = ["setpriv", "--pdeathsig", "KILL"]  # for unshare, which then ends its child as it was told to
-    return [*guard, *_unshare(), sys.executable, "-m", module, *arguments]
+    return [*guard, *_unshare(network=network), sys.executable, "-m", module, *arguments]
 
 
-def _unshare() -> list[str]:
+def _unshare(*, network: bool = True) -> list[str]:
     users = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
-    return ["unshare", *users, "--net", "--pid", "--mount-proc", "--fork", "--kill-child=TERM"]
+    net = ["--net"] if network else []
+    return ["unshare", *users, *net, "--pid", "--mount-proc", "--fork", "--kill-child=TERM"]
 
 
-def run_inside(module: str, arguments: Sequence[str], *, interrupt: bool) -> int:
+def run_inside(module: str, arguments: Sequence[str], *, interrupt: bool, network: bool = True) -> int:
     """Run a module there, which gets `--lifeline N` besides the arguments; return its exit code when it has ended.
 
     SIGTERM and SIGHUP, and SIGINT with `interrupt`, cut its lifeline: it takes itself down, and then we return.
+    `network` as for `inside`.
     """
     read, write = os.pipe()
     ends = [write]
@@ -67,7 +72,9 @@ def run_inside(module: str, arguments: Sequence[str], *, interrupt: bool) -> int
 
     with held():
         process = subprocess.Popen(
-            inside(module, ["--lifeline", str(read), *arguments]), env=environment(), pass_fds=[read]
+            inside(module, ["--lifeline", str(read), *arguments], network=network),
+            env=environment(),
+            pass_fds=[read],
         )
         os.close(read)
         for number in SIGNALS:

@@ -17,7 +17,15 @@ import aiohttp
 from gf_i2p.netdb.keys import DestinationKeys
 from integration.localfarm import NotSeenError, until
 from integration.testnet.console import StoredLeaseSet, Summary, parse_lease_sets, parse_summary
-from integration.testnet.router import HTTP_PORT, PROXY_PORT, SAM_PORT, STOP_SECONDS, TUNNELS_FILE, Router
+from integration.testnet.router import (
+    HTTP_PORT,
+    PROXY_PORT,
+    SAM_PORT,
+    STOP_SECONDS,
+    TUNNELS_FILE,
+    Router,
+    server_tunnel,
+)
 
 MIN_ROUTERS: Final = 4
 MAX_ROUTERS: Final = 32
@@ -199,10 +207,7 @@ class Testnet:
         file.touch(mode=0o600)
         file.write_bytes(keys.encode())
         with (router.directory / TUNNELS_FILE).open("a") as tunnels:
-            tunnels.write(
-                f"[{name}]\ntype = server\nhost = {router.address}\nport = {port}\nkeys = {file.name}\n"
-                "inbound.length = 1\noutbound.length = 1\n"
-            )
+            tunnels.write(server_tunnel(name, router.address, port, file.name))
 
     async def _bytes_cross(self) -> bool:
         """Whether the first router's console can be read through the last router's proxy."""

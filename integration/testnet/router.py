@@ -1,6 +1,7 @@
 """One i2pd router: its configuration, its process, its ports."""
 
 import base64
+import configparser
 import hashlib
 import signal
 import subprocess
@@ -10,15 +11,17 @@ from typing import Final
 
 from integration.processes import spawn
 
-NET_ID: Final = 77
-"""16 to 254 are for forks and tests; 2 is the live network."""
+TEMPLATE: Final = Path(__file__).with_name("i2pd.conf").read_text(encoding="utf-8")
+"""The configuration, `{NAME}` where a router has its own value. The containers in docker/ have the same."""
+_CONSTANTS: Final = configparser.ConfigParser(interpolation=None)
+_CONSTANTS.read_string(f"[router]\n{TEMPLATE}")
 FIRST_ADDRESS: Final = 10
-HTTP_PORT: Final = 7070
-PROXY_PORT: Final = 4444
-SOCKS_PORT: Final = 4447
-SAM_PORT: Final = 7656
-I2CP_PORT: Final = 7654
-I2PCONTROL_PORT: Final = 7650
+HTTP_PORT: Final = _CONSTANTS.getint("http", "port")
+PROXY_PORT: Final = _CONSTANTS.getint("httpproxy", "port")
+SOCKS_PORT: Final = _CONSTANTS.getint("socksproxy", "port")
+SAM_PORT: Final = _CONSTANTS.getint("sam", "port")
+I2CP_PORT: Final = _CONSTANTS.getint("i2cp", "port")
+I2PCONTROL_PORT: Final = _CONSTANTS.getint("i2pcontrol", "port")
 TUNNELS_FILE: Final = "tunnels.conf"
 INTERFACES: Final = ("proxy", "socks", "sam", "i2cp", "i2pcontrol")
 _I2NP_PORT: Final = 20_000
@@ -27,90 +30,21 @@ STOP_SECONDS: Final = 5.0
 _IDENTITY_KEYS_BYTES: Final = 384
 
 CERTIFICATE_FILE: Final = "i2pcontrol.crt.pem"
-"""In a router's directory: what i2pd makes for its i2pcontrol."""
+"""In a router's directory: what i2pd makes for its i2pcontrol, unless it is there."""
+CERTIFICATE_KEY_FILE: Final = "i2pcontrol.key.pem"
+"""Its key."""
 _CERTIFICATE_END: Final = b"-----END CERTIFICATE-----\n"
-# i2pd refuses empty URLs; nobody listens on this one.
-_NOWHERE: Final = "http://127.0.0.1:1/"
-_CONFIG: Final = """\
-netid = {net_id}
-host = {address}
-address4 = {address}
-port = {port}
-ipv4 = true
-ipv6 = false
-nat = false
-reservedrange = false
-floodfill = {floodfill}
-bandwidth = X
-share = 100
-log = file
-logfile = {directory}/i2pd.log
-loglevel = warn
 
-[ntcp2]
-published = true
 
-[ssu2]
-published = true
+def server_tunnel(name: str, host: str, port: int, keys: str) -> str:
+    """Give what stands in `TUNNELS_FILE` for a destination whose streams the router brings to a TCP port.
 
-[http]
-enabled = true
-address = {interfaces_address}
-port = {http_port}
-strictheaders = false
-
-[httpproxy]
-enabled = {proxy}
-address = {interfaces_address}
-port = {proxy_port}
-inbound.length = 1
-outbound.length = 1
-
-[socksproxy]
-enabled = {socks}
-address = {interfaces_address}
-port = {socks_port}
-inbound.length = 1
-outbound.length = 1
-
-[sam]
-enabled = {sam}
-address = {interfaces_address}
-port = {sam_port}
-
-[i2cp]
-enabled = {i2cp}
-address = {interfaces_address}
-port = {i2cp_port}
-
-[i2pcontrol]
-enabled = {i2pcontrol}
-address = {interfaces_address}
-port = {i2pcontrol_port}
-password = {password}
-
-[upnp]
-enabled = false
-
-[nettime]
-enabled = false
-
-[reseed]
-threshold = 0
-urls = {nowhere}
-yggurls = {nowhere}
-
-[addressbook]
-defaulturl = {nowhere}
-subscriptions = {nowhere}
-
-[exploratory]
-inbound.length = 1
-outbound.length = 1
-
-[persist]
-profiles = false
-"""
+    `keys`: the name of the file with its keys, in the router's directory.
+    """
+    return (
+        f"[{name}]\ntype = server\nhost = {host}\nport = {port}\nkeys = {keys}\n"
+        "inbound.length = 1\noutbound.length = 1\n"
+    )
 
 
 @dataclass
@@ -170,22 +104,15 @@ class Router:
         config = self.directory / "i2pd.conf"
         config.touch(mode=0o600)
         config.write_text(
-            _CONFIG.format(
-                net_id=NET_ID,
+            TEMPLATE.format(
                 address=self.network_address,
                 interfaces_address=self.address,
                 port=_I2NP_PORT + self.number,
-                directory=self.directory,
+                log="file",
+                logfile=self.log,
                 floodfill=str(self.floodfill).lower(),
                 **{name: str(on).lower() for name, on in self.interfaces.items()},
                 password=self.password,
-                http_port=HTTP_PORT,
-                proxy_port=PROXY_PORT,
-                socks_port=SOCKS_PORT,
-                sam_port=SAM_PORT,
-                i2cp_port=I2CP_PORT,
-                i2pcontrol_port=I2PCONTROL_PORT,
-                nowhere=_NOWHERE,
             )
         )
         tunnels = self.directory / TUNNELS_FILE

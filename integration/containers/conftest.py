@@ -1,0 +1,34 @@
+"""The engine and the farms that the tests share."""
+
+import os
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from integration.containers.engine import ENGINE_VARIABLE, Engine, named
+from integration.containers.farm import Farm
+from integration.containers.images import COMPOSE
+
+
+@pytest.fixture(scope="session")
+def engine() -> Engine:
+    """The engine that `integration.containers` has found and prepared."""
+    name = os.environ.get(ENGINE_VARIABLE)
+    if name is None:
+        pytest.skip("no container engine is prepared: start these with `make test-docker`")
+    return named(name)
+
+
+@pytest.fixture(scope="session")
+def farm(engine: Engine) -> Iterator[Farm]:
+    """The farm of the compose file, brought up from images to a Meta lease set that is found."""
+    with Farm(engine, "gf-i2p-first", COMPOSE) as made:
+        began = time.monotonic()
+        made.up()
+        print(f"\nup after {time.monotonic() - began:.1f} s", flush=True)
+        made.heals("for the first time")
+        print(f"from images to a Meta lease set on the floodfills: {time.monotonic() - began:.1f} s", flush=True)
+        yield made
+        made.down()
+        assert made.left() == []

@@ -1,0 +1,154 @@
+"""The farm of `docker/compose.yaml`, seen from outside: what its nodes say, and what its routers hold."""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from integration.containers.engine import Engine, EngineError
+from integration.containers.project import Project, wait_for
+from integration.testnet.console import StoredLeaseSet, Summary, parse_lease_sets, parse_summary
+
+NODES: Final = ("node-1", "node-2", "node-3")
+BESIDE: Final = {"node-1": "router-3", "node-2": "router-4", "node-3": "router-5"}
+"""Which router a node uses."""
+ROUTERS: Final = tuple(f"router-{number}" for number in range(6))
+FLOODFILLS: Final = ROUTERS[:4]
+WEB: Final = "web"
+DIRECTORY: Final = "/var/lib/gf-i2p"
+"""Of a node, in its container."""
+LONG: Final = os.environ.get("GF_I2P_DOCKER_LONG", "") not in {"", "0"}
+"""Whether the tests take the time to hurt every container, and to run a second farm."""
+ENOUGH: Final = 3
+"""Floodfills that hold a set make it found."""
+META: Final = 7
+HEAL_SECONDS: Final = 600.0
+"""A set that did not arrive is sent anew after 7.5 minutes at the latest."""
+_POLL_SECONDS: Final = 2.0
+
+
+class Farm(Project):
+    """A network of routers with three nodes."""
+
+    def __init__(self, engine: Engine, name: str, file: Path, variables: Mapping[str, str] | None = None) -> None:
+        """As of a project."""
+        super().__init__(engine, name, file, variables)
+        self._gone: set[str] = set()
+
+    @property
+    def nodes(self) -> list[str]:
+        """Nodes that were not removed for good."""
+        return [node for node in NODES if node not in self._gone]
+
+    def remove(self, service: str) -> None:
+        """Take a container away for good."""
+        super().remove(service)
+        self._gone.add(service)
+
+    def status(self, node: str) -> dict[str, Any] | None:
+        """Return what a node says of itself, None when it does not answer."""
+        try:
+            answer: dict[str, Any] = json.loads(self.exec(node, "gf-i2p", "status", DIRECTORY, "--json"))
+        except (EngineError, ValueError):
+            return None
+        return answer
+
+    def statuses(self) -> dict[str, dict[str, Any]]:
+        """Return the status of each node that answers."""
+        found = {node: self.status(node) for node in self.nodes}
+        return {node: answer for node, answer in found.items() if answer is not None}
+
+    def publisher(self) -> tuple[str, dict[str, Any]] | None:
+        """Return who says that it publishes, and what it says of that: the newest, should there be two."""
+        return published(self.statuses())
+
+    def held(self, master: str) -> dict[str, StoredLeaseSet]:
+        """Return the Meta lease set of a master by floodfill that holds it."""
+        return {
+            router: held
+            for router in FLOODFILLS
+            for held in self._lease_sets(router)
+            if held.b32 == master and held.store_type == META
+        }
+
+    def summary(self, router: str) -> Summary | None:
+        """Return the numbers of a router's console, None when it does not answer."""
+        try:
+            return parse_summary(self.exec(router, "router", "page"))
+        except (EngineError, ValueError):
+            return None
+
+    def _lease_sets(self, router: str) -> list[StoredLeaseSet]:
+        try:
+            return parse_lease_sets(self.exec(router, "router", "page", "page=leasesets"))
+        except EngineError:
+            return []
+
+    def whole(self, *, newer_than: float = 0) -> bool:
+        """Whether all nodes answer and agree on a leader, all leaves are listed, and enough floodfills hold the set.
+
+        The leaf of a node that is gone stays listed until its last record is too old.
+        `newer_than`: seconds since 1970; a set that ends then or before does not count.
+        """
+        answers = self.statuses()
+        farms = [answer["farm"] for answer in answers.values()]
+        if len(farms) < len(self.nodes) or len({answer["leader"] for answer in answers.values()} - {None}) != 1:
+            return False
+        if any(len(farm["leaves"]) < len(self.nodes) for farm in farms):
+            return False
+        found = published(answers)
+        if found is None or found[1]["expires"] <= newer_than:
+            return False
+        held = self.held(found[1]["master"])
+        return sum(each.expires.timestamp() > newer_than for each in held.values()) >= ENOUGH
+
+    def last(self) -> float:
+        """Return when the newest set that a floodfill holds ends, in seconds since 1970; 0 when there is none."""
+        found = self.publisher()
+        held = {} if found is None else self.held(found[1]["master"])
+        return max((each.expires.timestamp() for each in held.values()), default=0.0)
+
+    def heals(self, what: str, *, newer_than: float = 0, seconds: float = HEAL_SECONDS) -> float:
+        """Wait until it is whole; return the seconds that it took. Raises `NotSeenError` with all that is known."""
+        return wait_for(
+            f"the farm is whole {what}",
+            seconds,
+            lambda: self.whole(newer_than=newer_than),
+            poll=_POLL_SECONDS,
+            else_say=self.complaints,
+        )
+
+    def gets_healthy(self, service: str, seconds: float = HEAL_SECONDS) -> float:
+        """Wait until a container's health check passes; return the seconds that it took."""
+        return wait_for(
+            f"{service} is healthy", seconds, lambda: self.healthy(service), poll=_POLL_SECONDS,
+            else_say=lambda: self.logs(service),
+        )  # fmt: skip
+
+    def complaints(self) -> str:
+        """What containers are there, what each has said last, and what the nodes say; for people."""
+        parts = [self.engine.run("ps", "--all", "--filter", f"name={self.name}")]
+        parts += [f"--- {service}\n{self.logs(service, 12)}" for service in (*self.nodes, *ROUTERS)]
+        for node, answer in self.statuses().items():
+            farm = answer["farm"]
+            parts.append(
+                f"--- {node}: leader {answer['leader']}, publisher {farm['publisher']}, "
+                f"{len(farm['leaves'])} leaves, publishing {farm['publishing']}, i2p {answer['i2p']}"
+            )
+            if (sent := farm["publishing"]) is not None:
+                parts.append(f"held: {self.held(sent['master'])}")
+        return "\n".join(parts)
+
+
+def published(answers: Mapping[str, dict[str, Any]]) -> tuple[str, dict[str, Any]] | None:
+    """Find in the nodes' status who publishes, and what it says of that."""
+    saying = [
+        (sent["published"], node, sent)
+        for node, answer in answers.items()
+        if (sent := answer["farm"]["publishing"]) is not None
+    ]
+    if not saying:
+        return None
+    _, node, sent = max(saying, key=lambda each: each[0])
+    return node, sent

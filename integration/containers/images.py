@@ -1,0 +1,45 @@
+"""From the files in `docker/` to images: the base where no registry is asked, then what compose builds."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from integration.containers import base
+from integration.containers.engine import Engine
+from integration.containers.project import Project
+
+DOCKER: Final = Path(__file__).parents[2] / "docker"
+COMPOSE: Final = DOCKER / "compose.yaml"
+DOCKERFILES: Final = (DOCKER / "Dockerfile", DOCKER / "router.Dockerfile")
+KEPT: Final = "72h"
+"""How long a step of a build stays that no image needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """What it took."""
+
+    base_seconds: float
+    build_seconds: float
+    sizes: dict[str, int]
+    """Bytes, by image."""
+
+    def __str__(self) -> str:
+        """Say it in a line for people."""
+        sizes = ", ".join(f"{name} {size / 1e6:.0f} MB" for name, size in self.sizes.items())
+        return f"base {self.base_seconds:.1f} s, build {self.build_seconds:.1f} s; {sizes}"
+
+
+def build(engine: Engine, cache: Path) -> Built:
+    """Have the images; `cache` is where a base image is kept."""
+    bases = base.needed(DOCKERFILES)
+    base_seconds = sum(base.ensure(engine, *each, cache) for each in bases.items()) if engine.private else 0.0
+    began = time.monotonic()
+    project = Project(engine, "gf-i2p", COMPOSE)
+    project.build()
+    build_seconds = time.monotonic() - began
+    if engine.private:  # each build leaves its steps, by which the next is quicker; old ones only take up space
+        engine.run("image", "prune", "--force", "--filter", f"until={KEPT}")
+    names = [*bases, *project.images()]
+    return Built(base_seconds, build_seconds, {name: base.size(engine, name) for name in names})

@@ -1,0 +1,130 @@
+"""The first process in namespaces of its own: sets podman up, builds, runs the tests, leaves nothing.
+
+Run by `integration.containers`, never by hand. Images are built on the machine's network and kept for the next time;
+containers run on a network that has nothing but them, with their files in a directory that is removed at the end.
+"""
+
+import argparse
+import contextlib
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from integration.containers import podman
+from integration.containers.engine import ENGINE_VARIABLE, EngineError
+from integration.containers.engine import podman as engine
+from integration.containers.images import build
+from integration.testnet.namespace import SIGNALS
+
+STOP_SECONDS: Final = 20.0
+"""For the tests to end after they were told to."""
+
+
+class Child:
+    """A command that we run and wait for; all else that ends meanwhile is an orphan, and ours to reap."""
+
+    def __init__(self, lifeline: int) -> None:
+        """Ends the command at SIGTERM or SIGHUP, or when the lifeline is cut, now or later."""
+        self._process: subprocess.Popen[bytes] | None = None
+        self._told = threading.Event()
+        for number in SIGNALS:
+            # Ctrl-C is for the command.
+            signal.signal(number, signal.SIG_IGN if number == signal.SIGINT else self._end)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+        threading.Thread(target=self._watch, args=(lifeline,), daemon=True).start()
+
+    def _watch(self, lifeline: int) -> None:
+        os.read(lifeline, 1)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def _end(self, _number: int, _frame: object) -> None:
+        if self._told.is_set():
+            return
+        self._told.set()
+        if self._process is None:
+            raise KeyboardInterrupt
+        self._process.terminate()
+        timer = threading.Timer(STOP_SECONDS, self._process.kill)
+        timer.daemon = True
+        timer.start()
+
+    def run(self, command: Sequence[str]) -> int:
+        """Run it; return its exit code."""
+        self._process = subprocess.Popen(command)
+        while True:
+            pid, status = os.wait()
+            if pid == self._process.pid:
+                self._process.returncode = code = os.waitstatus_to_exitcode(status)
+                return code if code >= 0 else 128 - code
+
+
+def run(cache: Path, lifeline: int, command: Sequence[str]) -> int:
+    """Build, and run the command where the containers will be; return its exit code."""
+    child = Child(lifeline)
+    podman.mount()
+    with (cache / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("Another run builds and tests containers on this machine; this one waits for its end.", flush=True)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        images, running = cache / "images", cache / "running"
+        try:
+            shutil.rmtree(running, ignore_errors=True)  # of a run that was killed
+            running.mkdir(mode=0o700)
+            # Podman's record of containers, of which there are none: it also says where all this lay when it was made.
+            shutil.rmtree(images / "libpod", ignore_errors=True)
+            (images / "db.sql").unlink(missing_ok=True)
+            podman.use(images)
+            print(f"Images: {build(engine(), cache)}", flush=True)
+            podman.use(running, images)
+            os.environ[ENGINE_VARIABLE] = "podman"
+            return child.run(["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh", *command])
+        finally:
+            _end_all_others()
+            for place in _mounts_below(cache):
+                subprocess.run(["umount", "--lazy", place], check=False)
+            shutil.rmtree(running, ignore_errors=True)
+
+
+def _end_all_others() -> None:
+    """End every process of these namespaces but this one, the first: containers and their keepers."""
+    assert os.getpid() == 1
+    with contextlib.suppress(ProcessLookupError):  # there are none
+        os.kill(-1, signal.SIGKILL)
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            os.wait()
+
+
+def _mounts_below(directory: Path) -> list[str]:
+    """What is mounted there, the deepest first."""
+    mounts = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    return sorted((each for each in mounts if Path(each).is_relative_to(directory)), key=len, reverse=True)
+
+
+def main() -> int:
+    """Parse what `integration.containers` passes on, and run."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--cache", type=Path, required=True)
+    parser.add_argument("--lifeline", type=int, required=True)
+    parser.add_argument("command", nargs="+")
+    options = parser.parse_args()
+    try:
+        return run(options.cache, options.lifeline, options.command)
+    except EngineError as error:
+        print(f"containers: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 128 + signal.SIGTERM
+
+
+if __name__ == "__main__":
+    sys.exit(main())

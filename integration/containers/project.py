@@ -1,0 +1,203 @@
+"""One compose project: built, brought up, hurt in one container at a time, taken down."""
+
+import contextlib
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import yaml
+
+from integration.containers.engine import COMMAND_SECONDS, Engine, EngineError, run
+from integration.localfarm import NotSeenError
+
+UP_SECONDS: Final = 300.0
+BUILD_SECONDS: Final = 1200.0
+_POLL_SECONDS: Final = 1.0
+# Both compose programs write these.
+_PROJECT_LABEL: Final = "com.docker.compose.project"
+_SERVICE_LABEL: Final = "com.docker.compose.service"
+
+
+def wait_for(
+    what: str,
+    seconds: float,
+    condition: Callable[[], bool],
+    *,
+    poll: float = _POLL_SECONDS,
+    else_say: Callable[[], str] = str,
+) -> float:
+    """Wait until the condition holds; return the seconds it took. Raises `NotSeenError` with what `else_say` gives."""
+    began = time.monotonic()
+    while not condition():
+        if time.monotonic() - began > seconds:
+            raise NotSeenError(f"not seen within {seconds:g} s: {what}\n{else_say()}")
+        time.sleep(poll)
+    return time.monotonic() - began
+
+
+class Project:
+    """The containers, networks and volumes of a compose file under a name; the `with` block takes them away."""
+
+    def __init__(self, engine: Engine, name: str, file: Path, variables: Mapping[str, str] | None = None) -> None:
+        """`variables`: those of the compose file."""
+        self.engine = engine
+        self.name = name
+        self._compose = [*engine.compose, "-p", name, "-f", str(file)]
+        self._environment = {**engine.environment, **(variables or {})}
+        self._file = file
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.down()
+
+    def compose(self, *arguments: str, seconds: float = COMMAND_SECONDS, options: Sequence[str] = ()) -> str:
+        """Run a command of compose; `options` are the program's own and come before it."""
+        return run([*self._compose, *options, *arguments], self._environment, seconds=seconds, cwd=self._file.parent)
+
+    def build(self) -> None:
+        """Build the images, on this machine's network."""
+        # Without the format podman drops health checks that stand in Dockerfiles.
+        options = ["--podman-build-args=--network=host --format=docker"] if self.engine.private else []
+        self.compose("build", seconds=BUILD_SECONDS, options=options)
+
+    def up(self) -> None:
+        """Start everything, detached, from images that are there."""
+        self.compose("up", "-d", "--no-build", seconds=UP_SECONDS)
+
+    def down(self) -> None:
+        """Remove containers, networks and volumes."""
+        self.compose("down", "--volumes", "--timeout", "2", seconds=UP_SECONDS)
+
+    def left(self) -> list[str]:
+        """Return what there is of it: containers, networks, volumes."""
+        mine = f"label={_PROJECT_LABEL}={self.name}"
+        return [
+            *self.engine.run("ps", "--all", "--filter", mine, "--format", "container {{.Names}}").splitlines(),
+            *self.engine.run("network", "ls", "--filter", mine, "--format", "network {{.Name}}").splitlines(),
+            *self.engine.run("volume", "ls", "--filter", mine, "--format", "volume {{.Name}}").splitlines(),
+        ]
+
+    def images(self) -> list[str]:
+        """Return the names of the images that the file builds or uses."""
+        services = yaml.safe_load(self._file.read_text())["services"].values()
+        return list(dict.fromkeys(service["image"] for service in services))
+
+    # One container ----------------------------------------------------------------------------------------------------
+
+    def containers(self) -> dict[str, str]:
+        """Return the containers that there are, running or not: their ids by service."""
+        form = f'{{{{.ID}}}} {{{{index .Labels "{_SERVICE_LABEL}"}}}}'
+        if not self.engine.private:
+            form = f'{{{{.ID}}}} {{{{.Label "{_SERVICE_LABEL}"}}}}'
+        lines = self.engine.run("ps", "--all", "--filter", f"label={_PROJECT_LABEL}={self.name}", "--format", form)
+        return {service: found for found, service in (line.split() for line in lines.splitlines())}
+
+    def inspect(self, service: str) -> dict[str, Any]:
+        """Return what the engine knows of a service's container."""
+        return self.engine.inspect(self._id(service))
+
+    def running(self, service: str) -> bool:
+        """Whether its container runs; False, too, when there is none."""
+        return self._pid(service) > 0
+
+    def exit_code(self, service: str) -> int | None:
+        """Return how a container ended, None while it runs or when there is none."""
+        if service not in self.containers():
+            return None
+        state = self.inspect(service)["State"]
+        return int(state["ExitCode"]) if state["Status"] == "exited" else None
+
+    def exec(self, service: str, *command: str, seconds: float = 30.0, user: str | None = None) -> str:
+        """Run a command in a container; return its output. Raises `EngineError` when it fails."""
+        options = ["--user", user] if user else []
+        return self.engine.run("exec", *options, self._id(service), *command, seconds=seconds)
+
+    def kill(self, service: str) -> None:
+        """End it as a crash would (SIGKILL). What the file says of restarts may start it again at once."""
+        before = self._pid(service)
+        self.engine.run("kill", self._id(service))
+        wait_for(f"{service} killed", 30, lambda: self._pid(service) != before, poll=0.2)
+
+    def start(self, service: str) -> None:
+        """Start it again, unless it runs."""
+        self.engine.run("start", self._id(service))
+
+    def remove(self, service: str) -> None:
+        """Take the container away for good, running or not."""
+        self.engine.run("rm", "--force", self._id(service))
+
+    def logs(self, service: str, lines: int = 30) -> str:
+        """Return the last lines of what it said."""
+        try:
+            done = subprocess.run(
+                [self.engine.name, "logs", "--tail", str(lines), self._id(service)],
+                env=dict(self.engine.environment),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                check=False,
+                timeout=COMMAND_SECONDS,
+            )
+        except (EngineError, subprocess.TimeoutExpired) as error:
+            return str(error)
+        return done.stdout
+
+    def healthy(self, service: str) -> bool:
+        """Whether its health check passes now; podman runs it for us, as nothing else does without systemd."""
+        if not self.engine.private:
+            health: dict[str, str] = self.inspect(service)["State"].get("Health", {})
+            return health.get("Status") == "healthy"
+        try:
+            self.engine.run("healthcheck", "run", self._id(service))
+        except EngineError:
+            return False
+        return True
+
+    @contextlib.contextmanager
+    def cut_off(self, service: str) -> Iterator[None]:
+        """Cut a container off from every network while the block runs."""
+        if self.engine.private:
+            pid = str(self._pid(service))
+            links = self._links(pid)
+            cut, join = ([["nsenter", "-t", pid, "-n", "ip", "link", "set", link, to] for link in links]
+                         for to in ("down", "up"))  # fmt: skip
+        else:
+            networks = self.inspect(service)["NetworkSettings"]["Networks"]
+            found = self._id(service)
+            cut = [["docker", "network", "disconnect", each, found] for each in networks]
+            join = [
+                ["docker", "network", "connect", "--ip", where["IPAddress"], "--alias", service, each, found]
+                for each, where in networks.items()
+            ]
+        for command in cut:
+            run(command, self.engine.environment, seconds=COMMAND_SECONDS)
+        try:
+            yield
+        finally:
+            for command in join:
+                run(command, self.engine.environment, seconds=COMMAND_SECONDS)
+
+    def _links(self, pid: str) -> list[str]:
+        lines = run(
+            ["nsenter", "-t", pid, "-n", "ip", "-o", "link", "show"], self.engine.environment, seconds=COMMAND_SECONDS
+        )
+        names = [line.split(":")[1].strip().partition("@")[0] for line in lines.splitlines()]
+        return [name for name in names if name != "lo"]
+
+    def _id(self, service: str) -> str:
+        try:
+            return self.containers()[service]
+        except KeyError:
+            raise EngineError(f"{self.name} has no container of {service}") from None
+
+    def _pid(self, service: str) -> int:
+        found = self.containers().get(service)
+        return 0 if found is None else int(self.engine.run("inspect", "--format", "{{.State.Pid}}", found))

@@ -1,0 +1,36 @@
+"""The compose file as it stands: from images to a Meta lease set, unattended, by nodes that may do nothing else."""
+
+import pytest
+
+from integration.containers.base import size
+from integration.containers.engine import Engine
+from integration.containers.farm import ENOUGH, NODES, Farm
+
+MAX_IMAGE_BYTES = 250_000_000
+NOBODY_CAPABILITIES = "0000000000000000"
+
+
+def test_from_nothing_to_a_meta_lease_set_on_the_floodfills(farm: Farm) -> None:
+    found = farm.publisher()
+    assert found is not None
+    held = farm.held(found[1]["master"])
+    print(f"{found[0]} publishes {found[1]['leaves']} leaves; {', '.join(held)} hold the set")
+    assert len(held) >= ENOUGH
+
+
+def test_the_image_of_a_node_is_small(engine: Engine) -> None:
+    assert size(engine, "gf-i2p-node") < MAX_IMAGE_BYTES
+
+
+@pytest.mark.parametrize("node", NODES)
+def test_a_node_has_no_rights_that_it_does_not_need(farm: Farm, node: str) -> None:
+    status = dict(line.split(":", 1) for line in farm.exec(node, "cat", "/proc/1/status").splitlines() if ":" in line)
+    assert {status[name].strip() for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {
+        NOBODY_CAPABILITIES
+    }
+    assert set(status["Uid"].split()) == {"10001"}
+    assert status["NoNewPrivs"].strip() == "1"
+    mounts = [line.split() for line in farm.exec(node, "cat", "/proc/self/mounts").splitlines()]
+    root = next(options for _, place, _, options, *_ in mounts if place == "/")
+    assert "ro" in root.split(",")
+    assert farm.healthy(node)

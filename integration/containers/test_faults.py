@@ -1,0 +1,60 @@
+"""Whatever container is killed, cut off or taken away: the farm heals without a hand.
+
+How long that took is printed, not asserted: the machine that this runs on has its part in it.
+"""
+
+import time
+from typing import Final
+
+import pytest
+
+from integration.containers.farm import BESIDE, LONG, NODES, ROUTERS, WEB, Farm
+
+PUBLISHER: Final = "the publisher"
+KILLED: Final = [*NODES, *ROUTERS, WEB] if LONG else [PUBLISHER, "router-0", WEB]
+"""One of each kind when time is short."""
+CUT_SECONDS: Final = 120.0 if LONG else 20.0
+
+
+def publisher(farm: Farm) -> str:
+    found = farm.publisher()
+    assert found is not None
+    return found[0]
+
+
+@pytest.mark.parametrize("service", KILLED)
+def test_a_container_that_is_killed_comes_back(farm: Farm, service: str) -> None:
+    chosen, last = publisher(farm), farm.last()
+    killed = chosen if service == PUBLISHER else service
+    began = time.monotonic()
+    farm.kill(killed)
+    farm.start(killed)
+    farm.gets_healthy(killed)
+    print(f"\n{killed} killed: healthy again after {time.monotonic() - began:.1f} s, ", end="", flush=True)
+    # What the publisher sent before it was killed does not count.
+    farm.heals(f"after {killed} was killed", newer_than=last if killed == chosen else 0)
+    print(
+        f"the farm whole after {time.monotonic() - began:.1f} s; {chosen} published, {publisher(farm)} does", flush=True
+    )
+
+
+def test_a_router_that_was_cut_off_comes_back(farm: Farm) -> None:
+    chosen, last = publisher(farm), farm.last()
+    with farm.cut_off(BESIDE[chosen]):
+        time.sleep(CUT_SECONDS)
+    back = time.monotonic()
+    farm.heals(f"after {BESIDE[chosen]} was cut off", newer_than=last)
+    print(
+        f"\n{BESIDE[chosen]} cut off for {CUT_SECONDS:.0f} s: the farm whole {time.monotonic() - back:.1f} s later; "
+        f"{chosen} published, {publisher(farm)} does",
+        flush=True,
+    )
+
+
+def test_the_others_publish_when_the_publisher_is_gone_for_good(farm: Farm) -> None:
+    chosen, last = publisher(farm), farm.last()
+    began = time.monotonic()
+    farm.remove(chosen)
+    farm.heals(f"without {chosen}", newer_than=last)
+    print(f"\n{chosen} removed: a newer set after {time.monotonic() - began:.1f} s, of {publisher(farm)}", flush=True)
+    assert publisher(farm) != chosen

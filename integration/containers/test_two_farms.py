@@ -1,0 +1,45 @@
+"""Two farms side by side do not disturb each other."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from integration.containers.engine import Engine
+from integration.containers.farm import ENOUGH, LONG, ROUTERS, Farm
+from integration.containers.images import COMPOSE
+
+pytestmark = pytest.mark.skipif(not LONG, reason="a second farm takes minutes: GF_I2P_DOCKER_LONG=1 has it")
+
+
+@pytest.fixture
+def second(engine: Engine, farm: Farm) -> Iterator[Farm]:
+    """Another one, beside the first, which is whole already."""
+    assert farm.whole()
+    with Farm(engine, "gf-i2p-second", COMPOSE, {"GF_NET": "1"}) as made:
+        began = time.monotonic()
+        made.up()
+        made.heals("beside another one")
+        print(f"\na second farm: a Meta lease set after {time.monotonic() - began:.1f} s", flush=True)
+        yield made
+
+
+def test_two_farms_do_not_know_of_each_other(farm: Farm, second: Farm) -> None:
+    masters = []
+    for one in (farm, second):
+        found = one.publisher()
+        assert found is not None
+        masters.append(found[1]["master"])
+        assert len(one.held(masters[-1])) >= ENOUGH
+        for router in ROUTERS:
+            summary = one.summary(router)
+            assert summary is not None
+            assert summary.routers <= len(ROUTERS)
+    assert masters[0] != masters[1]
+    assert not farm.held(masters[1])
+    assert not second.held(masters[0])
+    before = farm.left()
+    second.down()
+    assert second.left() == []
+    assert farm.left() == before
+    farm.heals("when the second is gone")

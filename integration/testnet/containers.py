@@ -1,0 +1,125 @@
+"""The first container of docker/compose.yaml: makes a farm for nodes and routers that are in containers.
+
+Each gets what is its own, in a volume of its own: a node its directory, a router its i2pcontrol's password and
+certificate, and the keys of the leaf that it offers. Nothing of it is in a file of the repository or in a variable.
+What is there already stays as it is.
+"""
+
+import argparse
+import shutil
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gf_i2p.netdb.keys import DestinationKeys
+from gf_i2p.node.layout import CONFIG_FILE
+from gf_i2p.node.setup import make_farm, new_password, write_private
+from gf_i2p.transport.certificates import fingerprint, make_certificate
+from gf_i2p.wire.endpoint import Endpoint
+from integration.placing import LEAF_LINE, LISTEN_PORT, Beside, place, replace
+from integration.testnet.router import CERTIFICATE_FILE, CERTIFICATE_KEY_FILE, TUNNELS_FILE, server_tunnel
+
+PASSWORD_FILE: Final = "i2pcontrol.password"
+"""In a router's volume, for docker/router.sh."""
+_LEAF_FILE: Final = "leaf.dat"
+_CLUSTER: Final = "farm"
+_CLIENT: Final = "load"
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A node and the router beside it, with their addresses in the network that only the two of them are in."""
+
+    id: int
+    node: str
+    router: str
+
+    @classmethod
+    def parse(cls, text: str) -> "Pair":
+        """Read "ID=NODE,ROUTER". Raises `ValueError`."""
+        number, _, addresses = text.partition("=")
+        node, _, router = addresses.partition(",")
+        if not node or not router:
+            raise ValueError(text)
+        return cls(int(number), node, router)
+
+
+def make(directory: Path, pairs: list[Pair], service: Endpoint) -> None:
+    """Fill node-ID/ and router-ID/ below the directory, which are there and empty, for each pair."""
+    master = DestinationKeys.generate()
+    with tempfile.TemporaryDirectory() as name:
+        farm = Path(name) / "farm"
+        make_farm(farm, {pair.id: None for pair in pairs}, cluster=_CLUSTER, profile="auto", clients=[_CLIENT])
+        for pair in pairs:
+            server, volume = farm / f"server-{pair.id}", directory / f"router-{pair.id}"
+            _empty(volume)
+            password, leaf = new_password(), DestinationKeys.generate()
+            certificate, key = make_certificate("router")
+            (volume / CERTIFICATE_FILE).write_bytes(certificate)
+            write_private(volume / CERTIFICATE_KEY_FILE, key)
+            write_private(volume / PASSWORD_FILE, password)
+            write_private(volume / _LEAF_FILE, leaf.encode())
+            (volume / TUNNELS_FILE).write_text(server_tunnel("leaf", service.host, service.port, _LEAF_FILE))
+            place(
+                server,
+                Beside(pair.router, fingerprint(certificate)),
+                password=password,
+                master=master,
+                listen=f"{pair.node}:{LISTEN_PORT}",
+                beyond_loopback=True,  # they are alone in that network
+            )
+            replace(server, {LEAF_LINE: f'leaf = "{leaf.destination.b32}"'})
+            _empty(_node(directory, pair))
+            for file in server.iterdir():
+                if file.name != CONFIG_FILE:
+                    shutil.copy2(file, _node(directory, pair))
+        for pair in pairs:  # last of all: by it the next start knows that there is nothing left to do
+            shutil.copy2(farm / f"server-{pair.id}" / CONFIG_FILE, _node(directory, pair))
+
+
+def _node(directory: Path, pair: Pair) -> Path:
+    return directory / f"node-{pair.id}"
+
+
+def _empty(directory: Path) -> None:
+    for path in directory.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+def arguments() -> argparse.ArgumentParser:
+    """Return what its command line may have."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("directory", type=Path, metavar="DIR", help="has node-ID/ and router-ID/ for each server")
+    parser.add_argument(
+        "--server", type=Pair.parse, action="append", required=True, metavar="ID=NODE,ROUTER", help="two addresses"
+    )
+    parser.add_argument("--service", type=Endpoint.parse, required=True, metavar="tcp://HOST:PORT", help="of the farm")
+    return parser
+
+
+def main() -> int:
+    """Make the farm unless there is one; return 0 also then."""
+    options = arguments().parse_args()
+    missing = [pair for pair in options.server if not (_node(options.directory, pair) / CONFIG_FILE).exists()]
+    if not missing:
+        print("The farm is there already.")
+    elif len(missing) < len(options.server):
+        print(
+            f"The farm is there already, and nothing is left of server {', '.join(str(pair.id) for pair in missing)}. "
+            "The others go on without it. To have three again: `gf-i2p members invite` (see README.md), or all anew "
+            "with new keys: docker compose down --volumes, then up.",
+            file=sys.stderr,
+        )
+    else:
+        make(options.directory, options.server, options.service)
+        print(f"A new farm of {len(options.server)} servers.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

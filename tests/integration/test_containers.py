@@ -1,0 +1,105 @@
+"""What runs the containers of `docker/`, without any: what it needs, and what it says when that is not there."""
+
+import itertools
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from integration.containers import base, engine, podman
+from integration.containers.__main__ import MUST_VARIABLE, main
+from integration.containers.engine import EngineError
+from integration.containers.farm import published
+from integration.containers.images import COMPOSE, DOCKERFILES
+from integration.containers.project import Project, wait_for
+from integration.localfarm import NotSeenError
+from integration.testnet.namespace import MissingError, inside
+
+
+@pytest.fixture
+def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A machine with no program at all, and us as root."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(shutil, "which", lambda *arguments, **named: None)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.delenv(MUST_VARIABLE, raising=False)
+
+
+def test_what_is_missing_is_named_with_its_packages(bare: None) -> None:
+    with pytest.raises(MissingError, match=r"apt-get install .*debootstrap.*podman"):
+        engine.find()
+
+
+def test_podman_needs_root(bare: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(MissingError, match="run it as root"):
+        engine.find()
+
+
+def test_a_docker_that_has_no_engine_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    docker = tmp_path / "docker"
+    docker.write_text("#!/bin/sh\n[ $1 = compose ] || exit 1\n")
+    docker.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(MissingError, match="no Docker engine"):
+        engine.find()
+    docker.write_text("#!/bin/sh\nexit 0\n")
+    assert engine.find().name == "docker"
+
+
+def test_it_says_in_a_sentence_why_it_was_skipped(
+    bare: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main([]) == 0
+    assert "SKIPPED. no Docker engine answers" in capsys.readouterr().out
+    monkeypatch.setenv(MUST_VARIABLE, "1")
+    assert main([]) == 1
+
+
+def test_the_bases_are_read_from_the_dockerfiles(tmp_path: Path) -> None:
+    assert set(base.needed(DOCKERFILES).values()) <= set(base.SUITES.values())
+    file = tmp_path / "Dockerfile"
+    file.write_text("ARG BASE=debian:12.11-slim\nFROM $BASE\n")
+    assert base.needed([file]) == {"debian:12.11-slim": "bookworm"}
+    file.write_text("FROM debian:latest\n")
+    with pytest.raises(EngineError, match="ARG BASE"):
+        base.needed([file])
+
+
+def test_podman_is_set_up_in_namespaces_of_its_own_only() -> None:
+    with pytest.raises(RuntimeError):
+        podman.mount()
+
+
+def test_images_are_built_on_the_network_of_the_machine() -> None:
+    assert "--net" in inside("module", [])
+    assert "--net" not in inside("module", [], network=False)
+
+
+def test_the_compose_file_names_its_images() -> None:
+    images = Project(engine.docker(), "any", COMPOSE).images()
+    assert len(images) == len(set(images)) == 3
+
+
+def test_a_command_that_fails_says_what_it_said(tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match=r"exit code 3: sh.*\nno such thing"):
+        engine.run(["sh", "-c", "echo no such thing >&2; exit 3"], os.environ, seconds=10)
+    with pytest.raises(EngineError, match="no end within"):
+        engine.run(["sleep", "10"], os.environ, seconds=0.05)
+
+
+def test_waiting_ends_with_what_is_known() -> None:
+    answers = itertools.chain([False, False], itertools.repeat(True))
+    assert wait_for("three times", 10, lambda: next(answers), poll=0) < 10
+    with pytest.raises(NotSeenError, match="never\nthe log"):
+        wait_for("never", 0, lambda: False, poll=0, else_say=lambda: "the log")
+
+
+def test_of_two_that_publish_the_newer_one_counts() -> None:
+    def saying(time: int) -> dict[str, object]:
+        return {"farm": {"publishing": {"published": time}}}
+
+    assert published({"node-1": {"farm": {"publishing": None}}}) is None
+    assert published({"node-1": saying(5), "node-2": saying(7), "node-3": saying(6)}) == ("node-2", {"published": 7})
