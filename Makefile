@@ -109,7 +109,7 @@ growth absence torture day: $(VENV)/.test
 
 ## Test ---------------------------------------------------------------------------------------------------------------
 
-test: check fast pipeline simulate scenarios test-docker
+test: check fast pipeline simulate scenarios
 
 check: $(VENV)/.test
 	@$(BIN)/ruff check .
