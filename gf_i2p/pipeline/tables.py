@@ -1,6 +1,6 @@
 """Tables of the lake as data frames, whether they are there yet or not."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
@@ -23,14 +23,7 @@ _SIZES: Final = "path string, bytes bigint"
 
 def read(spark: "SparkSession", lake: Lake, table: str) -> "DataFrame | None":
     """Return a table with all columns that any of its files has; None: nothing was written to it yet."""
-    from pyspark.errors import AnalysisException  # noqa: PLC0415 -- an extra, and it takes seconds
-
-    try:
-        return _looked_at(spark.read.option("mergeSchema", "true").parquet(lake.path(table)))
-    except AnalysisException as error:
-        if error.getCondition() in {"PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA"}:
-            return None
-        raise
+    return _looked_at(lambda: spark.read.option("mergeSchema", "true").parquet(lake.path(table)))
 
 
 def read_entries(spark: "SparkSession", lake: Lake) -> "DataFrame | None":
@@ -38,15 +31,8 @@ def read_entries(spark: "SparkSession", lake: Lake) -> "DataFrame | None":
 
     A field is null in files that were written before there was one; what a later version has written more is left out.
     """
-    from pyspark.errors import AnalysisException  # noqa: PLC0415
-
     made = columns(entries_schema(RecordSchema(farm_schema.text())))
-    try:
-        return _looked_at(spark.read.schema(made).parquet(lake.path("entries")))
-    except AnalysisException as error:
-        if error.getCondition() == "PATH_NOT_FOUND":
-            return None
-        raise
+    return _looked_at(lambda: spark.read.schema(made).parquet(lake.path("entries")))
 
 
 def read_columns(spark: "SparkSession", lake: Lake, table: str, wanted: str) -> "DataFrame":
@@ -56,19 +42,24 @@ def read_columns(spark: "SparkSession", lake: Lake, table: str, wanted: str) -> 
 
 def read_path(spark: "SparkSession", path: str, wanted: str) -> "DataFrame":
     """Return the same of a directory that is no table."""
-    from pyspark.errors import AnalysisException  # noqa: PLC0415
+    found = _looked_at(lambda: spark.read.schema(wanted).parquet(path))
+    return spark.createDataFrame([], wanted) if found is None else found
+
+
+def _looked_at(made: Callable[[], "DataFrame"]) -> "DataFrame | None":
+    """Have the table looked for now: a Connect server would do so only when rows are asked for. None: it is not there.
+
+    Without a schema that we give, a table is not there either while it has no files.
+    """
+    from pyspark.errors import AnalysisException  # noqa: PLC0415 -- an extra, and it takes seconds
 
     try:
-        return _looked_at(spark.read.schema(wanted).parquet(path))
+        frame = made()
+        assert frame.schema is not None
     except AnalysisException as error:
-        if error.getCondition() == "PATH_NOT_FOUND":
-            return spark.createDataFrame([], wanted)
+        if error.getCondition() in {"PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA"}:
+            return None
         raise
-
-
-def _looked_at(frame: "DataFrame") -> "DataFrame":
-    """Have the table looked for now: a Connect server would do so only when rows are asked for."""
-    assert frame.schema is not None
     return frame
 
 

@@ -122,9 +122,12 @@ class Farm(Project):
     def gets_healthy(self, service: str, seconds: float = HEAL_SECONDS) -> float:
         """Wait until a container's health check passes; return the seconds that it took."""
         return wait_for(
-            f"{service} is healthy", seconds, lambda: self.healthy(service), poll=_POLL_SECONDS,
+            f"{service} is healthy",
+            seconds,
+            lambda: self.healthy(service),
+            poll=_POLL_SECONDS,
             else_say=lambda: self.logs(service),
-        )  # fmt: skip
+        )
 
     def complaints(self) -> str:
         """What containers are there, what each has said last, and what the nodes say; for people."""

@@ -167,8 +167,8 @@ class Project:
         if self.engine.private:
             pid = str(self._pid(service))
             links = self._links(pid)
-            cut, join = ([["nsenter", "-t", pid, "-n", "ip", "link", "set", link, to] for link in links]
-                         for to in ("down", "up"))  # fmt: skip
+            setting = ["nsenter", "-t", pid, "-n", "ip", "link", "set"]
+            cut, join = ([[*setting, link, to] for link in links] for to in ("down", "up"))
         else:
             networks = self.inspect(service)["NetworkSettings"]["Networks"]
             found = self._id(service)

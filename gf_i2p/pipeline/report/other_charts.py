@@ -51,18 +51,16 @@ def backtest(made: Backtest) -> Markup:
     caption = element("caption", "What the farm would have done with other parameters, by a replay of its log")
     tables = element("table", caption, element("thead", element("tr", *names)), element("tbody", *rows))
     more = made.total - len(made.trials)
-    said = "Less is better in all columns. nobody: time without a publisher though a server could; stale leaves: time "
-    said += (
-        "in which a listed leaf was in truth down, added up over leaves; sets: how often what is listed was another; "
-    )
-    said += (
+    said = (
+        "Less is better in all columns. nobody: time without a publisher though a server could; stale leaves: time in "
+        "which a listed leaf was in truth down, added up over leaves; sets: how often what is listed was another; "
         "imbalance: which part of new clients would have to go elsewhere for leaves to have what their free room is "
+        "worth; cost: all of it, in points a day."
     )
-    said += "worth; cost: all of it, in points a day."
     if best is None:
         said += (
-            " Nothing is recommended: no set costs 5 % less than the live one, the farm has the best one by now, or "
-            "there is less than a day to go by."
+            f" Nothing is recommended: no set costs {LEAST_GAIN * 100:.0f} % less than the live one, the farm has "
+            "the best one by now, or there is less than a day to go by."
         )
     if more > 0:
         said += f" {words.plural(more, 'more set')} cost more and are not shown."
