@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -85,23 +86,31 @@ class Farm(Project):
         except EngineError:
             return []
 
-    def whole(self, *, newer_than: float = 0) -> bool:
-        """Whether all nodes answer and agree on a leader, all leaves are listed, and enough floodfills hold the set.
+    def lacks(self, *, newer_than: float = 0) -> str:
+        """Say what it lacks to be whole, in a few words; empty when all is well.
 
+        Whole is: all nodes answer and agree on a leader, all leaves are listed, and enough floodfills hold the set.
         The leaf of a node that is gone stays listed until its last record is too old.
         `newer_than`: seconds since 1970; a set that ends then or before does not count.
         """
         answers = self.statuses()
-        farms = [answer["farm"] for answer in answers.values()]
-        if len(farms) < len(self.nodes) or len({answer["leader"] for answer in answers.values()} - {None}) != 1:
-            return False
-        if any(len(farm["leaves"]) < len(self.nodes) for farm in farms):
-            return False
+        if silent := [node for node in self.nodes if node not in answers]:
+            return f"no answer of {', '.join(silent)}"
+        leaders = {answer["leader"] for answer in answers.values()} - {None}
+        if len(leaders) != 1:
+            return "no leader" if not leaders else "two leaders"
+        fewest = min(len(answer["farm"]["leaves"]) for answer in answers.values())
+        if fewest < len(self.nodes):
+            return f"{fewest} leaves are listed"
         found = published(answers)
-        if found is None or found[1]["expires"] <= newer_than:
-            return False
-        held = self.held(found[1]["master"])
-        return sum(each.expires.timestamp() > newer_than for each in held.values()) >= ENOUGH
+        if found is None:
+            return "nobody publishes"
+        if found[1]["expires"] <= newer_than:
+            return f"{found[0]} has sent no newer set"
+        holding = [
+            router for router, held in self.held(found[1]["master"]).items() if held.expires.timestamp() > newer_than
+        ]
+        return "" if len(holding) >= ENOUGH else f"{found[0]} has sent a set, {len(holding)} floodfills hold it"
 
     def last(self) -> float:
         """Return when the newest set that a floodfill holds ends, in seconds since 1970; 0 when there is none."""
@@ -110,14 +119,20 @@ class Farm(Project):
         return max((each.expires.timestamp() for each in held.values()), default=0.0)
 
     def heals(self, what: str, *, newer_than: float = 0, seconds: float = HEAL_SECONDS) -> float:
-        """Wait until it is whole; return the seconds that it took. Raises `NotSeenError` with all that is known."""
-        return wait_for(
-            f"the farm is whole {what}",
-            seconds,
-            lambda: self.whole(newer_than=newer_than),
-            poll=_POLL_SECONDS,
-            else_say=self.complaints,
-        )
+        """Wait until it is whole, and print what it lacks till then; return the seconds that it took.
+
+        Raises `NotSeenError` with all that is known.
+        """
+        began, last = time.monotonic(), ""
+
+        def healed() -> bool:
+            nonlocal last
+            if (lacking := self.lacks(newer_than=newer_than)) not in {"", last}:
+                print(f"  {time.monotonic() - began:5.1f} s  {lacking}", flush=True)
+            last = lacking
+            return not lacking
+
+        return wait_for(f"the farm is whole {what}", seconds, healed, poll=_POLL_SECONDS, else_say=self.complaints)
 
     def gets_healthy(self, service: str, seconds: float = HEAL_SECONDS) -> float:
         """Wait until a container's health check passes; return the seconds that it took."""
