@@ -2,25 +2,31 @@
 
 What the command line says goes to pytest, but for `--fresh` as the first word: from no image at all.
 `GF_I2P_DOCKER_LONG=1` adds the long rounds of faults, and a second farm.
+
+A test that failed may run once more, on a new farm: `integration/outcomes.py`.
 """
 
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from integration.containers.engine import ENGINE_VARIABLE, EngineError, find
+from integration.containers.engine import ENGINE_VARIABLE, Engine, EngineError, find
 from integration.containers.images import build
+from integration.outcomes import MAX_AGAIN, OUTCOMES_VARIABLE, PYTEST_OPTIONS, Outcome, read_outcome, summary
 from integration.testnet.namespace import MissingError, check_programs, environment, run_inside
 
 FOLDER: Final = Path(__file__).parent
 MUST_VARIABLE: Final = "GF_I2P_MUST_RUN_DOCKER"
 """Where it is set, to be skipped is to fail."""
 FRESH: Final = "--fresh"
+_FAILED: Final = 1
+"""The exit code of tests, or of a build, that failed; one that was ended has another."""
 
 
 def cache_directory() -> Path:
@@ -33,18 +39,6 @@ def cache_directory() -> Path:
 def main(arguments: Sequence[str]) -> int:
     """Run; 0 when all passed, or when there can be no containers here."""
     fresh, words = arguments[:1] == [FRESH], [word for word in arguments if word != FRESH]
-    tests = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-rfEs",
-        "--timeout=1500",
-        "-p",
-        "no:cacheprovider",
-        "--durations=0",
-        "-vs",
-    ]
-    tests += words or [str(FOLDER)]
     began = time.monotonic()
     try:
         engine = find()
@@ -55,21 +49,42 @@ def main(arguments: Sequence[str]) -> int:
         return int(MUST_VARIABLE in os.environ)
     print(f"Containers of docker/, with {engine.name}", flush=True)
     cache = cache_directory()
-    if engine.private:
-        if fresh:
-            _forget(cache)
-        status = run_inside(
-            "integration.containers.inside", ["--cache", str(cache), "--", *tests], interrupt=False, network=False
-        )
+    if fresh and engine.private:
+        _forget(cache)
+    status, outcome = _outcome(engine, cache, words or [str(FOLDER)])
+    passed, failed, again = len(outcome.passed), outcome.failed, outcome.again
+    if status != _FAILED or len(again) > MAX_AGAIN:
+        again = []
     else:
-        try:
-            print(f"Images: {build(engine, cache)}", flush=True)
-        except EngineError as error:
-            print(f"containers: {error}", file=sys.stderr)
-            return 1
-        status = subprocess.run(tests, env={**environment(), ENGINE_VARIABLE: engine.name}, check=False).returncode
-    print(f"{time.monotonic() - began:6.1f} s  containers: {'passed' if status == 0 else 'FAILED'}")
-    return status
+        failed = ()
+    for part in again:
+        print(f"{time.monotonic() - began:6.1f} s  ONCE MORE: {', '.join(part)}", flush=True)
+        _, outcome = _outcome(engine, cache, part)
+        passed += len(outcome.passed)
+        failed += outcome.failed
+    print(summary("containers", time.monotonic() - began, passed, failed, [each for part in again for each in part]))
+    return int(bool(failed))
+
+
+def _outcome(engine: Engine, cache: Path, group: Sequence[str]) -> tuple[int, Outcome]:
+    """Build, and run what pytest is given; return the exit code and what became of it."""
+    tests = [sys.executable, "-m", "pytest", *PYTEST_OPTIONS, "--timeout=1500", "--durations=0", "-vs", *group]
+    with tempfile.TemporaryDirectory(prefix="gf-i2p-containers-") as directory:
+        told = Path(directory) / "outcomes.json"
+        os.environ[OUTCOMES_VARIABLE] = str(told)
+        if engine.private:
+            status = run_inside(
+                "integration.containers.inside", ["--cache", str(cache), "--", *tests], interrupt=False, network=False
+            )
+        else:
+            try:
+                print(f"Images: {build(engine, cache)}", flush=True)
+                variables = {**environment(), ENGINE_VARIABLE: engine.name}
+                status = subprocess.run(tests, env=variables, check=False).returncode
+            except EngineError as error:
+                print(f"containers: {error}", file=sys.stderr)
+                status = _FAILED
+        return status, read_outcome(told, status, group)
 
 
 def _forget(cache: Path) -> None:

@@ -2,23 +2,20 @@
 
 Most of the time is spent waiting for tunnels, so several networks run side by side, in namespaces of their own.
 
-What real routers do is partly chance: whom a tunnel leads through, and whether one of these is busy then. So a
-scenario that failed runs once more, on a network that nobody else uses. What it said when it failed is printed whole,
-and the last lines name it: one that needs this often has a fault. More than `MAX_AGAIN` at once are no chance.
+A scenario that failed may run once more: `integration/outcomes.py`.
 """
 
 import asyncio
 import contextlib
-import json
 import os
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from integration.outcomes import MAX_AGAIN, OUTCOMES_VARIABLE, PYTEST_OPTIONS, Outcome, read_outcome, summary
 from integration.processes import Processes, tail
 from integration.testnet.namespace import MissingError, check_programs
 
@@ -35,28 +32,8 @@ WITHOUT: Final = {"test_make_farm.py"}
 """These bring networks of their own."""
 MUST_VARIABLE: Final = "GF_I2P_MUST_RUN_SCENARIOS"
 """Where it is set, to be skipped is to fail: CI sets it."""
-OUTCOMES_VARIABLE: Final = "GF_I2P_OUTCOMES"
-"""Names the file into which pytest writes what has become of each scenario; see `conftest.py`."""
-MAX_AGAIN: Final = 2
-"""So many scenarios may run once more, of all; a group whose network did not come up counts as one."""
 _POLL_SECONDS: Final = 0.5
 _SHOWN_BYTES: Final = 200_000
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of a group."""
-
-    passed: tuple[str, ...]
-    failed: tuple[str, ...]
-    """What pytest is given to run them again: the whole group when it did not get to an end."""
-    ended: bool = True
-    """Otherwise they failed together, and for one reason: most likely their network did not come up."""
-
-    @property
-    def again(self) -> list[tuple[str, ...]]:
-        """What may run once more, each on a network of its own."""
-        return [(each,) for each in self.failed] if self.ended else [self.failed]
 
 
 def groups(arguments: Sequence[str]) -> list[list[str]]:
@@ -87,12 +64,8 @@ async def run(directory: Path, arguments: Sequence[str]) -> int:
             outcome = await _outcome(stack, directory / f"again-{number}", part, began)
             passed += len(outcome.passed)
             failed += outcome.failed
-    print(f"{time.monotonic() - began:6.1f} s  scenarios: {passed} passed, {len(failed)} failed")
-    for each in failed:
-        print(f"FAILED {each}")
-    for each in (each for part in again for each in part):
-        if each not in failed:
-            print(f"PASSED ONLY WHEN IT RAN ONCE MORE: {each}")
+    ran_again = [each for part in again for each in part]
+    print(summary("scenarios", time.monotonic() - began, passed, failed, ran_again))
     return int(bool(failed))
 
 
@@ -102,7 +75,7 @@ async def _outcome(stack: contextlib.ExitStack, directory: Path, group: Sequence
     title = ", ".join(names) if len(group) > 1 else group[0].removeprefix(f"{FOLDER}/")
     log, told = directory.with_suffix(".log"), directory.with_suffix(".json")
     testnet = [sys.executable, "-m", "integration.testnet", "run", "--directory", str(directory), "--"]
-    pytest = [sys.executable, "-m", "pytest", "-rfEs", "--timeout=600", "-p", "no:cacheprovider", *group]
+    pytest = [sys.executable, "-m", "pytest", *PYTEST_OPTIONS, "--timeout=600", *group]
     # The network takes itself down; it needs the time for it.
     processes = stack.enter_context(Processes(grace=30.0))
     command = pytest if set(names) <= WITHOUT else [*testnet, *pytest]
@@ -114,16 +87,6 @@ async def _outcome(stack: contextlib.ExitStack, directory: Path, group: Sequence
     print(f"{time.monotonic() - began:6.1f} s  {title}: {'FAILED' if outcome.failed else 'passed'}", flush=True)
     print(tail(log, _SHOWN_BYTES) if outcome.failed else "\n".join(f"PASSED {each}" for each in outcome.passed))
     return outcome
-
-
-def read_outcome(told: Path, status: int, group: Sequence[str]) -> Outcome:
-    """Read what pytest has written, if it has: a group that ended badly and names no failure failed as a whole."""
-    try:
-        outcomes = json.loads(told.read_text())
-    except (OSError, ValueError):
-        return Outcome((), tuple(group), ended=False)
-    passed, failed = tuple(outcomes["passed"]), tuple(outcomes["failed"])
-    return Outcome(passed, tuple(group), ended=False) if status != 0 and not failed else Outcome(passed, failed)
 
 
 def main() -> int:

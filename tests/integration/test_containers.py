@@ -3,17 +3,19 @@
 import itertools
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from integration.containers import base, engine, podman
+from integration.containers import __main__, base, engine, podman
 from integration.containers.__main__ import MUST_VARIABLE, main
-from integration.containers.engine import EngineError
+from integration.containers.engine import Engine, EngineError
 from integration.containers.farm import published
 from integration.containers.images import COMPOSE, DOCKERFILES
 from integration.containers.project import Project, wait_for
 from integration.localfarm import NotSeenError
+from integration.outcomes import Outcome
 from integration.testnet.namespace import MissingError, inside
 
 
@@ -56,6 +58,48 @@ def test_it_says_in_a_sentence_why_it_was_skipped(
     assert "SKIPPED. no Docker engine answers" in capsys.readouterr().out
     monkeypatch.setenv(MUST_VARIABLE, "1")
     assert main([]) == 1
+
+
+GOOD = Outcome(("f::x", "f::y"), ())
+BAD = Outcome(("f::x",), ("f::y",))
+NO_FARM = Outcome((), ("f",), ended=False)
+WORSE = Outcome((), ("f::x", "f::y", "f::z"))
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "ran", "status", "last"),
+    [
+        ([(0, GOOD)], [["f"]], 0, "containers: 2 passed, 0 failed"),
+        ([(1, BAD), (0, Outcome(("f::y",), ()))], [["f"], ["f::y"]], 0, "PASSED ONLY WHEN IT RAN ONCE MORE: f::y"),
+        ([(1, BAD), (1, Outcome((), ("f::y",)))], [["f"], ["f::y"]], 1, "FAILED f::y"),
+        ([(1, NO_FARM), (0, GOOD)], [["f"], ["f"]], 0, "PASSED ONLY WHEN IT RAN ONCE MORE: f"),
+        ([(1, WORSE)], [["f"]], 1, "FAILED f::z"),
+        ([(143, NO_FARM)], [["f"]], 1, "FAILED f"),
+    ],
+    ids=["passed", "again", "failed twice", "no farm", "too many", "ended from outside"],
+)
+def test_what_failed_runs_once_more_if_it_is_little(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    outcomes: list[tuple[int, Outcome]],
+    ran: list[list[str]],
+    status: int,
+    last: str,
+) -> None:
+    seen: list[list[str]] = []
+    answers = iter(outcomes)
+
+    def outcome(_engine: Engine, _cache: Path, group: Sequence[str]) -> tuple[int, Outcome]:
+        seen.append(list(group))
+        return next(answers)
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(__main__, "find", engine.docker)
+    monkeypatch.setattr(__main__, "_outcome", outcome)
+    assert main(["f"]) == status
+    assert seen == ran
+    assert capsys.readouterr().out.strip().endswith(last)
 
 
 def test_the_bases_are_read_from_the_dockerfiles(tmp_path: Path) -> None:

@@ -1,14 +1,14 @@
 """What runs once more when real routers have failed a scenario: integration/scenarios/__main__.py."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from integration.outcomes import Outcome
 from integration.scenarios import __main__ as scenarios
-from integration.scenarios.__main__ import Outcome, read_outcome, run
+from integration.scenarios.__main__ import run
 
 
 class Pytest:
@@ -71,21 +71,3 @@ async def test_a_network_that_does_not_come_up_is_one_failure_of_a_whole_group(
     assert await run(tmp_path, []) == 0
     assert ran == [["a", "b"], ["c", "d"]] * 2
     assert "scenarios: 4 passed, 0 failed" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("told", "status", "expected"),
-    [
-        ({"passed": ["f::x", "f::y"], "failed": []}, 0, Outcome(("f::x", "f::y"), ())),
-        ({"passed": ["f::x"], "failed": ["f::y"]}, 1, Outcome(("f::x",), ("f::y",))),
-        ({"passed": ["f::x"], "failed": []}, 1, Outcome(("f::x",), ("f",), ended=False)),
-        (None, 1, Outcome((), ("f",), ended=False)),
-        (None, 0, Outcome((), ("f",), ended=False)),
-    ],
-    ids=["passed", "failed", "ended badly", "no network", "pytest never ran"],
-)
-def test_a_group_that_did_not_get_to_its_end_failed(tmp_path: Path, told: Any, status: int, expected: Outcome) -> None:
-    file = tmp_path / "told.json"
-    if told is not None:
-        file.write_text(json.dumps(told))
-    assert read_outcome(file, status, ["f"]) == expected
