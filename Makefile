@@ -109,7 +109,7 @@ growth absence torture day: $(VENV)/.test
 
 ## Test ---------------------------------------------------------------------------------------------------------------
 
-test: check fast pipeline simulate scenarios
+test: check fast pipeline simulate scenarios test-docker
 
 check: $(VENV)/.test
 	@$(BIN)/ruff check .
