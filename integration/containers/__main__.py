@@ -1,7 +1,7 @@
 """`make test-docker`: everything in this folder, on the containers of `docker/`.
 
 What the command line says goes to pytest, but for `--fresh` as the first word: from no image at all.
-`GF_I2P_DOCKER_LONG=1` adds the long rounds of faults, and a second farm.
+`GF_I2P_DOCKER_LONG=1` adds the long rounds of faults, a second farm, and the image with Spark.
 
 A test that failed may run once more, on a new farm: `integration/outcomes.py`.
 """

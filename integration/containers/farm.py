@@ -1,7 +1,6 @@
 """The farm of `docker/compose.yaml`, seen from outside: what its nodes say, and what its routers hold."""
 
 import json
-import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,8 +18,6 @@ FLOODFILLS: Final = ROUTERS[:4]
 WEB: Final = "web"
 DIRECTORY: Final = "/var/lib/gf-i2p"
 """Of a node, in its container."""
-LONG: Final = os.environ.get("GF_I2P_DOCKER_LONG", "") not in {"", "0"}
-"""Whether the tests take the time to hurt every container, and to run a second farm."""
 ENOUGH: Final = 3
 """Floodfills that hold a set make it found."""
 META: Final = 7

@@ -1,5 +1,6 @@
 """From the files in `docker/` to images: the base where no registry is asked, then what compose builds."""
 
+import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,11 +8,15 @@ from typing import Final
 
 from integration.containers import base
 from integration.containers.engine import Engine
-from integration.containers.project import Project
+from integration.containers.project import BUILD_SECONDS, Project
 
 DOCKER: Final = Path(__file__).parents[2] / "docker"
 COMPOSE: Final = DOCKER / "compose.yaml"
+NODE_COMPOSE: Final = DOCKER / "compose.node.yaml"
 DOCKERFILES: Final = (DOCKER / "Dockerfile", DOCKER / "router.Dockerfile")
+LONG: Final = os.environ.get("GF_I2P_DOCKER_LONG", "") not in {"", "0"}
+"""Whether the tests take the time to hurt every container, to run a second farm, and to build the image with Spark."""
+SPARK: Final = "gf-i2p-spark"
 KEPT: Final = "72h"
 """How long a step of a build stays that no image needs."""
 
@@ -38,8 +43,16 @@ def build(engine: Engine, cache: Path) -> Built:
     began = time.monotonic()
     project = Project(engine, "gf-i2p", COMPOSE)
     project.build()
+    if LONG:
+        _build_spark(engine)
     build_seconds = time.monotonic() - began
     if engine.private:  # each build leaves its steps, by which the next is quicker; old ones only take up space
         engine.run("image", "prune", "--force", "--filter", f"until={KEPT}")
-    names = [*bases, *project.images()]
+    names = [*bases, *project.images(), *([SPARK] if LONG else [])]
     return Built(base_seconds, build_seconds, {name: base.size(engine, name) for name in names})
+
+
+def _build_spark(engine: Engine) -> None:
+    options = ["--network=host", "--format=docker"] if engine.private else []  # as `Project.build`
+    what = ["--target", "spark", "--tag", SPARK, "--file", str(DOCKERFILES[0]), str(DOCKER.parent)]
+    engine.run("build", *options, *what, seconds=BUILD_SECONDS)

@@ -99,9 +99,16 @@ class Project:
         lines = self.engine.run("ps", "--all", "--filter", f"label={_PROJECT_LABEL}={self.name}", "--format", form)
         return {service: found for found, service in (line.split() for line in lines.splitlines())}
 
+    def container(self, service: str) -> str:
+        """Return the id of a service's container. Raises `EngineError` when there is none."""
+        try:
+            return self.containers()[service]
+        except KeyError:
+            raise EngineError(f"{self.name} has no container of {service}") from None
+
     def inspect(self, service: str) -> dict[str, Any]:
         """Return what the engine knows of a service's container."""
-        return self.engine.inspect(self._id(service))
+        return self.engine.inspect(self.container(service))
 
     def running(self, service: str) -> bool:
         """Whether its container runs; False, too, when there is none."""
@@ -117,27 +124,27 @@ class Project:
     def exec(self, service: str, *command: str, seconds: float = 30.0, user: str | None = None) -> str:
         """Run a command in a container; return its output. Raises `EngineError` when it fails."""
         options = ["--user", user] if user else []
-        return self.engine.run("exec", *options, self._id(service), *command, seconds=seconds)
+        return self.engine.run("exec", *options, self.container(service), *command, seconds=seconds)
 
     def kill(self, service: str) -> None:
         """End it as a crash would (SIGKILL). What the file says of restarts may start it again at once."""
         before = self._pid(service)
-        self.engine.run("kill", self._id(service))
+        self.engine.run("kill", self.container(service))
         wait_for(f"{service} killed", 30, lambda: self._pid(service) != before, poll=0.2)
 
     def start(self, service: str) -> None:
         """Start it again, unless it runs."""
-        self.engine.run("start", self._id(service))
+        self.engine.run("start", self.container(service))
 
     def remove(self, service: str) -> None:
         """Take the container away for good, running or not."""
-        self.engine.run("rm", "--force", self._id(service))
+        self.engine.run("rm", "--force", self.container(service))
 
     def logs(self, service: str, lines: int = 30) -> str:
         """Return the last lines of what it said."""
         try:
             done = subprocess.run(
-                [self.engine.name, "logs", "--tail", str(lines), self._id(service)],
+                [self.engine.name, "logs", "--tail", str(lines), self.container(service)],
                 env=dict(self.engine.environment),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -156,7 +163,7 @@ class Project:
             health: dict[str, str] = self.inspect(service)["State"].get("Health", {})
             return health.get("Status") == "healthy"
         try:
-            self.engine.run("healthcheck", "run", self._id(service))
+            self.engine.run("healthcheck", "run", self.container(service))
         except EngineError:
             return False
         return True
@@ -171,7 +178,7 @@ class Project:
             cut, join = ([[*setting, link, to] for link in links] for to in ("down", "up"))
         else:
             networks = self.inspect(service)["NetworkSettings"]["Networks"]
-            found = self._id(service)
+            found = self.container(service)
             cut = [["docker", "network", "disconnect", each, found] for each in networks]
             join = [
                 ["docker", "network", "connect", "--ip", where["IPAddress"], "--alias", service, each, found]
@@ -191,12 +198,6 @@ class Project:
         )
         names = [line.split(":")[1].strip().partition("@")[0] for line in lines.splitlines()]
         return [name for name in names if name != "lo"]
-
-    def _id(self, service: str) -> str:
-        try:
-            return self.containers()[service]
-        except KeyError:
-            raise EngineError(f"{self.name} has no container of {service}") from None
 
     def _pid(self, service: str) -> int:
         found = self.containers().get(service)

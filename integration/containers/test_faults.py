@@ -8,7 +8,8 @@ from typing import Final
 
 import pytest
 
-from integration.containers.farm import BESIDE, LONG, NODES, ROUTERS, WEB, Farm
+from integration.containers.farm import BESIDE, NODES, ROUTERS, WEB, Farm
+from integration.containers.images import LONG
 
 PUBLISHER: Final = "the publisher"
 KILLED: Final = [*NODES, *ROUTERS, WEB] if LONG else [PUBLISHER, "router-0", WEB]

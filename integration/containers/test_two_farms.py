@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from integration.containers.engine import Engine
-from integration.containers.farm import ENOUGH, LONG, ROUTERS, Farm
-from integration.containers.images import COMPOSE
+from integration.containers.farm import ENOUGH, ROUTERS, Farm
+from integration.containers.images import COMPOSE, LONG
 
 pytestmark = pytest.mark.skipif(not LONG, reason="a second farm takes minutes: GF_I2P_DOCKER_LONG=1 has it")
 
