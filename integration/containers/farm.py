@@ -92,7 +92,7 @@ class Farm(Project):
         """
         answers = self.statuses()
         if silent := [node for node in self.nodes if node not in answers]:
-            return f"no answer of {', '.join(silent)}"
+            return f"no answer, or no majority reached: {', '.join(silent)}"
         leaders = {answer["leader"] for answer in answers.values()} - {None}
         if len(leaders) != 1:
             return "no leader" if not leaders else "two leaders"
