@@ -1,6 +1,7 @@
 """`make test-docker`: everything in this folder, on the containers of `docker/`.
 
-What the command line says goes to pytest, but for `--fresh` as the first word: from no image at all.
+What the command line says goes to pytest, but for `--fresh` as the first word: from no image at all (Docker keeps the
+base image that it has).
 `GF_I2P_DOCKER_LONG=1` adds the long rounds of faults, and a second farm.
 """
 
@@ -63,7 +64,7 @@ def main(arguments: Sequence[str]) -> int:
         )
     else:
         try:
-            print(f"Images: {build(engine, cache)}", flush=True)
+            print(f"Images: {build(engine, cache, fresh=fresh)}", flush=True)
         except EngineError as error:
             print(f"containers: {error}", file=sys.stderr)
             return 1
