@@ -1,6 +1,7 @@
 """`make test-docker`: everything in this folder, on the containers of `docker/`.
 
-What the command line says goes to pytest, but for `--fresh` as the first word: from no image at all.
+What the command line says goes to pytest, but for `--fresh` as the first word: from no image at all (Docker keeps the
+base image that it has).
 `GF_I2P_DOCKER_LONG=1` adds the long rounds of faults, a second farm, and the image with Spark.
 
 A test that failed may run once more, on a new farm: `integration/outcomes.py`.
@@ -51,7 +52,7 @@ def main(arguments: Sequence[str]) -> int:
     cache = cache_directory()
     if fresh and engine.private:
         _forget(cache)
-    status, outcome = _outcome(engine, cache, words or [str(FOLDER)])
+    status, outcome = _outcome(engine, cache, words or [str(FOLDER)], fresh=fresh)
     passed, failed, again = len(outcome.passed), outcome.failed, outcome.again
     if status != _FAILED or len(again) > MAX_AGAIN:
         again = []
@@ -66,7 +67,7 @@ def main(arguments: Sequence[str]) -> int:
     return int(bool(failed))
 
 
-def _outcome(engine: Engine, cache: Path, group: Sequence[str]) -> tuple[int, Outcome]:
+def _outcome(engine: Engine, cache: Path, group: Sequence[str], *, fresh: bool = False) -> tuple[int, Outcome]:
     """Build, and run what pytest is given; return the exit code and what became of it."""
     tests = [sys.executable, "-m", "pytest", *PYTEST_OPTIONS, "--timeout=1500", "--durations=0", "-vs", *group]
     with tempfile.TemporaryDirectory(prefix="gf-i2p-containers-") as directory:
@@ -78,7 +79,7 @@ def _outcome(engine: Engine, cache: Path, group: Sequence[str]) -> tuple[int, Ou
             )
         else:
             try:
-                print(f"Images: {build(engine, cache)}", flush=True)
+                print(f"Images: {build(engine, cache, fresh=fresh)}", flush=True)
                 variables = {**environment(), ENGINE_VARIABLE: engine.name}
                 status = subprocess.run(tests, env=variables, check=False).returncode
             except EngineError as error:

@@ -36,19 +36,20 @@ class Built:
         return f"base {self.base_seconds:.1f} s, build {self.build_seconds:.1f} s; {sizes}"
 
 
-def build(engine: Engine, cache: Path) -> Built:
-    """Have the images; `cache` is where a base image is kept."""
+def build(engine: Engine, cache: Path, *, fresh: bool = False) -> Built:
+    """Have the images; `cache` is where a base image is kept; `fresh`: nothing of an earlier build is used."""
     bases = base.needed(DOCKERFILES)
     base_seconds = sum(base.ensure(engine, *each, cache) for each in bases.items()) if engine.private else 0.0
     began = time.monotonic()
     project = Project(engine, "gf-i2p", COMPOSE)
-    project.build()
+    project.build(fresh=fresh)
     if LONG:
         _build_spark(engine)
     build_seconds = time.monotonic() - began
     if engine.private:  # each build leaves its steps, by which the next is quicker; old ones only take up space
         engine.run("image", "prune", "--force", "--filter", f"until={KEPT}")
-    names = [*bases, *project.images(), *([SPARK] if LONG else [])]
+    # Docker's builder keeps a base that it has fetched to itself: it is no image of the engine's.
+    names = [*(bases if engine.private else ()), *project.images(), *([SPARK] if LONG else [])]
     return Built(base_seconds, build_seconds, {name: base.size(engine, name) for name in names})
 
 

@@ -19,6 +19,19 @@ _POLL_SECONDS: Final = 1.0
 # Both compose programs write these.
 _PROJECT_LABEL: Final = "com.docker.compose.project"
 _SERVICE_LABEL: Final = "com.docker.compose.service"
+HELPER_IMAGE: Final = "gf-i2p-testnet"
+"""Has Python, and is there whenever a farm runs."""
+_SET_LINKS: Final = """
+import fcntl, socket, struct, sys
+request, up = struct.Struct("16sH22x"), 1  # ifreq and IFF_UP, netdevice(7)
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+    for _, name in socket.if_nameindex():
+        if name != "lo":
+            _, flags = request.unpack(fcntl.ioctl(any_socket, 0x8913, request.pack(name.encode(), 0)))
+            flags = flags | up if sys.argv[1] == "up" else flags & ~up
+            fcntl.ioctl(any_socket, 0x8914, request.pack(name.encode(), flags))
+"""
+"""Brings every interface "up" or "down", without iproute2. SIOCGIFFLAGS and SIOCSIFFLAGS are the numbers."""
 
 
 def wait_for(
@@ -50,6 +63,8 @@ class Project:
         self._file = file
 
     def __enter__(self) -> Self:
+        if not self.engine.private:  # a run that was killed has left it all in the machine's engine
+            self.down()
         return self
 
     def __exit__(
@@ -61,11 +76,11 @@ class Project:
         """Run a command of compose; `options` are the program's own and come before it."""
         return run([*self._compose, *options, *arguments], self._environment, seconds=seconds, cwd=self._file.parent)
 
-    def build(self) -> None:
-        """Build the images, on this machine's network."""
+    def build(self, *, fresh: bool = False) -> None:
+        """Build the images, on this machine's network; `fresh`: every step of them anew."""
         # Without the format podman drops health checks that stand in Dockerfiles.
         options = ["--podman-build-args=--network=host --format=docker"] if self.engine.private else []
-        self.compose("build", seconds=BUILD_SECONDS, options=options)
+        self.compose("build", *(["--no-cache"] if fresh else []), seconds=BUILD_SECONDS, options=options)
 
     def up(self) -> None:
         """Start everything, detached, from images that are there."""
@@ -170,27 +185,25 @@ class Project:
 
     @contextlib.contextmanager
     def cut_off(self, service: str) -> Iterator[None]:
-        """Cut a container off from every network while the block runs."""
-        if self.engine.private:
-            pid = str(self._pid(service))
-            links = self._links(pid)
-            setting = ["nsenter", "-t", pid, "-n", "ip", "link", "set"]
-            cut, join = ([[*setting, link, to] for link in links] for to in ("down", "up"))
-        else:
-            networks = self.inspect(service)["NetworkSettings"]["Networks"]
-            found = self.container(service)
-            cut = [["docker", "network", "disconnect", each, found] for each in networks]
-            join = [
-                ["docker", "network", "connect", "--ip", where["IPAddress"], "--alias", service, each, found]
-                for each, where in networks.items()
-            ]
-        for command in cut:
-            run(command, self.engine.environment, seconds=COMMAND_SECONDS)
+        """Cut a container off from every network while the block runs: its interfaces are down."""
+        self._set_links(service, "down")
         try:
             yield
         finally:
-            for command in join:
-                run(command, self.engine.environment, seconds=COMMAND_SECONDS)
+            self._set_links(service, "up")
+
+    def _set_links(self, service: str, to: str) -> None:
+        # Not `docker network disconnect`: `connect` knows no MAC, so that it would not come back as it was.
+        if self.engine.private:
+            pid = str(self._pid(service))
+            setting = ["nsenter", "-t", pid, "-n", "ip", "link", "set"]
+            for link in self._links(pid):
+                run([*setting, link, to], self.engine.environment, seconds=COMMAND_SECONDS)
+            return
+        # We may be anybody here, and the engine in a machine of its own: a container beside that one does it.
+        rights = ["--user", "0:0", "--cap-drop", "ALL", "--cap-add", "NET_ADMIN"]
+        where = ["--network", f"container:{self.container(service)}", "--entrypoint", "python3", HELPER_IMAGE]
+        self.engine.run("run", "--rm", *rights, *where, "-c", _SET_LINKS, to)
 
     def _links(self, pid: str) -> list[str]:
         lines = run(

@@ -1,5 +1,6 @@
 """The files in `docker/` as they stand: nothing is built here; `integration/containers/` does that."""
 
+import ipaddress
 import json
 import re
 import shlex
@@ -137,6 +138,24 @@ def test_routers_are_told_what_they_know() -> None:
         words = [*described.get("command", ["run"]), *described["healthcheck"]["test"][2:]]
         for word in words:
             assert re.search(rf"^  {word}\)", script, re.MULTILINE), f"{name}: docker/router.sh knows no {word!r}"
+
+
+def test_no_registry_is_asked_for_what_is_built_here() -> None:
+    """Docker asks for the image of a service that does not build it itself before it builds that for another one."""
+    for file, service, described in services():
+        assert described.get("pull_policy") == "never", f"{file} {service}"
+
+
+def test_the_first_address_of_a_network_is_left_to_the_engine() -> None:
+    file = compose(DOCKER / "compose.yaml")
+    engine_has = {
+        str(next(ipaddress.ip_network(each["subnet"]).hosts()))
+        for network in file["networks"].values()
+        for each in network["ipam"]["config"]
+    }
+    assert len(engine_has) == 5
+    for service, described in file["services"].items():
+        assert not engine_has & _addresses(described), service
 
 
 def test_nobody_has_rights_that_he_does_not_need() -> None:

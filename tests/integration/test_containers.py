@@ -12,7 +12,7 @@ from integration.containers import __main__, base, engine, podman
 from integration.containers.__main__ import MUST_VARIABLE, main
 from integration.containers.engine import Engine, EngineError
 from integration.containers.farm import published
-from integration.containers.images import COMPOSE, DOCKERFILES
+from integration.containers.images import COMPOSE, DOCKERFILES, build
 from integration.containers.project import Project, wait_for
 from integration.localfarm import NotSeenError
 from integration.outcomes import Outcome
@@ -90,7 +90,7 @@ def test_what_failed_runs_once_more_if_it_is_little(
     seen: list[list[str]] = []
     answers = iter(outcomes)
 
-    def outcome(_engine: Engine, _cache: Path, group: Sequence[str]) -> tuple[int, Outcome]:
+    def outcome(_engine: Engine, _cache: Path, group: Sequence[str], **_: bool) -> tuple[int, Outcome]:
         seen.append(list(group))
         return next(answers)
 
@@ -125,6 +125,46 @@ def test_images_are_built_on_the_network_of_the_machine() -> None:
 def test_the_compose_file_names_its_images() -> None:
     images = Project(engine.docker(), "any", COMPOSE).images()
     assert len(images) == len(set(images)) == 3
+
+
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Where a `docker` that knows one container, and no image but ours, writes what it was told, a line a command."""
+    told = tmp_path / "told"
+    program = tmp_path / "docker"
+    program.write_text(
+        f"""#!/bin/sh
+echo "$1 $2 $3 $4 $5 $6 $7 $8 $9" >> {told}
+case "$1 $2 $3" in
+  ps*) echo 'abcdef router-0' ;;
+  "image inspect "*) for name; do :; done; case $name in gf-i2p-*) echo 1000 ;; *) exit 1 ;; esac ;;
+esac
+"""
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    return told
+
+
+def test_docker_keeps_the_base_that_it_has_fetched_to_its_builder(said: Path, tmp_path: Path) -> None:
+    built = build(engine.docker(), tmp_path)
+    assert set(built.sizes) == set(Project(engine.docker(), "any", COMPOSE).images())
+
+
+def test_a_container_that_docker_cuts_off_stays_in_its_networks(said: Path) -> None:
+    """`docker network connect` knows no MAC: who left a network would come back as somebody else."""
+    with Project(engine.docker(), "any", COMPOSE).cut_off("router-0"):
+        cut = said.read_text().splitlines()
+        assert cut
+    all_commands = said.read_text().splitlines()
+    assert len(all_commands) == 2 * len(cut)  # and back
+    assert not [command for command in all_commands if command.startswith("network")]
+
+
+def test_with_docker_what_an_earlier_run_has_left_goes_first(said: Path) -> None:
+    with Project(engine.docker(), "any", COMPOSE):
+        assert "-p any" in said.read_text()
+        assert "down" in said.read_text()
 
 
 def test_a_command_that_fails_says_what_it_said(tmp_path: Path) -> None:
