@@ -71,7 +71,10 @@ make_identity() {
     kill -0 "$pid"
     sleep 0.2
   done
-  kill -TERM "$pid"
+  # More than once: i2pd forgets a signal that comes before it has begun its main loop.
+  while kill -TERM "$pid" 2> /dev/null; do
+    sleep 0.2
+  done
   wait "$pid" || true
 }
 

@@ -16,6 +16,8 @@ import pytest
 import yaml
 
 from gf_i2p.cli.main import _parser
+from gf_i2p.node.member import CLOSE_SECONDS, FINISH_SECONDS, RESIGN_SECONDS
+from gf_i2p.node.node import STOP_SECONDS
 from integration.testnet.containers import arguments
 
 ROOT = Path(__file__).parents[2]
@@ -144,6 +146,15 @@ def test_no_registry_is_asked_for_what_is_built_here() -> None:
     """Docker asks for the image of a service that does not build it itself before it builds that for another one."""
     for file, service, described in services():
         assert described.get("pull_policy") == "never", f"{file} {service}"
+
+
+def test_a_node_that_is_stopped_has_the_time_that_it_takes() -> None:
+    """Docker kills after ten seconds what has not ended; a node tells the farm first, and lets clients finish."""
+    takes = RESIGN_SECONDS + FINISH_SECONDS + CLOSE_SECONDS + 2 * STOP_SECONDS
+    nodes = [described for _, _, described in services() if described["image"] == NODE_IMAGE]
+    assert len(nodes) == 4
+    for described in nodes:
+        assert float(described["stop_grace_period"].removesuffix("s")) > takes
 
 
 def test_the_first_address_of_a_network_is_left_to_the_engine() -> None:

@@ -124,3 +124,36 @@ def test_the_routers_program_names_a_routerinfo_as_i2pd_does(tmp_path: Path) -> 
     (learnt,) = (tmp_path / "router").rglob("*.dat")
     said = subprocess.run([DOCKER / "router.sh", "name", info], capture_output=True, text=True, check=True, timeout=30)
     assert learnt.name == f"routerInfo-{said.stdout.strip()}.dat"
+
+
+def test_a_router_that_misses_the_first_signal_begins_nevertheless(tmp_path: Path) -> None:
+    """i2pd forgets a SIGTERM that comes before its main loop: the router would never introduce itself."""
+    program = (DOCKER / "router.sh").read_text()
+    for place in ("/var/lib/router", "/var/lib/introductions"):
+        (tmp_path / place.rpartition("/")[2]).mkdir()
+        program = program.replace(place, str(tmp_path / place.rpartition("/")[2]))
+    template = tmp_path / "i2pd.conf"
+    template.write_text("host = {address}\n")
+    (tmp_path / "router.sh").write_text(program.replace("/usr/share/router/i2pd.conf", str(template)))
+    info = tmp_path / "router" / "router.info"
+    i2pd = tmp_path / "i2pd"
+    i2pd.write_text(
+        f"""#!/bin/bash
+[[ -e {info} ]] && {{ echo begins; exit; }}
+heard=0
+trap '((heard++)) && exit' TERM
+head -c 800 /dev/zero > {info}
+for ((i = 0; i < 600; i++)); do sleep 0.05; done
+"""
+    )
+    i2pd.chmod(0o755)
+    said = subprocess.run(
+        ["bash", tmp_path / "router.sh", "run"],
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin", "ADDRESS": "198.18.0.10", "ROUTERS": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=20,
+    )
+    assert said.stdout == "begins\n"
+    assert (tmp_path / "introductions" / "198.18.0.10.info").exists()
