@@ -6,7 +6,6 @@ containers run on a network that has nothing but them, with their files in a dir
 
 import argparse
 import contextlib
-import fcntl
 import os
 import shutil
 import signal
@@ -20,7 +19,7 @@ from typing import Final
 from integration.containers import podman
 from integration.containers.engine import ENGINE_VARIABLE, EngineError
 from integration.containers.engine import podman as engine
-from integration.containers.images import build
+from integration.containers.images import alone, build
 from integration.testnet.namespace import SIGNALS
 
 STOP_SECONDS: Final = 20.0
@@ -69,12 +68,7 @@ def run(cache: Path, lifeline: int, command: Sequence[str]) -> int:
     """Build, and run the command where the containers will be; return its exit code."""
     child = Child(lifeline)
     podman.mount()
-    with (cache / "lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            print("Another run builds and tests containers on this machine; this one waits for its end.", flush=True)
-            fcntl.flock(lock, fcntl.LOCK_EX)
+    with alone(cache):
         images, running = cache / "images", cache / "running"
         try:
             shutil.rmtree(running, ignore_errors=True)  # of a run that was killed
