@@ -2,6 +2,7 @@
 
 import ipaddress
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -57,7 +58,8 @@ def instruction(file: Path, name: str) -> list[list[str]]:
 def program_commands() -> Iterator[tuple[str, list[str]]]:
     """Every command line of `gf-i2p` in these files, by where it stands."""
     for file, service, described in services():
-        if described.get("image", "").startswith(NODE_IMAGE) and "entrypoint" not in described:
+        if described.get("image", "").startswith(NODE_IMAGE):
+            assert described.get("entrypoint", ["gf-i2p"])[-1] == "gf-i2p", f"{file} {service}"
             command = described.get("command", [])
             yield f"{file} {service} command", shlex.split(command) if isinstance(command, str) else command
         test = described.get("healthcheck", {}).get("test", [])
@@ -171,6 +173,37 @@ def test_nobody_has_rights_that_he_does_not_need() -> None:
             assert str(port).startswith("127.0.0.1:"), f"{where}: {port} is open to everybody"
     for file_ in DOCKERFILES:
         assert re.findall(r"^USER (.*)$", file_.read_text(), re.MULTILINE)[-1] == "10001:10001", file_.name
+
+
+def test_what_runs_for_weeks_does_not_fill_the_disk_with_what_it_says() -> None:
+    for file, service, described in services():
+        limits = described.get("logging", {}).get("options", {})
+        assert limits == {"max-size": "10m", "max-file": "3"}, f"{file} {service}"
+        assert described["logging"]["driver"] == "json-file", f"{file} {service}: the driver that knows these options"
+
+
+def test_a_directory_that_is_missing_is_not_made() -> None:
+    """By Docker, which is root: the next thing that is tried could not write there."""
+    for file, service, described in services():
+        for volume in described.get("volumes", []):
+            if isinstance(volume, dict):
+                assert volume["bind"] == {"create_host_path": False}, f"{file} {service}"
+            else:
+                assert re.fullmatch(r"[\w-]+:/[\w/.-]+", volume), f"{file} {service}: {volume} is no volume's name"
+
+
+@pytest.mark.parametrize(("user", "code", "said"), [(0, 1, "NODE_USER is root"), (10001, 0, "run /var/lib/gf-i2p")])
+def test_a_node_of_its_own_does_not_run_as_root(tmp_path: Path, user: int, code: int, said: str) -> None:
+    node = compose(DOCKER / "compose.node.yaml")["services"]["node"]
+    for name, does in {"id": f"echo {user}", "gf-i2p": 'echo "$@"'}.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{does}\n")
+        (tmp_path / name).chmod(0o755)
+    words = [word.replace("$$", "$") for word in (*node["entrypoint"], *node["command"])]
+    done = subprocess.run(
+        words, env={"PATH": f"{tmp_path}:{os.defpath}"}, capture_output=True, text=True, check=False, timeout=30
+    )
+    assert done.returncode == code
+    assert said in done.stdout + done.stderr
 
 
 def test_addresses_and_macs_are_fixed_and_different() -> None:
