@@ -146,7 +146,10 @@ introduce() {
 
 page() {
   local line
-  exec 3<>"/dev/tcp/$interfaces_address/7070"
+  if ! { exec 3<>"/dev/tcp/$interfaces_address/7070"; } 2>/dev/null; then
+    say "its console at $interfaces_address:7070 does not answer: i2pd does not run yet, see what was logged"
+    return 1
+  fi
   # By another program, which writes it in one piece: i2pd waits for ever for the rest of one that comes in parts.
   cat <<< $'GET /'"${1:+?$1}"$' HTTP/1.0\r\nHost: '"$interfaces_address"$'\r\n\r' >&3
   while IFS= read -r -t 5 line && [[ -n ${line%$'\r'} ]]; do :; done <&3
@@ -159,7 +162,7 @@ number_of() {
 
 healthy() {
   local text routers tunnels
-  text=$(page)
+  text=$(page) || return 1
   routers=$(number_of Routers)
   tunnels=$(number_of 'Client Tunnels')
   echo "${routers:-0} routers known, ${tunnels:-0} tunnels"

@@ -99,3 +99,14 @@ def test_a_router_info_that_is_not_whole_is_waited_for(start: Start, tmp_path: P
     wait_for("it begins", 30, lambda: process.poll() is not None, poll=0.05)
     assert process.returncode == 0
     assert not list(tmp_path.rglob("injected"))
+
+
+def test_a_console_that_does_not_answer_is_named() -> None:
+    environment = {"PATH": os.defpath, "INTERFACES_ADDRESS": "127.0.2.1"}
+    for command in ("page", "healthy"):
+        done = subprocess.run(
+            ["/bin/bash", SCRIPT, command], env=environment, capture_output=True, text=True, check=False, timeout=30
+        )
+        assert done.returncode == 1
+        (line,) = done.stderr.splitlines()
+        assert "127.0.2.1:7070 does not answer" in line
