@@ -23,11 +23,15 @@ ROOT = Path(__file__).parents[2]
 DOCKER = ROOT / "docker"
 DOCKERFILES = sorted([DOCKER / "Dockerfile", *DOCKER.glob("*.Dockerfile")])
 COMPOSE_FILES = sorted(DOCKER.glob("compose*.yaml"))
-TEXTS = sorted(path for path in DOCKER.rglob("*") if path.is_file())
+TEMPLATE = ROOT / "integration" / "testnet" / "i2pd.conf"
+TEXTS = [*sorted(path for path in DOCKER.rglob("*") if path.is_file()), TEMPLATE]
 NODE_IMAGE = "gf-i2p-node"
 ROUTER_IMAGE = "gf-i2p-router"
 _VARIABLE = re.compile(r"\$\{(\w+)(?::?[-?]([^}]*))?\}")
 _SECRET_NAME = re.compile(r"password|passwd|secret|token|credential|private", re.IGNORECASE)
+_FIXED_SECRET = re.compile(
+    r"(?:password|passwd|secret|token|credential)s?[\"']?\s*[=:]\s*[\"']?[^\s\"'${(\[]", re.IGNORECASE
+)
 _KEY_MATERIAL = re.compile(r"BEGIN [A-Z ]*PRIVATE KEY|(?<![\w/.~+=-])(?=[\w~+/=-]*\d)(?=[\w~+/=-]*[A-Z])[\w~+/=-]{40,}")
 
 
@@ -160,6 +164,11 @@ def test_the_first_address_of_a_network_is_left_to_the_engine() -> None:
         assert not engine_has & _addresses(described), service
 
 
+def test_the_networks_of_the_farm_are_closed() -> None:
+    for name, network in compose(DOCKER / "compose.yaml")["networks"].items():
+        assert network.get("internal") is True, name
+
+
 def test_nobody_has_rights_that_he_does_not_need() -> None:
     for file, service, described in services():
         where = f"{file} {service}"
@@ -225,6 +234,7 @@ def test_bases_are_pinned_by_tag() -> None:
 def test_no_secret_is_in_a_file(file: Path) -> None:
     text = file.read_text()
     assert not _KEY_MATERIAL.search(text)
+    assert not _FIXED_SECRET.search(text)
     assert not [
         line for line in text.splitlines() if re.match(r"\s*(?:ENV|ARG)\s.*=", line) and _SECRET_NAME.search(line)
     ]
@@ -242,3 +252,7 @@ def test_a_secret_would_be_noticed() -> None:
     assert _KEY_MATERIAL.search("-----BEGIN PRIVATE KEY-----")
     assert _KEY_MATERIAL.search("key: MC4CAQAwBQYDK2VwBCIEIJ1hsZ3v4VpguoRK9JLsLMRXXXXXXXXXXXXXX1")
     assert _SECRET_NAME.search("I2PCONTROL_PASSWORD")
+    for line in ("password=hunter2", "password = itoopie", 'i2pcontrol_password: "x"', "API_TOKEN='x'"):
+        assert _FIXED_SECRET.search(line), line
+    for line in ('password=""', "password=$(<file)", "password = {password}", "keys and passwords, mode 0700"):
+        assert not _FIXED_SECRET.search(line), line
