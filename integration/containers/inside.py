@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from types import FrameType
 from typing import Final
 
 from integration.containers import podman
@@ -30,12 +31,12 @@ class Child:
     """A command that we run and wait for; all else that ends meanwhile is an orphan, and ours to reap."""
 
     def __init__(self, lifeline: int) -> None:
-        """Ends the command at SIGTERM or SIGHUP, or when the lifeline is cut, now or later."""
+        """Ends the command at SIGTERM or SIGHUP, or when the lifeline is cut, now or later; a build at SIGINT, too."""
         self._process: subprocess.Popen[bytes] | None = None
         self._told = threading.Event()
         for number in SIGNALS:
-            # Ctrl-C is for the command.
-            signal.signal(number, signal.SIG_IGN if number == signal.SIGINT else self._end)
+            # Never SIG_IGN, which the command would inherit.
+            signal.signal(number, self._interrupted if number == signal.SIGINT else self._end)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         threading.Thread(target=self._watch, args=(lifeline,), daemon=True).start()
 
@@ -43,7 +44,11 @@ class Child:
         os.read(lifeline, 1)
         os.kill(os.getpid(), signal.SIGTERM)
 
-    def _end(self, _number: int, _frame: object) -> None:
+    def _interrupted(self, number: int, frame: FrameType | None) -> None:
+        if self._process is None:
+            self._end(number, frame)  # otherwise Ctrl-C has reached the command, too
+
+    def _end(self, _number: int, _frame: FrameType | None) -> None:
         if self._told.is_set():
             return
         self._told.set()

@@ -219,6 +219,20 @@ def test_podman_is_set_up_in_namespaces_of_its_own_only() -> None:
         podman.mount()
 
 
+def test_with_podman_the_tests_end_at_ctrl_c() -> None:
+    """They would not if the first process ignored it, since what is ignored stays so in its children."""
+    program = (
+        "import os, sys\n"
+        "from integration.containers.inside import Child\n"
+        "sys.exit(Child(os.pipe()[0]).run(['grep', '^SigIgn', '/proc/self/status']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60, cwd=COMPOSE.parents[1]
+    )
+    ignored = int(done.stdout.split()[1], 16)
+    assert not ignored & 1 << signal.SIGINT - 1
+
+
 def test_images_are_built_on_the_network_of_the_machine() -> None:
     assert "--net" in inside("module", [])
     assert "--net" not in inside("module", [], network=False)
