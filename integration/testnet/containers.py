@@ -6,6 +6,7 @@ What is there already stays as it is.
 """
 
 import argparse
+import os
 import shutil
 import sys
 import tempfile
@@ -126,14 +127,12 @@ def arguments() -> argparse.ArgumentParser:
     return parser
 
 
-def main() -> int:
-    """Make the farm unless there is one; return 0 also then."""
-    options = arguments().parse_args()
-    directory, pairs = options.directory, options.server
+def ensure(directory: Path, pairs: list[Pair], service: Endpoint) -> None:
+    """Make the farm unless there is one, and say what there is. Raises `OSError`."""
     if not any(_has_config(directory, pair) for pair in pairs):
-        make(directory, pairs, options.service)
+        make(directory, pairs, service)
         print(f"A new farm of {len(pairs)} servers.")
-        return 0
+        return
     _finish(directory, pairs)  # of a start that was stopped
     print("The farm is there already.")
     lost = [f"of server {pair.id}" for pair in pairs if not _has_config(directory, pair)]
@@ -144,6 +143,20 @@ def main() -> int:
             "keys: docker compose down --volumes, then up.",
             file=sys.stderr,
         )
+
+
+def main() -> int:
+    """Make the farm unless there is one; return 0 also then."""
+    options = arguments().parse_args()
+    try:
+        ensure(options.directory, options.server, options.service)
+    except OSError as error:
+        print(
+            f"{error}: the volumes must belong to user {os.geteuid()} and have free space. "
+            "To begin with new ones: docker compose down --volumes, then up.",
+            file=sys.stderr,
+        )
+        return 1
     return 0
 
 

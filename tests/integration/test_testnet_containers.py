@@ -133,6 +133,16 @@ def test_a_start_that_was_stopped_anywhere_is_made_good_by_the_next(
     assert count > 3 * len(PAIRS)
 
 
+def test_a_volume_that_cannot_be_written_is_named_with_what_to_do(
+    made: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (made / "router-2").rmdir()
+    assert run(made, monkeypatch) == 1
+    said = capsys.readouterr().err
+    assert "router-2" in said
+    assert "docker compose down --volumes" in said
+
+
 def test_the_routers_program_knows_all_of_the_template() -> None:
     program = (DOCKER / "router.sh").read_text()
     names = set(re.findall(r"\{(\w+)\}", TEMPLATE))
