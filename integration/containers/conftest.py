@@ -24,7 +24,7 @@ def engine() -> Engine:
 @pytest.fixture(scope="session")
 def farm(engine: Engine) -> Iterator[Farm]:
     """The farm of the compose file, brought up from images to a Meta lease set that is found."""
-    with Farm(engine, "gf-i2p-first", COMPOSE, {NET_VARIABLE: str(NET)}) as made:
+    with Farm(engine, "gf-i2p-first", COMPOSE, {NET_VARIABLE: NET}) as made:
         began = time.monotonic()
         try:
             made.up()

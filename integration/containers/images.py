@@ -22,9 +22,9 @@ LONG: Final = os.environ.get("GF_I2P_DOCKER_LONG", "") not in {"", "0"}
 SPARK: Final = "gf-i2p-spark"
 NET_VARIABLE: Final = "GF_NET"
 """Of the compose file: the third number of all addresses."""
-NET: Final = int(os.environ.get(NET_VARIABLE) or 254)
+NET: Final = os.environ.get(NET_VARIABLE) or "254"
 """That of the tests' farm; not the compose file's own 0, at which somebody's farm may be running on this machine."""
-SECOND_NET: Final = NET ^ 1
+SECOND_NET: Final = "255" if NET != "255" else "254"
 """That of a farm beside it."""
 KEPT: Final = "72h"
 """How long a step of a build stays that no image needs."""
