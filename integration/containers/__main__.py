@@ -1,7 +1,7 @@
 """`make test-docker`: everything in this folder, on the containers of `docker/`.
 
-What the command line says goes to pytest, but for `--fresh` as the first word: from no image at all (Docker keeps the
-base image that it has).
+What the command line says goes to pytest, which takes this whole folder when no test is named there; but for `--fresh`:
+from no image at all (Docker keeps the base image that it has).
 `GF_I2P_DOCKER_LONG=1` adds the long rounds of faults, a second farm, and the image with Spark.
 
 A test that failed may run once more, on a new farm: `integration/outcomes.py`.
@@ -9,7 +9,7 @@ A test that failed may run once more, on a new farm: `integration/outcomes.py`.
 
 import os
 import shutil
-import subprocess
+import signal
 import sys
 import tempfile
 import time
@@ -17,10 +17,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from integration.containers.engine import ENGINE_VARIABLE, Engine, EngineError, find
-from integration.containers.images import build
+from integration.containers import outside
+from integration.containers.engine import Engine, EngineError, find
 from integration.outcomes import MAX_AGAIN, OUTCOMES_VARIABLE, PYTEST_OPTIONS, Outcome, read_outcome, summary
-from integration.testnet.namespace import MissingError, check_programs, environment, run_inside
+from integration.testnet.namespace import MissingError, check_programs, run_inside
 
 FOLDER: Final = Path(__file__).parent
 MUST_VARIABLE: Final = "GF_I2P_MUST_RUN_DOCKER"
@@ -39,7 +39,9 @@ def cache_directory() -> Path:
 
 def main(arguments: Sequence[str]) -> int:
     """Run; 0 when all passed, or when there can be no containers here."""
-    fresh, words = arguments[:1] == [FRESH], [word for word in arguments if word != FRESH]
+    fresh, words = FRESH in arguments, [word for word in arguments if word != FRESH]
+    if not any(Path(word.partition("::")[0]).exists() for word in words):
+        words.append(str(FOLDER))
     began = time.monotonic()
     try:
         engine = find()
@@ -52,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
     cache = cache_directory()
     if fresh and engine.private:
         _forget(cache)
-    status, outcome = _outcome(engine, cache, words or [str(FOLDER)], fresh=fresh)
+    status, outcome = _outcome(engine, cache, words, fresh=fresh)
     passed, failed, again = len(outcome.passed), outcome.failed, outcome.again
     if status != _FAILED or len(again) > MAX_AGAIN:
         again = []
@@ -79,9 +81,7 @@ def _outcome(engine: Engine, cache: Path, group: Sequence[str], *, fresh: bool =
             )
         else:
             try:
-                print(f"Images: {build(engine, cache, fresh=fresh)}", flush=True)
-                variables = {**environment(), ENGINE_VARIABLE: engine.name}
-                status = subprocess.run(tests, env=variables, check=False).returncode
+                status = outside.run(engine, cache, tests, fresh=fresh)
             except EngineError as error:
                 print(f"containers: {error}", file=sys.stderr)
                 status = _FAILED
@@ -96,4 +96,8 @@ def _forget(cache: Path) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        print("containers: stopped")
+        sys.exit(128 + signal.SIGINT)

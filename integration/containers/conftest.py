@@ -8,7 +8,7 @@ import pytest
 
 from integration.containers.engine import ENGINE_VARIABLE, Engine, EngineError, named
 from integration.containers.farm import Farm
-from integration.containers.images import COMPOSE
+from integration.containers.images import COMPOSE, NET, NET_VARIABLE
 from integration.localfarm import NotSeenError
 
 
@@ -24,7 +24,7 @@ def engine() -> Engine:
 @pytest.fixture(scope="session")
 def farm(engine: Engine) -> Iterator[Farm]:
     """The farm of the compose file, brought up from images to a Meta lease set that is found."""
-    with Farm(engine, "gf-i2p-first", COMPOSE) as made:
+    with Farm(engine, "gf-i2p-first", COMPOSE, {NET_VARIABLE: NET}) as made:
         began = time.monotonic()
         try:
             made.up()

@@ -83,7 +83,10 @@ def find() -> Engine:
     if _docker_answers():
         return docker()
     if os.geteuid() != 0:
-        raise MissingError("no Docker engine answers, and podman in namespaces of its own needs root: run it as root")
+        raise MissingError(
+            "no Docker engine answers us, and podman in namespaces of its own needs root: run it as root, or as a "
+            "user whom Docker answers (`docker info`)"
+        )
     path = f"{environment()['PATH']}:{_HELPERS}"
     missing = [command for command in PODMAN_NEEDED if shutil.which(command, path=path) is None]
     if missing:

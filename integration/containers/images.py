@@ -1,7 +1,10 @@
 """From the files in `docker/` to images: the base where no registry is asked, then what compose builds."""
 
+import contextlib
+import fcntl
 import os
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -17,6 +20,12 @@ DOCKERFILES: Final = (DOCKER / "Dockerfile", DOCKER / "router.Dockerfile")
 LONG: Final = os.environ.get("GF_I2P_DOCKER_LONG", "") not in {"", "0"}
 """Whether the tests take the time to hurt every container, to run a second farm, and to build the image with Spark."""
 SPARK: Final = "gf-i2p-spark"
+NET_VARIABLE: Final = "GF_NET"
+"""Of the compose file: the third number of all addresses."""
+NET: Final = os.environ.get(NET_VARIABLE) or "254"
+"""That of the tests' farm; not the compose file's own 0, at which somebody's farm may be running on this machine."""
+SECOND_NET: Final = "255" if NET != "255" else "254"
+"""That of a farm beside it."""
 KEPT: Final = "72h"
 """How long a step of a build stays that no image needs."""
 
@@ -34,6 +43,21 @@ class Built:
         """Say it in a line for people."""
         sizes = ", ".join(f"{name} {size / 1e6:.0f} MB" for name, size in self.sizes.items())
         return f"base {self.base_seconds:.1f} s, build {self.build_seconds:.1f} s; {sizes}"
+
+
+@contextlib.contextmanager
+def alone(cache: Path) -> Iterator[int]:
+    """Wait for the end of another run with the same cache, and keep others out while the block runs.
+
+    Gives the lock's descriptor: the lock stays as long as a process has that open.
+    """
+    with (cache / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("Another run builds and tests containers on this machine; this one waits for its end.", flush=True)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield lock.fileno()
 
 
 def build(engine: Engine, cache: Path, *, fresh: bool = False) -> Built:

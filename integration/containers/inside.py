@@ -6,7 +6,6 @@ containers run on a network that has nothing but them, with their files in a dir
 
 import argparse
 import contextlib
-import fcntl
 import os
 import shutil
 import signal
@@ -15,12 +14,13 @@ import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from types import FrameType
 from typing import Final
 
 from integration.containers import podman
 from integration.containers.engine import ENGINE_VARIABLE, EngineError
 from integration.containers.engine import podman as engine
-from integration.containers.images import build
+from integration.containers.images import alone, build
 from integration.testnet.namespace import SIGNALS
 
 STOP_SECONDS: Final = 20.0
@@ -31,12 +31,12 @@ class Child:
     """A command that we run and wait for; all else that ends meanwhile is an orphan, and ours to reap."""
 
     def __init__(self, lifeline: int) -> None:
-        """Ends the command at SIGTERM or SIGHUP, or when the lifeline is cut, now or later."""
+        """Ends the command at SIGTERM or SIGHUP, or when the lifeline is cut, now or later; a build at SIGINT, too."""
         self._process: subprocess.Popen[bytes] | None = None
         self._told = threading.Event()
         for number in SIGNALS:
-            # Ctrl-C is for the command.
-            signal.signal(number, signal.SIG_IGN if number == signal.SIGINT else self._end)
+            # Never SIG_IGN, which the command would inherit.
+            signal.signal(number, self._interrupted if number == signal.SIGINT else self._end)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         threading.Thread(target=self._watch, args=(lifeline,), daemon=True).start()
 
@@ -44,7 +44,11 @@ class Child:
         os.read(lifeline, 1)
         os.kill(os.getpid(), signal.SIGTERM)
 
-    def _end(self, _number: int, _frame: object) -> None:
+    def _interrupted(self, number: int, frame: FrameType | None) -> None:
+        if self._process is None:
+            self._end(number, frame)  # otherwise Ctrl-C has reached the command, too
+
+    def _end(self, _number: int, _frame: FrameType | None) -> None:
         if self._told.is_set():
             return
         self._told.set()
@@ -69,12 +73,7 @@ def run(cache: Path, lifeline: int, command: Sequence[str]) -> int:
     """Build, and run the command where the containers will be; return its exit code."""
     child = Child(lifeline)
     podman.mount()
-    with (cache / "lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            print("Another run builds and tests containers on this machine; this one waits for its end.", flush=True)
-            fcntl.flock(lock, fcntl.LOCK_EX)
+    with alone(cache):
         images, running = cache / "images", cache / "running"
         try:
             shutil.rmtree(running, ignore_errors=True)  # of a run that was killed

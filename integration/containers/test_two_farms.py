@@ -7,7 +7,7 @@ import pytest
 
 from integration.containers.engine import Engine
 from integration.containers.farm import ENOUGH, ROUTERS, Farm
-from integration.containers.images import COMPOSE, LONG
+from integration.containers.images import COMPOSE, LONG, NET_VARIABLE, SECOND_NET
 
 pytestmark = pytest.mark.skipif(not LONG, reason="a second farm takes minutes: GF_I2P_DOCKER_LONG=1 has it")
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(not LONG, reason="a second farm takes minutes: G
 def second(engine: Engine, farm: Farm) -> Iterator[Farm]:
     """Another one, beside the first, which is whole already."""
     assert farm.lacks() == ""
-    with Farm(engine, "gf-i2p-second", COMPOSE, {"GF_NET": "1"}) as made:
+    with Farm(engine, "gf-i2p-second", COMPOSE, {NET_VARIABLE: SECOND_NET}) as made:
         began = time.monotonic()
         made.up()
         made.heals("beside another one")

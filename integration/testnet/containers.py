@@ -6,6 +6,7 @@ What is there already stays as it is.
 """
 
 import argparse
+import os
 import shutil
 import sys
 import tempfile
@@ -24,6 +25,8 @@ from integration.testnet.router import CERTIFICATE_FILE, CERTIFICATE_KEY_FILE, T
 PASSWORD_FILE: Final = "i2pcontrol.password"
 """In a router's volume, for docker/router.sh."""
 _LEAF_FILE: Final = "leaf.dat"
+_NEW_CONFIG_FILE: Final = f"{CONFIG_FILE}.new"
+"""A node's, as long as not all that belongs to the farm is in its place."""
 _CLUSTER: Final = "farm"
 _CLIENT: Final = "load"
 
@@ -53,7 +56,7 @@ def make(directory: Path, pairs: list[Pair], service: Endpoint) -> None:
         farm = Path(name) / "farm"
         make_farm(farm, {pair.id: None for pair in pairs}, cluster=_CLUSTER, profile="auto", clients=[_CLIENT])
         for pair in pairs:
-            server, volume = farm / f"server-{pair.id}", directory / f"router-{pair.id}"
+            server, volume = farm / f"server-{pair.id}", _router(directory, pair)
             _empty(volume)
             password, leaf = new_password(), DestinationKeys.generate()
             certificate, key = make_certificate("router")
@@ -75,8 +78,30 @@ def make(directory: Path, pairs: list[Pair], service: Endpoint) -> None:
             for file in server.iterdir():
                 if file.name != CONFIG_FILE:
                     shutil.copy2(file, _node(directory, pair))
-        for pair in pairs:  # last of all: by it the next start knows that there is nothing left to do
-            shutil.copy2(farm / f"server-{pair.id}" / CONFIG_FILE, _node(directory, pair))
+        for pair in pairs:
+            shutil.copy2(farm / f"server-{pair.id}" / CONFIG_FILE, _node(directory, pair) / _NEW_CONFIG_FILE)
+    _finish(directory, pairs)
+
+
+def _finish(directory: Path, pairs: list[Pair]) -> None:
+    """Give each node its configuration, last of all: what was stopped before the first one begins anew."""
+    for pair in pairs:
+        new = _node(directory, pair) / _NEW_CONFIG_FILE
+        if new.exists():
+            new.rename(new.with_name(CONFIG_FILE))
+
+
+def _has_config(directory: Path, pair: Pair) -> bool:
+    return (_node(directory, pair) / CONFIG_FILE).exists()
+
+
+def _router_has_all(directory: Path, pair: Pair) -> bool:
+    files = (PASSWORD_FILE, CERTIFICATE_FILE, CERTIFICATE_KEY_FILE, _LEAF_FILE)
+    return all((_router(directory, pair) / name).exists() for name in files)
+
+
+def _router(directory: Path, pair: Pair) -> Path:
+    return directory / f"router-{pair.id}"
 
 
 def _node(directory: Path, pair: Pair) -> Path:
@@ -102,22 +127,36 @@ def arguments() -> argparse.ArgumentParser:
     return parser
 
 
+def ensure(directory: Path, pairs: list[Pair], service: Endpoint) -> None:
+    """Make the farm unless there is one, and say what there is. Raises `OSError`."""
+    if not any(_has_config(directory, pair) for pair in pairs):
+        make(directory, pairs, service)
+        print(f"A new farm of {len(pairs)} servers.")
+        return
+    _finish(directory, pairs)  # of a start that was stopped
+    print("The farm is there already.")
+    lost = [f"of server {pair.id}" for pair in pairs if not _has_config(directory, pair)]
+    lost += [f"of the router beside server {pair.id}" for pair in pairs if not _router_has_all(directory, pair)]
+    if lost:
+        print(
+            f"Nothing is left {', '.join(lost)}. The others go on without it. To have all of them again, with new "
+            "keys: docker compose down --volumes, then up.",
+            file=sys.stderr,
+        )
+
+
 def main() -> int:
     """Make the farm unless there is one; return 0 also then."""
     options = arguments().parse_args()
-    missing = [pair for pair in options.server if not (_node(options.directory, pair) / CONFIG_FILE).exists()]
-    if not missing:
-        print("The farm is there already.")
-    elif len(missing) < len(options.server):
+    try:
+        ensure(options.directory, options.server, options.service)
+    except OSError as error:
         print(
-            f"The farm is there already, and nothing is left of server {', '.join(str(pair.id) for pair in missing)}. "
-            "The others go on without it. To have three again: `gf-i2p members invite` (see README.md), or all anew "
-            "with new keys: docker compose down --volumes, then up.",
+            f"{error}: the volumes must belong to user {os.geteuid()} and have free space. "
+            "To begin with new ones: docker compose down --volumes, then up.",
             file=sys.stderr,
         )
-    else:
-        make(options.directory, options.server, options.service)
-        print(f"A new farm of {len(options.server)} servers.")
+        return 1
     return 0
 
 

@@ -2,6 +2,7 @@
 
 import ipaddress
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -24,11 +25,15 @@ ROOT = Path(__file__).parents[2]
 DOCKER = ROOT / "docker"
 DOCKERFILES = sorted([DOCKER / "Dockerfile", *DOCKER.glob("*.Dockerfile")])
 COMPOSE_FILES = sorted(DOCKER.glob("compose*.yaml"))
-TEXTS = sorted(path for path in DOCKER.rglob("*") if path.is_file())
+TEMPLATE = ROOT / "integration" / "testnet" / "i2pd.conf"
+TEXTS = [*sorted(path for path in DOCKER.rglob("*") if path.is_file()), TEMPLATE]
 NODE_IMAGE = "gf-i2p-node"
 ROUTER_IMAGE = "gf-i2p-router"
 _VARIABLE = re.compile(r"\$\{(\w+)(?::?[-?]([^}]*))?\}")
 _SECRET_NAME = re.compile(r"password|passwd|secret|token|credential|private", re.IGNORECASE)
+_FIXED_SECRET = re.compile(
+    r"(?:password|passwd|secret|token|credential)s?[\"']?\s*[=:]\s*[\"']?[^\s\"'${(\[]", re.IGNORECASE
+)
 _KEY_MATERIAL = re.compile(r"BEGIN [A-Z ]*PRIVATE KEY|(?<![\w/.~+=-])(?=[\w~+/=-]*\d)(?=[\w~+/=-]*[A-Z])[\w~+/=-]{40,}")
 
 
@@ -59,7 +64,8 @@ def instruction(file: Path, name: str) -> list[list[str]]:
 def program_commands() -> Iterator[tuple[str, list[str]]]:
     """Every command line of `gf-i2p` in these files, by where it stands."""
     for file, service, described in services():
-        if described.get("image", "").startswith(NODE_IMAGE) and "entrypoint" not in described:
+        if described.get("image", "").startswith(NODE_IMAGE):
+            assert described.get("entrypoint", ["gf-i2p"])[-1] == "gf-i2p", f"{file} {service}"
             command = described.get("command", [])
             yield f"{file} {service} command", shlex.split(command) if isinstance(command, str) else command
         test = described.get("healthcheck", {}).get("test", [])
@@ -169,6 +175,11 @@ def test_the_first_address_of_a_network_is_left_to_the_engine() -> None:
         assert not engine_has & _addresses(described), service
 
 
+def test_the_networks_of_the_farm_are_closed() -> None:
+    for name, network in compose(DOCKER / "compose.yaml")["networks"].items():
+        assert network.get("internal") is True, name
+
+
 def test_nobody_has_rights_that_he_does_not_need() -> None:
     for file, service, described in services():
         where = f"{file} {service}"
@@ -182,6 +193,37 @@ def test_nobody_has_rights_that_he_does_not_need() -> None:
             assert str(port).startswith("127.0.0.1:"), f"{where}: {port} is open to everybody"
     for file_ in DOCKERFILES:
         assert re.findall(r"^USER (.*)$", file_.read_text(), re.MULTILINE)[-1] == "10001:10001", file_.name
+
+
+def test_what_runs_for_weeks_does_not_fill_the_disk_with_what_it_says() -> None:
+    for file, service, described in services():
+        limits = described.get("logging", {}).get("options", {})
+        assert limits == {"max-size": "10m", "max-file": "3"}, f"{file} {service}"
+        assert described["logging"]["driver"] == "json-file", f"{file} {service}: the driver that knows these options"
+
+
+def test_a_directory_that_is_missing_is_not_made() -> None:
+    """By Docker, which is root: the next thing that is tried could not write there."""
+    for file, service, described in services():
+        for volume in described.get("volumes", []):
+            if isinstance(volume, dict):
+                assert volume["bind"] == {"create_host_path": False}, f"{file} {service}"
+            else:
+                assert re.fullmatch(r"[\w-]+:/[\w/.-]+", volume), f"{file} {service}: {volume} is no volume's name"
+
+
+@pytest.mark.parametrize(("user", "code", "said"), [(0, 1, "NODE_USER is root"), (10001, 0, "run /var/lib/gf-i2p")])
+def test_a_node_of_its_own_does_not_run_as_root(tmp_path: Path, user: int, code: int, said: str) -> None:
+    node = compose(DOCKER / "compose.node.yaml")["services"]["node"]
+    for name, does in {"id": f"echo {user}", "gf-i2p": 'echo "$@"'}.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{does}\n")
+        (tmp_path / name).chmod(0o755)
+    words = [word.replace("$$", "$") for word in (*node["entrypoint"], *node["command"])]
+    done = subprocess.run(
+        words, env={"PATH": f"{tmp_path}:{os.defpath}"}, capture_output=True, text=True, check=False, timeout=30
+    )
+    assert done.returncode == code
+    assert said in done.stdout + done.stderr
 
 
 def test_addresses_and_macs_are_fixed_and_different() -> None:
@@ -203,6 +245,7 @@ def test_bases_are_pinned_by_tag() -> None:
 def test_no_secret_is_in_a_file(file: Path) -> None:
     text = file.read_text()
     assert not _KEY_MATERIAL.search(text)
+    assert not _FIXED_SECRET.search(text)
     assert not [
         line for line in text.splitlines() if re.match(r"\s*(?:ENV|ARG)\s.*=", line) and _SECRET_NAME.search(line)
     ]
@@ -220,3 +263,7 @@ def test_a_secret_would_be_noticed() -> None:
     assert _KEY_MATERIAL.search("-----BEGIN PRIVATE KEY-----")
     assert _KEY_MATERIAL.search("key: MC4CAQAwBQYDK2VwBCIEIJ1hsZ3v4VpguoRK9JLsLMRXXXXXXXXXXXXXX1")
     assert _SECRET_NAME.search("I2PCONTROL_PASSWORD")
+    for line in ("password=hunter2", "password = itoopie", 'i2pcontrol_password: "x"', "API_TOKEN='x'"):
+        assert _FIXED_SECRET.search(line), line
+    for line in ('password=""', "password=$(<file)", "password = {password}", "keys and passwords, mode 0700"):
+        assert not _FIXED_SECRET.search(line), line

@@ -1,18 +1,23 @@
 """What runs the containers of `docker/`, without any: what it needs, and what it says when that is not there."""
 
+import contextlib
 import itertools
 import os
 import shutil
+import signal
+import subprocess
+import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from integration.containers import __main__, base, engine, podman
-from integration.containers.__main__ import MUST_VARIABLE, main
+from integration.containers.__main__ import FOLDER, MUST_VARIABLE, main
 from integration.containers.engine import Engine, EngineError
 from integration.containers.farm import published
-from integration.containers.images import COMPOSE, DOCKERFILES, build
+from integration.containers.images import COMPOSE, DOCKERFILES, alone, build
 from integration.containers.project import Project, wait_for
 from integration.localfarm import NotSeenError
 from integration.outcomes import Outcome
@@ -97,9 +102,106 @@ def test_what_failed_runs_once_more_if_it_is_little(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(__main__, "find", engine.docker)
     monkeypatch.setattr(__main__, "_outcome", outcome)
+    monkeypatch.chdir(tmp_path)
+    Path("f").touch()
     assert main(["f"]) == status
     assert seen == ran
     assert capsys.readouterr().out.strip().endswith(last)
+
+
+@pytest.mark.parametrize(
+    ("words", "given"),
+    [
+        ([], [str(FOLDER)]),
+        (["-k", "farm"], ["-k", "farm", str(FOLDER)]),
+        ([f"{FOLDER}/test_farm.py::test_x", "-x"], [f"{FOLDER}/test_farm.py::test_x", "-x"]),
+        (["-x", "--fresh"], ["-x", str(FOLDER)]),
+    ],
+    ids=["nothing", "options", "a test", "fresh"],
+)
+def test_where_no_test_is_named_it_takes_its_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: list[str], given: list[str]
+) -> None:
+    """Otherwise pytest would take all that the project has."""
+    seen: list[list[str]] = []
+
+    def outcome(_engine: Engine, _cache: Path, group: Sequence[str], *, fresh: bool) -> tuple[int, Outcome]:
+        seen.append(list(group))
+        assert fresh == ("--fresh" in words)
+        return 0, GOOD
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(__main__, "find", engine.docker)
+    monkeypatch.setattr(__main__, "_outcome", outcome)
+    assert main(words) == 0
+    assert seen == [given]
+
+
+TEST_THAT_STARTS_SOMETHING = """
+import subprocess, pathlib, pytest
+
+@pytest.fixture
+def farm():
+    pathlib.Path("up").touch()
+    yield
+    subprocess.run(["cat"], input=b"x" * 10_000_000, stdout=subprocess.DEVNULL)  # takes a moment
+    pathlib.Path("up").unlink()
+
+def test_is_stopped(farm):
+    subprocess.run(["sleep", "60"])
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_with_docker_who_is_stopped_takes_down_what_he_started(
+    said: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    """The engine is the machine's: what is left there runs for ever."""
+    file = tmp_path / "test_it.py"
+    file.write_text(TEST_THAT_STARTS_SOMETHING)
+    variables = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "PYTHONPATH": str(COMPOSE.parents[1])}
+    with subprocess.Popen(
+        [sys.executable, "-m", "integration.containers", str(file), "--rootdir", str(tmp_path)],
+        cwd=tmp_path,
+        env={**os.environ, **variables},
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            wait_for(
+                "the test has begun", 60, lambda: (tmp_path / "up").exists() or process.poll() is not None, poll=0.05
+            )
+            os.killpg(process.pid, number)  # the terminal tells all of them
+            output, _ = process.communicate(timeout=60)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    assert not (tmp_path / "up").exists(), output
+    assert "Stopping" in output
+    assert process.returncode == 1
+
+
+def test_of_two_runs_one_waits_for_the_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def wait() -> None:
+        with alone(tmp_path):
+            second_has_it.set()
+
+    second_has_it = threading.Event()
+    second = threading.Thread(target=wait)
+    with alone(tmp_path):
+        second.start()
+        said = ""
+
+        def told() -> bool:
+            nonlocal said
+            said += capsys.readouterr().out
+            return "Another run" in said
+
+        wait_for("the second says that it waits", 30, told, poll=0.01)
+        assert not second_has_it.is_set()
+    second.join(30)
+    assert second_has_it.is_set()
 
 
 def test_the_bases_are_read_from_the_dockerfiles(tmp_path: Path) -> None:
@@ -115,6 +217,20 @@ def test_the_bases_are_read_from_the_dockerfiles(tmp_path: Path) -> None:
 def test_podman_is_set_up_in_namespaces_of_its_own_only() -> None:
     with pytest.raises(RuntimeError):
         podman.mount()
+
+
+def test_with_podman_the_tests_end_at_ctrl_c() -> None:
+    """They would not if the first process ignored it, since what is ignored stays so in its children."""
+    program = (
+        "import os, sys\n"
+        "from integration.containers.inside import Child\n"
+        "sys.exit(Child(os.pipe()[0]).run(['grep', '^SigIgn', '/proc/self/status']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60, cwd=COMPOSE.parents[1]
+    )
+    ignored = int(done.stdout.split()[1], 16)
+    assert not ignored & 1 << signal.SIGINT - 1
 
 
 def test_images_are_built_on_the_network_of_the_machine() -> None:

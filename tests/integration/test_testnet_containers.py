@@ -1,7 +1,11 @@
+import contextlib
+import itertools
 import random
 import re
+import shutil
 import stat
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -78,35 +82,65 @@ def test_what_is_there_stays(made: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert files(made) == before
 
 
+@pytest.mark.parametrize(("gone", "named"), [("node-2", "of server 2"), ("router-2", "of the router beside server 2")])
 def test_the_others_stay_when_one_is_gone(
-    made: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    made: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], gone: str, named: str
 ) -> None:
     assert run(made, monkeypatch) == 0
-    for path in (made / "node-2").iterdir():
+    for path in (made / gone).iterdir():
         path.unlink()
     before = files(made)
     assert run(made, monkeypatch) == 0
     assert files(made) == before
-    assert "nothing is left of server 2" in capsys.readouterr().err
+    assert f"Nothing is left {named}." in capsys.readouterr().err
 
 
-def test_it_begins_anew_after_it_was_stopped_halfway(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    copied: list[str] = []
+def stopped_after(count: int) -> Callable[[Callable[..., object]], Callable[..., object]]:
+    """Have functions stop the program after so many calls, of all of them together."""
+    calls = itertools.count()
 
-    def copy(source: Path, target: Path) -> None:
-        if source.name == CONFIG_FILE:
-            raise KeyboardInterrupt
-        copied.append(source.name)
-        (target / source.name).write_bytes(source.read_bytes())
+    def stopping(real: Callable[..., object]) -> Callable[..., object]:
+        def call(*arguments: object) -> object:
+            if next(calls) >= count:
+                raise KeyboardInterrupt
+            return real(*arguments)
 
-    with monkeypatch.context() as patched:
-        patched.setattr("shutil.copy2", copy)
-        with pytest.raises(KeyboardInterrupt):
+        return call
+
+    return stopping
+
+
+def test_a_start_that_was_stopped_anywhere_is_made_good_by_the_next(
+    made: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At each file that is put in its place, in turn: what comes of it is one farm, and whole."""
+    for count in itertools.count():
+        ended = False
+        with monkeypatch.context() as patched, contextlib.suppress(KeyboardInterrupt):
+            stopping = stopped_after(count)
+            patched.setattr(shutil, "copy2", stopping(shutil.copy2))
+            patched.setattr(Path, "rename", stopping(Path.rename))
             run(made, monkeypatch)
-    assert copied
-    assert run(made, monkeypatch) == 0
-    make_sure = [Config.load(made / f"node-{pair.id}").node.id for pair in PAIRS]
-    assert make_sure == [1, 2, 3]
+            ended = True
+        assert run(made, monkeypatch) == 0
+        assert [Config.load(made / f"node-{pair.id}").node.id for pair in PAIRS] == [1, 2, 3]
+        assert len({(made / f"node-{pair.id}" / MASTER_FILE).read_bytes() for pair in PAIRS}) == 1
+        assert not list(made.rglob("*.new"))
+        if ended:
+            break
+        for path in files(made):
+            path.unlink()
+    assert count > 3 * len(PAIRS)
+
+
+def test_a_volume_that_cannot_be_written_is_named_with_what_to_do(
+    made: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (made / "router-2").rmdir()
+    assert run(made, monkeypatch) == 1
+    said = capsys.readouterr().err
+    assert "router-2" in said
+    assert "docker compose down --volumes" in said
 
 
 def test_the_routers_program_knows_all_of_the_template() -> None:
