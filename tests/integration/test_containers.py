@@ -148,6 +148,7 @@ def farm():
     pathlib.Path("up").unlink()
 
 def test_is_stopped(farm):
+    pathlib.Path("begun").touch()
     subprocess.run(["sleep", "60"])
 """
 
@@ -169,9 +170,8 @@ def test_with_docker_who_is_stopped_takes_down_what_he_started(
         text=True,
     ) as process:
         try:
-            wait_for(
-                "the test has begun", 60, lambda: (tmp_path / "up").exists() or process.poll() is not None, poll=0.05
-            )
+            begun = tmp_path / "begun"
+            wait_for("the test has begun", 60, lambda: begun.exists() or process.poll() is not None, poll=0.05)
             os.killpg(process.pid, number)  # the terminal tells all of them
             output, _ = process.communicate(timeout=60)
         finally:
