@@ -44,7 +44,8 @@ def test_a_router_that_was_cut_off_comes_back(farm: Farm) -> None:
     with farm.cut_off(BESIDE[chosen]):
         time.sleep(CUT_SECONDS)
     back = time.monotonic()
-    farm.heals(f"after {BESIDE[chosen]} was cut off", newer_than=last)
+    # After 20 s it publishes still: its next set may not be due for 7.5 minutes.
+    farm.heals(f"after {BESIDE[chosen]} was cut off", newer_than=last if LONG else 0)
     print(
         f"\n{BESIDE[chosen]} cut off for {CUT_SECONDS:.0f} s: the farm whole {time.monotonic() - back:.1f} s later; "
         f"{chosen} published, {publisher(farm)} does",
