@@ -30,10 +30,14 @@ _UNANSWERED: Final = (
     "See that its node and its router run; one that was just restarted is found again when its old tunnels have "
     "ended, within ten minutes."
 )
-_CONNECTED: Final = (
-    "Nothing for now: the farm uses the connection that the node has. Doctor asked by the router's proxy, which is "
-    "another destination than the node's own, and whose old tunnels the answers may go to: try again in ten minutes."
+_CONNECTED: Final = Remedy(
+    i2pd="Nothing for now: the farm uses the connection that the node has. Doctor asked by the router's proxy. An i2pd "
+    "that is a floodfill may misread the lease sets that it stores itself (it logs: LeaseSet: ... exceeds buffer size, "
+    "or incorrect number of leases), and reach that address no more. Restart this router if it stays so.",
+    java="Nothing for now: the farm uses the connection that the node has. Doctor asked by the router's proxy, which "
+    "is another destination than the node's own: try again in ten minutes.",
 )
+"""i2pd 2.45: `LeaseSet::PopulateLeases` reads a LeaseSet2 of its own netDb as if it were one of the first kind."""
 ROUND_TRIPS: Final = 4
 """So many should fit into the least election time-out: a lost message is repeated, and a slow moment passes."""
 
@@ -88,7 +92,7 @@ class PeerChecks:
             visited = await visit(self._transport(endpoint), endpoint, config.node.cluster, credentials, seconds)
         except UnansweredError as error:
             if endpoint.is_i2p and server_id in self._files.connected:
-                return warn(f"{endpoint.host}: {error}, and our node is connected to it", Remedy.either(_CONNECTED))
+                return warn(f"{endpoint.host}: {error}, and our node is connected to it", _CONNECTED)
             return fail(f"{endpoint.host}: {error}", Remedy.either(_UNANSWERED))
         except (ConfigError, TransportError, RemoteProtocolError) as error:
             what, advice = split(str(error).removeprefix(f"{endpoint}: "))
