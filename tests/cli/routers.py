@@ -72,6 +72,8 @@ class ScriptedRouter:
         """Addresses with a lease set."""
         self.peers: dict[str, Authenticator] = {}
         """Addresses behind which a farm node answers."""
+        self.mute: set[str] = set()
+        """Addresses from which nothing comes back."""
         self.asked: list[str] = []
         """Hosts that the proxy was asked for."""
         self.proxy_says = JAVA_UNKNOWN if java else I2PD_UNKNOWN
@@ -139,7 +141,9 @@ class ScriptedRouter:
         head = await reader.readuntil(b"\r\n\r\n")
         host = head.split()[1].decode().removeprefix("http://").partition("/")[0].partition(":")[0]
         self.asked.append(host)
-        if host in self.peers:
+        if host in self.mute:
+            await reader.read()
+        elif host in self.peers:
             handshake = ServerHandshake({CLUSTER: self.peers[host]}, entropy=os.urandom)
             answer = handshake.receive(head, asyncio.get_running_loop().time())
             assert answer is not None
@@ -239,7 +243,7 @@ class RunningNode:
         self._tree = tree
         self.status = {
             "id": 1, "leader": 2, "healthy": True, "membership": "member", "uptime": 3725.5,
-            "quorum": {"reachable": 3, "needed": 2, "servers": 3},
+            "quorum": {"reachable": 3, "needed": 2, "servers": 3}, "servers": [],
             "log": {"applied": 0}, "history": {"exported": 0}, **status,
         }  # fmt: skip
 

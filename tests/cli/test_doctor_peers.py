@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gf_i2p.cli.doctor import peers
 from gf_i2p.cli.doctor.framework import State
 from gf_i2p.cli.doctor.peers import timing_verdict, visit
 from gf_i2p.node.config import Config, Secrets
@@ -33,6 +34,26 @@ async def test_a_peer_that_is_down_is_named_and_the_other_is_not(tmp_path: Path,
     assert found["server 3"].text == f"{down}: the answer is 500 Internal Server Error"
     assert "that the peer's router is up and its tunnels are ready" in remedy(found["server 3"])
     assert found["time-outs"].text.endswith("(server 2)")
+
+
+async def test_no_answer_of_a_peer_to_which_the_node_is_connected(
+    tmp_path: Path, identity: Identity, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the proxy another destination asks than the node's own: the farm may be well all the same."""
+    monkeypatch.setattr(peers, "I2P_SECONDS", 0.5)
+    servers = [{"id": number, "self": number == 1, "connected": number != 3} for number in (1, 2, 3)]
+    async with ScriptedRouter(identity) as router:
+        place = Place(tmp_path, router)
+        router.mute |= set(place.peers)
+        async with RunningNode(place.directory, servers=servers):
+            found = await place.look()
+    connected, not_connected = place.peers
+    assert set(having(State.FAIL, found)) == {"server 3"}
+    assert found["server 3"].text == f"{not_connected}: no answer within 0.5 s"
+    assert "See that its node and its router run" in remedy(found["server 3"])
+    assert found["server 2"].state is State.WARN
+    assert found["server 2"].text == f"{connected}: no answer within 0.5 s, and our node is connected to it"
+    assert "Nothing for now: the farm uses the connection that the node has." in remedy(found["server 2"])
 
 
 async def test_a_peer_that_refuses_our_password(tmp_path: Path, identity: Identity) -> None:

@@ -42,7 +42,7 @@ def all_checks(directory: Path) -> list[list[Check]]:
         groups.append(PublishingChecks(directory, config, config.router, secrets, files=files, seen=seen).checks())
     else:
         groups.append([Check("publishing", off_without_router)])
-    groups.append(PeerChecks(directory, config, secrets).checks())
+    groups.append(PeerChecks(directory, config, secrets, files).checks())
     return groups
 
 

@@ -45,6 +45,8 @@ class NodeFiles:
         self.secrets: Secrets | None = None
         self.uptime: float | None = None
         """Seconds that the node has been running; None when it does not. Known after the check."""
+        self.connected: frozenset[int] = frozenset()
+        """The other servers to which the node is connected, as it says itself. Known after the check."""
         self._status: dict[str, Any] | None = None
         self._config_error = self._secrets_error = ""
         try:
@@ -161,6 +163,9 @@ class NodeFiles:
             return self._no_answer(error)
         self._status = status
         self.uptime = status["uptime"]
+        self.connected = frozenset(
+            server["id"] for server in status["servers"] if server["connected"] is True and not server["self"]
+        )
         quorum, leader = status["quorum"], status["leader"]
         if leader is None:
             who = "no leader is known"

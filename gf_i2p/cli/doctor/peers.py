@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, cast
 
-from gf_i2p.cli.doctor.files import SECRETS, split
+from gf_i2p.cli.doctor.files import NODE, SECRETS, NodeFiles, split
 from gf_i2p.cli.doctor.framework import Check, Remedy, Verdict, fail, ok, skip, warn
 from gf_i2p.cli.doctor.router import PROXY
 from gf_i2p.node.config import Config, Secrets, ServerTable
@@ -27,11 +27,23 @@ I2P_SECONDS: Final = 60.0
 """For one server inside I2P: the router may have to build tunnels first."""
 TLS_SECONDS: Final = 15.0
 _UNANSWERED: Final = (
-    "see that its node and its router run; one that was just restarted is found again when its old tunnels have "
-    "ended, within ten minutes"
+    "See that its node and its router run; one that was just restarted is found again when its old tunnels have "
+    "ended, within ten minutes."
 )
+_CONNECTED: Final = Remedy(
+    i2pd="Nothing for now: the farm uses the connection that the node has. Doctor asked by the router's proxy. An i2pd "
+    "that is a floodfill may misread the lease sets that it stores itself (it logs: LeaseSet: ... exceeds buffer size, "
+    "or incorrect number of leases), and reach that address no more. Restart this router if it stays so.",
+    java="Nothing for now: the farm uses the connection that the node has. Doctor asked by the router's proxy, which "
+    "is another destination than the node's own: try again in ten minutes.",
+)
+"""i2pd 2.45: `LeaseSet::PopulateLeases` reads a LeaseSet2 of its own netDb as if it were one of the first kind."""
 ROUND_TRIPS: Final = 4
 """So many should fit into the least election time-out: a lost message is repeated, and a slow moment passes."""
+
+
+class UnansweredError(DialError):
+    """The proxy took the request, and nothing came back in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +59,12 @@ class Visit:
 class PeerChecks:
     """The other servers."""
 
-    def __init__(self, directory: Path, config: Config, secrets: Secrets | None) -> None:
+    def __init__(self, directory: Path, config: Config, secrets: Secrets | None, files: NodeFiles) -> None:
+        """`files`: tells to whom the node itself is connected, after its check."""
         self._directory = directory
         self._config = config
         self._secrets = secrets
+        self._files = files
         self._round_trips: dict[int, float] = {}
 
     def checks(self) -> list[Check]:
@@ -67,6 +81,7 @@ class PeerChecks:
             lambda: self._reach(server.id, endpoint, seconds),
             seconds + 1,
             (SECRETS, PROXY) if endpoint.is_i2p else (SECRETS,),
+            after=(NODE,),
         )
 
     async def _reach(self, server_id: int, endpoint: Endpoint, seconds: float) -> Verdict:
@@ -75,6 +90,10 @@ class PeerChecks:
         credentials = Credentials(f"server-{config.node.id}", secrets.password.get_secret_value())
         try:
             visited = await visit(self._transport(endpoint), endpoint, config.node.cluster, credentials, seconds)
+        except UnansweredError as error:
+            if endpoint.is_i2p and server_id in self._files.connected:
+                return warn(f"{endpoint.host}: {error}, and our node is connected to it", _CONNECTED)
+            return fail(f"{endpoint.host}: {error}", Remedy.either(_UNANSWERED))
         except (ConfigError, TransportError, RemoteProtocolError) as error:
             what, advice = split(str(error).removeprefix(f"{endpoint}: "))
             return fail(f"{endpoint.host}: {what}", Remedy.either(advice or "See that its node and its router run."))
@@ -143,7 +162,7 @@ async def visit(
             async with asyncio.timeout_at(end):
                 outcome = await caller.outcome
         except TimeoutError:
-            raise DialError(f"no answer within {seconds:g} s: {_UNANSWERED}") from None
+            raise UnansweredError(f"no answer within {seconds:g} s") from None
         finally:
             connection.close()
         if isinstance(outcome, Upgraded):
