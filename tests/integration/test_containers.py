@@ -138,7 +138,7 @@ def test_where_no_test_is_named_it_takes_its_own(
 
 
 TEST_THAT_STARTS_SOMETHING = """
-import subprocess, pathlib, pytest
+import pathlib, subprocess, threading, pytest
 
 @pytest.fixture
 def farm():
@@ -149,7 +149,7 @@ def farm():
 
 def test_is_stopped(farm):
     pathlib.Path("begun").touch()
-    subprocess.run(["sleep", "60"])
+    threading.Event().wait(60)
 """
 
 
