@@ -11,9 +11,9 @@ from integration.containers.project import Project, wait_for
 from integration.testnet.console import StoredLeaseSet, Summary, parse_lease_sets, parse_summary
 
 NODES: Final = ("node-1", "node-2", "node-3")
-BESIDE: Final = {"node-1": "router-3", "node-2": "router-4", "node-3": "router-5"}
+BESIDE: Final = {"node-1": "router-4", "node-2": "router-5", "node-3": "router-6"}
 """Which router a node uses."""
-ROUTERS: Final = tuple(f"router-{number}" for number in range(6))
+ROUTERS: Final = tuple(f"router-{number}" for number in range(7))
 FLOODFILLS: Final = ROUTERS[:4]
 WEB: Final = "web"
 DIRECTORY: Final = "/var/lib/gf-i2p"

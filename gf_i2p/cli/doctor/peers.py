@@ -32,8 +32,8 @@ _UNANSWERED: Final = (
 )
 _CONNECTED: Final = Remedy(
     i2pd="Nothing for now: the farm uses the connection that the node has. Doctor asked by the router's proxy. An i2pd "
-    "that is a floodfill may misread the lease sets that it stores itself (it logs: LeaseSet: ... exceeds buffer size, "
-    "or incorrect number of leases), and reach that address no more. Restart this router if it stays so.",
+    'that is a floodfill misreads the lease sets that it stores itself (its log has "number of leases", or "exceeds '
+    'buffer size"), and does not reach whose they are: set floodfill = false in its i2pd.conf, and restart it.',
     java="Nothing for now: the farm uses the connection that the node has. Doctor asked by the router's proxy, which "
     "is another destination than the node's own: try again in ten minutes.",
 )
