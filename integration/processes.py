@@ -1,5 +1,6 @@
 """Child processes: started with their output in a file, stopped by their pid, never left behind."""
 
+import functools
 import os
 import random
 import shutil
@@ -103,9 +104,9 @@ def free_ports(count: int) -> list[int]:
 
     They lie below the range from which the kernel takes the ports of outgoing connections (ip(7),
     ip_local_port_range): a server that is away for a moment finds its port free when it comes back. Programs that run
-    side by side draw from different parts of it, as a rule.
+    side by side draw from different parts of it, as long as there are no more than `_PARTS`.
     """
-    first = _FIRST_PORT + os.getpid() % _PARTS * _PART_PORTS
+    first = _first_port()
     found: list[int] = []
     while len(found) < count:
         port = first + _RANDOM.randrange(_PART_PORTS)
@@ -118,6 +119,26 @@ def free_ports(count: int) -> list[int]:
         _given.add(port)
         found.append(port)
     return found
+
+
+@functools.cache
+def _first_port() -> int:
+    """Take a part of the ports for as long as this process lives; return where it begins.
+
+    A name in the abstract namespace (unix(7)) is one process's at a time, is free again when that has ended however it
+    ended, and belongs to a network namespace, as ports do.
+    """
+    own = os.getpid() % _PARTS
+    for part in sorted(range(_PARTS), key=lambda part: (part - own) % _PARTS):
+        mark = socket.socket(socket.AF_UNIX)
+        try:
+            mark.bind(f"\0gf-i2p ports {part}")
+        except OSError:
+            mark.close()
+            continue
+        mark.detach()  # it stays open until this process ends
+        return _FIRST_PORT + part * _PART_PORTS
+    return _FIRST_PORT + own * _PART_PORTS
 
 
 def cpu_seconds(pid: int) -> float:

@@ -17,6 +17,14 @@ class PeerRefusedError(DialError):
     """The peer's certificate is not the one that the settings name. Nothing of ours was sent to it."""
 
 
+def asked_again(peer: str, user: str) -> DialError:
+    """Give the error for a peer that answers credentials with a challenge: they are wrong, or it is something else."""
+    return DialError(
+        f"{peer} refuses user {user} or its password, or asks for credentials again and again: check both here and in "
+        "the peer's secrets, and that it is one farm node's."
+    )
+
+
 class NotCommittedError(Exception):
     """The farm surely did not take the values; posting them again is safe."""
 

@@ -1,5 +1,7 @@
-"""What the measurements ask the kernel about processes (integration/processes.py)."""
+"""Child processes, their ports, and what measurements ask the kernel about them (integration/processes.py)."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -27,3 +29,29 @@ def test_setting_what_is_already_so_writes_nothing(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(processes, "_PROC", tmp_path)
     processes.set_share(77, 0)
     assert not list(tmp_path.iterdir())
+
+
+def test_processes_side_by_side_draw_from_different_parts_of_the_ports() -> None:
+    program = (
+        "import sys; from integration.processes import free_ports\n"
+        "print(free_ports(1)[0], free_ports(1)[0], flush=True); sys.stdin.read()"
+    )
+    ports: list[list[int]] = []
+    running: list[subprocess.Popen[str]] = []
+    try:
+        for _ in range(4):
+            process = subprocess.Popen(
+                [sys.executable, "-c", program],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                cwd=Path(processes.__file__).parents[1],
+            )
+            running.append(process)
+            assert process.stdout is not None
+            ports.append([int(port) // processes._PART_PORTS for port in process.stdout.readline().split()])
+    finally:
+        for process in running:
+            process.communicate()
+    assert all(first == second for first, second in ports)
+    assert len({first for first, _ in ports}) == 4

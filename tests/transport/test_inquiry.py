@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import re
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
@@ -379,3 +379,17 @@ async def test_the_search_ends_with_its_time_and_can_be_given_up(node: Identity)
         searching.cancel()
         with pytest.raises(asyncio.CancelledError):
             await soon(searching)
+
+
+async def test_who_is_refused_hears_so_though_another_has_answered_the_challenge(node: Identity) -> None:
+    """A link and a question share their credentials: which of them answers a challenge first is chance."""
+
+    class Shared(Credentials):
+        def challenged(self, header_values: Sequence[str], now: float) -> bool:
+            stale = super().challenged(header_values, now)
+            self.authorize("GET", "/", now, bytes)  # the other one
+            return stale
+
+    async with serving(node, **telling(FIRST)) as farm:
+        with pytest.raises(DialError, match=f"refuses user {USER} or its password"):
+            await fetch(farm, credentials=Shared(USER, "wrong"))
