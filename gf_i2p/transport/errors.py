@@ -17,7 +17,7 @@ class PeerRefusedError(DialError):
     """The peer's certificate is not the one that the settings name. Nothing of ours was sent to it."""
 
 
-def asked_again(peer: str, user: str) -> DialError:
+def credentials_refused(peer: str, user: str) -> DialError:
     """Give the error for a peer that answers credentials with a challenge: they are wrong, or it is something else."""
     return DialError(
         f"{peer} refuses user {user} or its password, or asks for credentials again and again: check both here and in "

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from gf_i2p.transport.base import Transport
-from gf_i2p.transport.errors import DialError, TransportError, UnreachableError, asked_again
+from gf_i2p.transport.errors import DialError, TransportError, UnreachableError, credentials_refused
 from gf_i2p.wire.configuration_get import ConfigurationGet
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
@@ -91,7 +91,7 @@ class _Inquiry:
         except RemoteProtocolError as error:
             kind = UnreachableError if isinstance(error, PeerNotReached) else DialError
             raise kind(f"{self._endpoint}: {error}") from error
-        raise asked_again(str(self._endpoint), self._credentials.user)
+        raise credentials_refused(str(self._endpoint), self._credentials.user)
 
     async def _request(self, end: float, seconds: float) -> Configuration | Retry:
         loop = asyncio.get_running_loop()

@@ -11,7 +11,7 @@ import structlog
 
 from gf_i2p.transport.backoff import Backoff
 from gf_i2p.transport.base import Transport
-from gf_i2p.transport.errors import DialError, TransportError, UnreachableError, asked_again
+from gf_i2p.transport.errors import DialError, TransportError, UnreachableError, credentials_refused
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.errors import ProtocolError, RemoteProtocolError
@@ -204,7 +204,7 @@ class Link:
             finally:
                 if self._connection is not connection:
                     connection.give_up("the attempt is over")
-        raise asked_again(str(self.endpoint), self._credentials.user)
+        raise credentials_refused(str(self.endpoint), self._credentials.user)
 
     async def _attempt(self, connection: "_Connection") -> bool:
         """Return whether the connection is up; False: it brought a challenge."""

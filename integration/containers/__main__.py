@@ -55,11 +55,9 @@ def main(arguments: Sequence[str]) -> int:
     if fresh and engine.private:
         _forget(cache)
     status, outcome = _outcome(engine, cache, words, fresh=fresh)
-    passed, failed, again = len(outcome.passed), outcome.failed, outcome.again
-    if status != _FAILED or len(again) > MAX_AGAIN:
-        again = []
-    else:
-        failed = ()
+    may_run_again = status == _FAILED and len(outcome.again) <= MAX_AGAIN
+    again = outcome.again if may_run_again else []
+    passed, failed = len(outcome.passed), () if may_run_again else outcome.failed
     for part in again:
         print(f"{time.monotonic() - began:6.1f} s  ONCE MORE: {', '.join(part)}", flush=True)
         _, outcome = _outcome(engine, cache, part)

@@ -11,7 +11,7 @@ from typing import Final
 
 from integration.containers import base
 from integration.containers.engine import Engine
-from integration.containers.project import BUILD_SECONDS, Project
+from integration.containers.project import BUILD_SECONDS, PODMAN_BUILD, Project
 
 DOCKER: Final = Path(__file__).parents[2] / "docker"
 COMPOSE: Final = DOCKER / "compose.yaml"
@@ -78,6 +78,6 @@ def build(engine: Engine, cache: Path, *, fresh: bool = False) -> Built:
 
 
 def _build_spark(engine: Engine) -> None:
-    options = ["--network=host", "--format=docker"] if engine.private else []  # as `Project.build`
+    options = PODMAN_BUILD if engine.private else ()
     what = ["--target", "spark", "--tag", SPARK, "--file", str(DOCKERFILES[0]), str(DOCKER.parent)]
     engine.run("build", *options, *what, seconds=BUILD_SECONDS)

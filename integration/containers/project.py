@@ -19,6 +19,8 @@ _POLL_SECONDS: Final = 1.0
 # Both compose programs write these.
 _PROJECT_LABEL: Final = "com.docker.compose.project"
 _SERVICE_LABEL: Final = "com.docker.compose.service"
+PODMAN_BUILD: Final = ("--network=host", "--format=docker")
+"""For podman to build: on this machine's network, and with the health checks, which it drops in its own format."""
 HELPER_IMAGE: Final = "gf-i2p-testnet"
 """Has Python, and is there whenever a farm runs."""
 _SET_LINKS: Final = """
@@ -78,8 +80,7 @@ class Project:
 
     def build(self, *, fresh: bool = False) -> None:
         """Build the images, on this machine's network; `fresh`: every step of them anew."""
-        # Without the format podman drops health checks that stand in Dockerfiles.
-        options = ["--podman-build-args=--network=host --format=docker"] if self.engine.private else []
+        options = [f"--podman-build-args={' '.join(PODMAN_BUILD)}"] if self.engine.private else []
         self.compose("build", *(["--no-cache"] if fresh else []), seconds=BUILD_SECONDS, options=options)
 
     def up(self) -> None:

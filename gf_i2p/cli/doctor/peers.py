@@ -14,7 +14,7 @@ from gf_i2p.node.errors import ConfigError
 from gf_i2p.node.trust import tls_settings
 from gf_i2p.raft.settings import Timing
 from gf_i2p.transport.base import Transport
-from gf_i2p.transport.errors import DialError, TransportError, asked_again
+from gf_i2p.transport.errors import DialError, TransportError, credentials_refused
 from gf_i2p.transport.i2p import I2pTransport
 from gf_i2p.transport.tls import TlsTransport
 from gf_i2p.wire.digest import Credentials
@@ -169,7 +169,7 @@ async def visit(
             return Visit(caller.answered - began, caller.answered - caller.asked)
         if isinstance(outcome, Exception):
             raise outcome
-    raise asked_again("it", credentials.user)
+    raise credentials_refused("it", credentials.user)
 
 
 class _Caller(asyncio.Protocol):
