@@ -14,7 +14,7 @@ def farm_status(member: Member) -> dict[str, Any]:
     chosen one is to do. In "publishing", see `node/publish_progress.py` for the words.
     """
     state, choice, reporter = member.view.state, member.view.choice, member.reporter
-    office = member.publisher
+    publisher = member.publisher
     return {
         "mode": "off" if reporter is None else reporter.mode,
         "publish": "off" if reporter is None else reporter.publish_config,
@@ -24,10 +24,10 @@ def farm_status(member: Member) -> dict[str, Any]:
         "leaves": [to_b32_address(leaf) for leaf in choice.leaves],
         "left_out": {to_b32_address(leaf): why for leaf, why in choice.left_out.items()},
         "excluded": len(state.administration.excluded),
-        "publishing": None if office is None else office.shown(),
+        "publishing": None if publisher is None else publisher.shown(),
         "trouble": [
             trouble
-            for part in (reporter, office, member.sensing, member.exporter)
+            for part in (reporter, publisher, member.sensing, member.exporter)
             if part is not None and (trouble := part.trouble) is not None
         ]
         + _trouble_with_keys(member),

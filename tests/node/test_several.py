@@ -12,9 +12,10 @@ import pytest
 from structlog.contextvars import get_contextvars
 from structlog.testing import capture_logs
 
+from gf_i2p.farm.publishing import cadence
 from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.netdb.meta_lease_set import LeaseType
-from gf_i2p.node import branches, cadence
+from gf_i2p.node import branches
 from gf_i2p.node import leaf_farm as leaf_farm_module
 from gf_i2p.node.clientfile import ClientFile
 from gf_i2p.node.config import Config, Secrets

@@ -13,16 +13,17 @@ from bridges.service import ServiceState
 from bridges.simulated_service import SimulatedHosting, SimulatedNetDb, SimulatedService
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.publisher import Choice
+from gf_i2p.farm.publishing.effects import Effects
+from gf_i2p.farm.publishing.lease import LEASE_SECONDS
 from gf_i2p.farm.record import StatusRecord
 from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.netdb.session_config import SERVICE_OPTIONS
-from gf_i2p.node import failover, failover_office, member, reporter, target_watch
+from gf_i2p.node import failover, member, publisher, reporter, target_watch
 from gf_i2p.node.driver import PostError
-from gf_i2p.node.failover_office import FailoverOffice
+from gf_i2p.node.failover import FailoverPublisher
 from gf_i2p.node.farm_status import farm_status
 from gf_i2p.node.keys_watch import KeysWatch
 from gf_i2p.node.node import Node
-from gf_i2p.node.office import LEASE_SECONDS
 from gf_i2p.node.publishing_keys import HANDOVER_SECONDS, PublishingKeys, Purpose
 from gf_i2p.node.reporter import Reporter
 from gf_i2p.node.target_watch import TargetWatch
@@ -38,9 +39,9 @@ DAY = 86_400
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failover, "_POLL_SECONDS", 0.01)
-    monkeypatch.setattr(failover_office, "_POLL_SECONDS", 0.01)
-    monkeypatch.setattr(failover_office, "_FINISH_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(publisher, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(publisher, "_LEAST_SECONDS", 0.001)
+    monkeypatch.setattr(failover, "_FINISH_POLL_SECONDS", 0.01)
     monkeypatch.setattr(target_watch, "LOOK_SECONDS", 0.02)
     monkeypatch.setattr(reporter, "WAIT_SECONDS", 0.05)
     monkeypatch.setattr(reporter, "LEAST_SECONDS", 0.05)
@@ -87,7 +88,7 @@ class Desk:
             clock=lambda: self.now,
         )
         self.keys = KeysWatch(keys, clock=lambda: self.keys_now)
-        self.office = FailoverOffice(
+        self.publisher = FailoverPublisher(
             1,
             self.view,
             self.reporter,
@@ -109,7 +110,7 @@ class Desk:
         return self.view.state.records.get(1)
 
     async def serves(self) -> SimulatedService:
-        await becomes("it serves", lambda: (self.office.shown() or {}).get("word") == "sent")
+        await becomes("it serves", lambda: (self.publisher.shown() or {}).get("word") == "sent")
         return self.service
 
     async def reported(self, what: str, condition: Callable[[StatusRecord], bool]) -> StatusRecord:
@@ -126,7 +127,7 @@ async def desk(
         made = Desk(await farm.leader(), keys or PublishingKeys(KEYS), interval)
         if local:
             await made.local.start()
-        tasks = [asyncio.create_task(run) for run in (made.reporter.run(), made.office.run())]
+        tasks = [asyncio.create_task(run) for run in (made.reporter.run(), made.publisher.run())]
         try:
             yield made
             assert not any(task.done() for task in tasks), "they run for ever"
@@ -137,7 +138,7 @@ async def desk(
             await made.local.stop()
         assert made.hosting.net_db.passed_over == []
         assert all(service.state is ServiceState.CLOSED for service in made.hosting.services)
-        assert made.office.shown() is None
+        assert made.publisher.shown() is None
 
 
 def publish_config(record: StatusRecord) -> str | None:
@@ -163,7 +164,7 @@ async def test_who_is_chosen_announces_a_set_before_the_router_gets_it(
         monkeypatch.setattr(made.hosting.net_db, "store", look)
         service = await made.serves()
         await service.renew()
-        await becomes("both are sent", lambda: (made.office.shown() or {}).get("sent") == 2)
+        await becomes("both are sent", lambda: (made.publisher.shown() or {}).get("sent") == 2)
         assert announced == [True, True]
         first, second = made.hosting.net_db.taken
         assert second.published > first.published
@@ -172,7 +173,7 @@ async def test_who_is_chosen_announces_a_set_before_the_router_gets_it(
         await made.reported(
             "the set", lambda record: record.meta is not None and bool(record.meta.sent_ms) and bool(record.meta.hash)
         )
-        assert made.office.trouble is None
+        assert made.publisher.trouble is None
 
 
 async def test_what_is_served_and_what_the_status_shows(tmp_path: Path) -> None:
@@ -184,7 +185,7 @@ async def test_what_is_served_and_what_the_status_shows(tmp_path: Path) -> None:
         assert offer.signed_session is None
         service.streams = 3
         assert service.announced is not None
-        assert made.office.shown() == {
+        assert made.publisher.shown() == {
             "state": "serving",
             "master": KEYS.destination.b32,
             "target": f"127.0.0.1:{made.local.port}",
@@ -205,11 +206,11 @@ async def test_who_is_not_chosen_any_more_publishes_nothing_and_lets_its_clients
         service.streams = 1
         monkeypatch.setattr(type(made.view), "choice", Choice(2, {}, mode="failover"))
         await becomes("it drains", lambda: service.state is ServiceState.DRAINING)
-        assert (made.office.shown() or {})["state"] == "draining"
+        assert (made.publisher.shown() or {})["state"] == "draining"
         with pytest.raises(Exception, match="another server's turn"):
             await service.renew()
         service.streams = 0
-        await becomes("it is closed", lambda: made.office.shown() is None)
+        await becomes("it is closed", lambda: made.publisher.shown() is None)
         await made.reported("it says so", lambda record: record.meta is not None and not record.meta.publishing)
         assert len(made.hosting.services) == 1
 
@@ -218,17 +219,16 @@ async def test_a_farm_in_another_mode_is_not_served(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(FarmView, "choice", Choice(1, {}, mode="meta"))
     async with desk(tmp_path) as made:
         await made.reported("two records", lambda record: record.leaves != ())
-        asked = 0
-        due = made.office._due
+        looked = 0
+        step = made.publisher._loop._step
 
-        def counted() -> bool:
-            nonlocal asked
-            asked += 1
-            return due()
+        def counted() -> Effects:
+            nonlocal looked
+            looked += 1
+            return step()
 
-        assert made.office._failover is not None
-        monkeypatch.setattr(made.office._failover, "_due", counted)
-        await becomes("it has looked", lambda: asked > 5)
+        monkeypatch.setattr(made.publisher._loop, "_step", counted)
+        await becomes("it has looked", lambda: looked > 5)
         assert made.hosting.services == []
 
 
@@ -246,11 +246,11 @@ async def test_who_has_committed_nothing_for_its_lease_gives_no_new_set(
         monkeypatch.setattr(made.driver, "post", refused)
         made.now += LEASE_SECONDS + 1
         await becomes("it drains", lambda: service.state is ServiceState.DRAINING)
-        assert "nothing of ours was committed" in (made.office.trouble or "")
+        assert "nothing of ours was committed" in (made.publisher.trouble or "")
         assert len(made.hosting.net_db.taken) == 1
         monkeypatch.setattr(made.driver, "post", post)
         await becomes("it goes on", lambda: service.state is ServiceState.SERVING)
-        await becomes("all is well", lambda: made.office.trouble is None)
+        await becomes("all is well", lambda: made.publisher.trouble is None)
         assert len(made.hosting.services) == 1
 
 
@@ -266,7 +266,7 @@ async def test_keys_that_end_cost_the_office(tmp_path: Path) -> None:
         made.keys_now = now + DAY - HANDOVER_SECONDS + 1
         await made.reported("it publishes no more", lambda record: publish_config(record) == "off")
         await becomes("it is closed", lambda: service.state is ServiceState.CLOSED)
-        assert "at the end of their life" in (made.office.trouble or "")
+        assert "at the end of their life" in (made.publisher.trouble or "")
         assert made.view.choice.publisher is None
 
 
@@ -298,11 +298,11 @@ async def test_a_server_whose_local_service_is_gone_says_so_at_once(
         record = await made.reported("it publishes no more", lambda record: publish_config(record) == "off")
         assert record.router_up
         await becomes("it is closed", lambda: service.state is ServiceState.CLOSED)
-        assert "start it, or correct target" in (made.office.trouble or "")
+        assert "start it, or correct target" in (made.publisher.trouble or "")
         await made.local.start()
         await made.reported("it may publish again", lambda record: publish_config(record) == "auto")
         await becomes("it serves again", lambda: len(made.hosting.services) == 2)
-        assert made.office.trouble is None
+        assert made.publisher.trouble is None
 
 
 async def test_a_server_that_never_had_a_local_service_is_not_chosen(tmp_path: Path) -> None:
