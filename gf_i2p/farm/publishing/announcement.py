@@ -6,7 +6,7 @@ lost the farm publishes nothing (DESIGN 4).
 
 from dataclasses import dataclass
 
-from gf_i2p.farm.publisher import Branch, Choice, Entry
+from gf_i2p.farm.choice.publisher import Branch, Choice, Entry
 from gf_i2p.farm.publishing.lease import Lease, lease_seconds
 from gf_i2p.farm.publishing.situation import Situation
 from gf_i2p.farm.versions import MAX_TAKEN_AHEAD_MS, next_version

@@ -1,7 +1,7 @@
 """Whether a set that our router has taken was found in the netDb: judged by what other servers have looked for.
 
 Our own router answers from its own copy, so it proves nothing. Others say what they found in their records
-("metaSensing"), where they look (`node/sensing.py`) and their routers can: an i2pd finds no set of type 7 at all, and
+("metaSensing"), where they look (`node/report/destination_sensing.py`) and their routers can: an i2pd finds no set of type 7 at all, and
 few ways of looking tell which version was found.
 """
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from gf_i2p.farm.record import StatusRecord
+from gf_i2p.farm.record.status_record import StatusRecord
 
 GRACE_MS: Final = 60_000
 """So long a set may take to reach the floodfills: who does not find it earlier says nothing."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from gf_i2p.farm.publisher import Choice
+from gf_i2p.farm.choice.publisher import Choice
 from gf_i2p.farm.state import FarmState
 
 

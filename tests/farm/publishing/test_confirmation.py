@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from gf_i2p.farm.publishing.confirmation import GRACE_MS, judge
-from gf_i2p.farm.record import StatusRecord
-from gf_i2p.farm.remote import MetaSensing
+from gf_i2p.farm.record.remote_sensing import MetaSensing
+from gf_i2p.farm.record.status_record import StatusRecord
 from tests.farm.strategies import NOW, record
 
 PUBLISHED, SENT = NOW, NOW + 2000

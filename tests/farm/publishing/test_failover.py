@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gf_i2p.farm.publisher import Choice
+from gf_i2p.farm.choice.publisher import Choice
 from gf_i2p.farm.publishing.effects import Close, Drain, Effects, Open
 from gf_i2p.farm.publishing.failover import MAX_RETRY_SECONDS, FailoverMachine, FailoverState, NotDueError
 from gf_i2p.farm.publishing.lease import LEASE_SECONDS, LOOK_SECONDS, STALL_SECONDS, Lease

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from gf_i2p.farm.admin import AdminEntry
+from gf_i2p.farm.admin_entries import AdminEntry
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.publishing.announcement import Announcement
 from gf_i2p.farm.publishing.effects import Announce, Effects, Give, Rehearse, Stop

@@ -1,0 +1,241 @@
+"""Serves the master destination by the router beside this node: the driver of `farm.publishing.failover`.
+
+Keys that are replaced end the session, for the session shows the router the old ones: the next one is open some seconds
+later.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import structlog
+
+from bridges.errors import RouterError
+from bridges.hosting_protocol import Service, ServiceHosting, ServiceOffer, ServiceState
+from gf_i2p.farm.publishing.effects import Close, Drain, Effect, Effects, Open
+from gf_i2p.farm.publishing.failover import DRAIN_SECONDS, FailoverMachine, FailoverState
+from gf_i2p.farm.publishing.situation import Situation
+from gf_i2p.netdb.lease_set import LeaseSet2
+from gf_i2p.netdb.session_config import SERVICE_OPTIONS
+from gf_i2p.node.clock import awake_or_not
+from gf_i2p.node.publish.keys_watch import KeysWatch
+from gf_i2p.node.publish.machine_loop import MachineLoop
+from gf_i2p.node.publish.publishing_keys import PublishingKeys, Purpose
+from gf_i2p.node.report.reporter import Reporter
+from gf_i2p.node.report.service_watch import TargetWatch
+from gf_i2p.node.view import FarmView
+
+logger = structlog.get_logger()
+
+_FINISH_POLL_SECONDS: Final = 0.1
+
+
+class FailoverPublisher:
+    """The publisher of one server (`Publisher`), in mode `failover`."""
+
+    def __init__(
+        self,
+        server_id: int,
+        view: FarmView,
+        reporter: Reporter,
+        hosting: ServiceHosting,
+        keys: KeysWatch,
+        target: TargetWatch,
+        *,
+        http: bool = False,
+        options: Mapping[str, str] | None = None,
+        clock: Callable[[], float] = awake_or_not,
+    ) -> None:
+        """Serve nothing yet.
+
+        Args:
+            server_id: this server.
+            view: the farm.
+            reporter: announces the lease sets.
+            hosting: the router.
+            keys: the master's own, or delegated by it.
+            target: the operator's local service, where clients are led to.
+            http: whether the service is a web server that is told the client's address.
+            options: I2CP's, of the session, in place of those that the node would choose; with delegated keys an i2pd
+                has those that the master has signed.
+            clock: seconds, the reporter's.
+        """
+        self.machine = FailoverMachine(server_id, reporter.lease, reporter.progress)
+        self._view = view
+        self._reporter = reporter
+        self._hosting = hosting
+        self._keys = keys
+        self._target = target
+        self._http = http
+        self._options = {**SERVICE_OPTIONS, **(options or {})}
+        self._clock = clock
+        self._service: Service | None = None
+        self._watching: asyncio.Task[None] | None = None
+        """Waits for the loss of the session."""
+        self._said: tuple[FailoverState, str | None] = (FailoverState.IDLE, None)
+        self._log = logger.bind(server=server_id, master=keys.keys.destination.b32)
+        self._loop = MachineLoop(
+            self._step, self._begin, view=view, reporter=reporter, clock=clock, resume=self._resume
+        )
+        keys.on_change.append(self._loop.wake)
+
+    @property
+    def trouble(self) -> str | None:
+        """Why what should be served is not, None when all is well."""
+        service = None if self._service is None else self._service.trouble
+        return self._keys.ended or self._target.trouble or service or self.machine.trouble
+
+    def shown(self) -> dict[str, Any] | None:
+        """Describe what is served; times are seconds since the epoch. None while nothing is, nor about to be."""
+        machine, progress, service = self.machine, self._reporter.progress.current, self._service
+        if machine.state is FailoverState.IDLE:
+            return None
+        lease_set = None if service is None else service.announced
+        return {
+            "state": str(machine.state),
+            "master": self._keys.keys.destination.b32,
+            "target": self._target.name,
+            "published": None if lease_set is None else lease_set.published,
+            "expires": None if lease_set is None else lease_set.expires_at,
+            "streams": 0 if service is None else service.streams,
+            "sessions": machine.sessions,
+            "sent": machine.sent,
+            "word": None if progress is None else progress.word,
+        }
+
+    async def run(self) -> None:
+        """Serve when chosen, stop when not, for ever. Cancelled, it breaks open streams off and ends the session."""
+        watching = asyncio.get_running_loop().create_task(self._target.run())
+        try:
+            await self._loop.run()
+        finally:
+            watching.cancel()
+            await asyncio.wait([watching])
+            await self._close()
+            self._tell()
+
+    async def finish(self, seconds: float) -> None:
+        """See `Publisher.finish`: the streams that are open may end."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self._service is not None and self._service.streams:  # noqa: ASYNC110 - nobody tells it
+                    await asyncio.sleep(_FINISH_POLL_SECONDS)
+
+    # The machine ----------------------------------------------------------------------------------------------------
+
+    def _step(self) -> Effects:
+        self._reporter.able(keys=self._keys.ended is None, service=self._target.up)
+        effects = self.machine.step(self._situation())
+        self._tell()
+        return effects
+
+    def _situation(self) -> Situation:
+        service, lost = self._service, None
+        if service is not None and service.state is ServiceState.LOST:
+            lost = service.trouble or "the router has ended the session"
+        return Situation(
+            self._clock(),
+            int(time.time() * 1000),
+            self._view.choice,
+            self._view.state,
+            self._view.applied,
+            keys=self._keys.keys,
+            lacking=self._keys.ended,
+            lost=lost,
+        )
+
+    def _tell(self) -> None:
+        """Tell farm and operator what has changed."""
+        machine = self.machine
+        if machine.serving != self._reporter.publishing:
+            self._reporter.publishing = machine.serving
+            self._reporter.changed()
+        state, trouble = self._said
+        self._said = machine.state, machine.trouble
+        if machine.state is not state:
+            self._log.info("failover", state=str(machine.state))
+        if machine.trouble is not None and machine.trouble != trouble:
+            self._log.warning("the master is not served", reason=machine.trouble)
+
+    # What the machine asks for --------------------------------------------------------------------------------------
+
+    async def _begin(self, effect: Effect) -> None:
+        match effect:
+            case Open(keys):
+                assert isinstance(keys, PublishingKeys)
+                await self._open(keys)
+            case Drain():
+                await self._drain()
+            case _:
+                assert isinstance(effect, Close), f"no effect of this machine: {effect!r}"
+                await self._close()
+        self._tell()
+
+    async def _open(self, keys: PublishingKeys) -> None:
+        offer = ServiceOffer(
+            keys.keys,
+            self._target.place,
+            lambda: self.machine.version(self._situation()),
+            announce=self._announce,
+            given=self._given,
+            http=self._http,
+            options=self._options,
+            signed_session=keys.signed_session(Purpose.SERVICE),
+        )
+        try:
+            service = await self._hosting.open(offer)
+        except RouterError as error:
+            self.machine.failed(str(error), self._clock())
+        except Exception as error:  # noqa: BLE001 -- the other servers count on us to try again, or to stop
+            self.machine.failed(self._defect(error), self._clock())
+        else:
+            self._service = service
+            self._watching = asyncio.get_running_loop().create_task(service.lost())
+            self._watching.add_done_callback(lambda _: self._loop.wake())
+            self.machine.opened(self._clock())
+
+    async def _drain(self) -> None:
+        assert self._service is not None
+        try:
+            await self._service.drain(DRAIN_SECONDS)
+        except Exception as error:  # noqa: BLE001 -- the session is to be closed whatever happens
+            self._defect(error)
+        self.machine.drained()
+
+    def _resume(self) -> None:
+        if self._service is not None:
+            self._service.resume()
+
+    async def _close(self) -> None:
+        service, self._service = self._service, None
+        watching, self._watching = self._watching, None
+        if watching is not None:
+            watching.cancel()
+        try:
+            if service is not None:
+                await service.close()
+        except Exception as error:  # noqa: BLE001 -- a session that cannot be ended is over with its connection
+            self._defect(error)
+        finally:
+            self.machine.closed()
+
+    async def _announce(self, lease_set: LeaseSet2) -> int:
+        """Write a lease set into the log; return its index when the router may have the set.
+
+        Raises `NotDueError` when the router must not have it, and what the log raises.
+        """
+        announcement = self.machine.announce(lease_set.published, self._situation())
+        index = await self._reporter.announce(lease_set)
+        await self._view.reaches(index)
+        self.machine.check(announcement, self._situation())
+        return index
+
+    def _given(self, lease_set: LeaseSet2) -> None:
+        """The router has this lease set."""
+        self.machine.taken(lease_set.published, int(time.time() * 1000))
+
+    def _defect(self, error: Exception) -> str:
+        self._log.error("a defect in serving", exc_info=error)
+        return f"a defect of ours: {error!r}"
