@@ -1,1 +1,1 @@
-"""What `bridges.serve` is made of: HTTP, passwords and tokens, publications."""
+"""What `bridges.serving.bridge_server` is made of: HTTP, passwords and tokens, publications."""

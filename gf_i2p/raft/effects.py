@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from gf_i2p.wire.entries import Entry
+from gf_i2p.wire.log_values import Configuration
 from gf_i2p.wire.messages import Request, Response
-from gf_i2p.wire.values import Configuration
 
 Token = Hashable
 """Names one waiting caller, for the driver; the core only hands it back."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from gf_i2p.raft.effects import Write
 from gf_i2p.storage.database import Storage
-from gf_i2p.storage.group import Group
+from gf_i2p.storage.write_group import Group
 
 
 class Writer:

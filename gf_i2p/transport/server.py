@@ -17,9 +17,9 @@ from typing import Final, cast
 
 import structlog
 
-from gf_i2p.transport.base import Listener, Transport
-from gf_i2p.transport.counters import Counters, Refusal
-from gf_i2p.transport.gate import Admission, Gate
+from gf_i2p.transport.connection_counters import Counters, Refusal
+from gf_i2p.transport.connection_gate import Admission, Gate
+from gf_i2p.transport.interface import Listener, Transport
 from gf_i2p.wire.digest import Authenticator
 from gf_i2p.wire.errors import LocalProtocolError, RemoteProtocolError
 from gf_i2p.wire.limits import (
@@ -28,8 +28,8 @@ from gf_i2p.wire.limits import (
     MAX_REQUESTS_IN_FLIGHT,
     MAX_UNFINISHED_BYTES,
 )
+from gf_i2p.wire.message_stream import RequestDecoder
 from gf_i2p.wire.messages import RESPONSE_TYPE, Request, Response, encode_response
-from gf_i2p.wire.stream import RequestDecoder
 from gf_i2p.wire.upgrade import Answer, ServerHandshake, ToldConfiguration
 
 # Responses (26 bytes each) that the peer has not taken, before we stop reading its requests.

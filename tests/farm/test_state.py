@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from gf_i2p.farm.record import MAX_RECORD_BYTES, Meta
+from gf_i2p.farm.record.status_record import MAX_RECORD_BYTES, Meta
 from gf_i2p.farm.state import MAX_AHEAD_MS, FarmState, SnapshotError
 from tests.farm.strategies import MASTER, NOW, leaf, record, text
 

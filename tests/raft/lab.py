@@ -11,6 +11,7 @@ from gf_i2p.raft.effects import Effects, HardState, Reply, Send, Snapshot, Token
 from gf_i2p.raft.log import Log
 from gf_i2p.raft.settings import LAN, Flow, Timing
 from gf_i2p.wire.entries import Entry, ValueType
+from gf_i2p.wire.log_values import ClusterServer, Configuration, LogPack, SnapshotSyncRequest, encode_server_id
 from gf_i2p.wire.messages import (
     NOBODY,
     MessageType,
@@ -21,7 +22,6 @@ from gf_i2p.wire.messages import (
     encode_request,
     encode_response,
 )
-from gf_i2p.wire.values import ClusterServer, Configuration, LogPack, SnapshotSyncRequest, encode_server_id
 
 
 def configuration(ids: Iterable[int]) -> Configuration:

@@ -12,12 +12,12 @@ import pytest
 
 from gf_i2p.raft.effects import Write
 from gf_i2p.storage import database, wal
-from gf_i2p.storage.chunks import pack
 from gf_i2p.storage.database import Storage
+from gf_i2p.storage.entry_chunks import pack
 from gf_i2p.storage.errors import DamagedError, StorageError
 from gf_i2p.storage.loading import Loaded
-from tests.storage.disk import Disk, traced
-from tests.storage.history import (
+from tests.storage.disk_after_crash import Disk, traced
+from tests.storage.random_writes import (
     CLUSTER,
     SERVER,
     SMALL,
@@ -30,7 +30,7 @@ from tests.storage.history import (
     stored_state,
     writes,
 )
-from tests.storage.refusals import refusal
+from tests.storage.refusal import refusal
 
 SCHEMA_1 = """
 PRAGMA page_size = 16384;

@@ -11,9 +11,9 @@ from gf_i2p.raft.effects import HardState, Write
 from gf_i2p.storage import database
 from gf_i2p.storage.database import Storage
 from gf_i2p.storage.errors import StorageError
-from gf_i2p.storage.group import MAX_GROUP_BYTES, Group
+from gf_i2p.storage.write_group import MAX_GROUP_BYTES, Group
 from gf_i2p.storage.writer import Writer
-from tests.storage.history import State, app, create, open_log, state_of, stored_state, writes
+from tests.storage.random_writes import State, app, create, open_log, state_of, stored_state, writes
 
 PATIENCE = 30.0
 

@@ -13,8 +13,8 @@ from gf_i2p.wire.digest import Authenticator, Credentials, Secret
 from gf_i2p.wire.errors import LocalProtocolError, RemoteProtocolError
 from gf_i2p.wire.http_get import HandshakeRefused, NotFound, PeerNotReached, Retry
 from gf_i2p.wire.limits import MAX_CONFIGURATION_BYTES, MAX_ENDPOINT_BYTES, MAX_ID, MAX_INTEGER, MAX_SERVERS
+from gf_i2p.wire.log_values import ClusterServer, Configuration
 from gf_i2p.wire.upgrade import Answer, ServerHandshake, Session, ToldConfiguration
-from gf_i2p.wire.values import ClusterServer, Configuration
 from tests.wire.handshakes import (
     CONFIG_PATH,
     HOUR,
