@@ -2,9 +2,9 @@
 
     python -m integration.runs.small_data [--rows 200000] [--lake LAKE] [--memory 2048] [--json]
 
-The hours of servers (`gf_i2p.pipeline.health.server_hours`), made from the same entries of one lake, each time into a file.
-DuckDB's and Polars' are written here, from the definition and not from the job. Seen to hold, or exit 1: the same rows
-and whole numbers, and all other numbers within one part in 10^9. Times are of the first and the second run in one
+The hours of servers (`gf_i2p.pipeline.health.server_hours`), made from the same entries of one lake, each time into a
+file. DuckDB's and Polars' are written here, from the definition and not from the job. Seen to hold, or exit 1: the same
+rows and whole numbers, and all other numbers within one part in 10^9. Times are of the first and the second run in one
 process; Spark's start is told beside them.
 """
 

@@ -16,7 +16,7 @@ from typing import Any, Final, Self
 
 I2PD: Final = "i2pd-2.45.1"
 JAVA: Final = "java-2.8.0"
-PASSWORD: Final = "recorded"  # noqa: S105 - of a router that is no more
+PASSWORD: Final = "recorded"
 """The one that is right."""
 
 _DIRECTORY: Final = Path(__file__).with_name("recorded")
