@@ -104,7 +104,7 @@ def connect(path: Path, how: str = "mode=rw") -> sqlite3.Connection:
     """
     # isolation_level None: transactions begin where we say so.
     connection = sqlite3.connect(
-        f"{path.as_uri()}?{how}", PATIENCE_SECONDS, uri=True, isolation_level=None, check_same_thread=False
+        f"{path.as_uri()}?{how}", timeout=PATIENCE_SECONDS, uri=True, isolation_level=None, check_same_thread=False
     )
     try:
         connection.execute("PRAGMA synchronous = FULL")
