@@ -1,4 +1,4 @@
-"""Publishes through an i2pcontrol endpoint that has our extension: `bridges.i2pcontrol.extension`, docs/router-interface.md."""
+"""Publishes through an i2pcontrol endpoint that has our extension (docs/router-interface.md)."""
 
 import asyncio
 from typing import Final

@@ -1,34 +1,41 @@
-"""Tells a web server who asks, as the routers' own HTTP server tunnels do, and lets nobody pretend to be another.
+"""Tells a web server which client asks, as the HTTP server tunnels of the routers do, and refuses forged identities.
 
-One request is passed on for each stream: its head with our three headers in place of any that the client has sent,
-`Connection: close`, and exactly the body that the head announces. Whatever follows would reach the web server with
-headers that nobody has looked at.
+Each stream carries one request. The web server gets the request's head with our three headers in place of any that
+the client sent, `Connection: close`, and exactly the body that the head announces. Anything behind that body would
+reach the web server with headers that nobody has checked, so nothing behind the body is passed on.
+
+h11 reads the request, and the web server gets what h11 has understood, written anew. h11 is lenient where two readers
+may disagree; the checks here come first and refuse such heads: a line that ends with a bare LF, a folded line (RFC
+9112, 5.2), a control character, and a second statement of the body's length (RFC 9112, 6.1 and 6.3).
 """
 
 import re
 from typing import Final
+
+import h11
 
 from bridges.streaming.errors import StreamingError
 from gf_i2p.netdb.destination import Destination
 from gf_i2p.netdb.encoding import to_base64
 
 MAX_HEAD_BYTES: Final = 32 * 1024
-"""Of a request's head. Java's limit for all of it, too."""
+"""Of a request's head. Java's limit for the whole head, too."""
 MAX_HEAD_LINES: Final = 100
 BAD_REQUEST: Final = (
     b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: text/plain\r\nContent-Length: 12\r\n\r\n"
     b"Bad request\n"
 )
-"""What the client gets when its request is not passed on."""
+"""The client's answer when its request is not passed on."""
 
 _END: Final = b"\r\n\r\n"
-_REQUEST: Final = re.compile(rb"[!-~]+ [!-~]+ HTTP/1\.[01]\Z")
-_HEADER: Final = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\x00-\x08\x0a-\x1f\x7f]*)\Z")
-_DIGITS: Final = re.compile(rb"[0-9]{1,18}\Z")
-_CHUNK: Final = re.compile(rb"([0-9A-Fa-f]{1,15})(?:[ \t]*;[\t\x20-\x7e\x80-\xff]*)?\Z")
+_HEAD: Final = re.compile(rb"(?:[!-~\x80-\xff][^\x00-\x08\x0a-\x1f\x7f]*\r\n)+\r\n")
+_FRAMING: Final = re.compile(rb"(?im)^(content[^a-z0-9]length|transfer[^a-z0-9]encoding):(.*)")
+_NO_LETTER: Final = re.compile(rb"[^a-z0-9]")
 _OURS: Final = b"x-i2p-"
 _OF_ONE_HOP: Final = frozenset({b"connection", b"keep-alive", b"proxy-connection", b"upgrade", b"http2-settings"})
-_MAX_LINE: Final = 4096
+_PIECE: Final = 512
+"""Bytes that h11 gets at once, and may keep of an unfinished line behind the head. h11 needs quadratic time for some
+lines that are no headers; 1,024 bytes of trailers take it three milliseconds at most."""
 
 
 class RequestError(StreamingError):
@@ -36,126 +43,77 @@ class RequestError(StreamingError):
 
 
 class Request:
-    """One request, as it goes by. Feed what the client sends; what `feed` returns goes to the web server."""
+    """One request on its way. Feed the client's bytes; the bytes that `feed` returns go to the web server."""
 
     def __init__(self, client: Destination) -> None:
         self.finished = False
-        """Whether the whole request has gone by; nothing after it does."""
+        """Whether the whole request has been passed on; nothing behind it is."""
         self._client = client
-        self._head: bytearray | None = bytearray()
-        self._left = 0
-        """Bytes of the body, or of a chunk, that are passed on as they are."""
+        self._head = bytearray()
+        self._reader: h11.Connection | None = None
+        """Set once the head is whole."""
         self._chunked = False
-        self._line = bytearray()
-        self._after_chunk = False
-        self._last_chunk = False
-        self._trailer = 0
 
     def feed(self, data: bytes) -> bytes:
         """Take the next bytes. Raises `RequestError`."""
-        out = b""
-        if self._head is not None:
+        try:
+            if self._reader is not None:
+                return self._body(self._reader, data)
             self._head += data
             end = self._head.find(_END)
-            if end > MAX_HEAD_BYTES or (end < 0 and len(self._head) > MAX_HEAD_BYTES):
+            if (len(self._head) if end < 0 else end) > MAX_HEAD_BYTES:
                 raise RequestError(f"a request's head has more than {MAX_HEAD_BYTES} bytes")
             if end < 0:
                 return b""
-            head, data = bytes(self._head[:end]), bytes(self._head[end + len(_END) :])
-            self._head = None
-            out = self._read_head(head)
-        return out + (self._chunks(data) if self._chunked else self._body(data))
+            end += len(_END)
+            head, data = bytes(self._head[:end]), bytes(self._head[end:])
+            self._reader = h11.Connection(h11.SERVER, max_incomplete_event_size=_PIECE)
+            return self._read_head(self._reader, head) + self._body(self._reader, data)
+        except h11.RemoteProtocolError as error:
+            raise RequestError(f"a request breaks HTTP/1.1: {error}") from error
 
-    # The head -------------------------------------------------------------------------------------------------------
-
-    def _read_head(self, head: bytes) -> bytes:
-        lines = head.split(b"\r\n")
-        if len(lines) > MAX_HEAD_LINES or not _REQUEST.match(lines[0]):
-            raise RequestError("a request has too many lines, or does not begin as one of HTTP/1.1")
-        kept, lengths, codings = [lines[0]], [], []
-        for line in lines[1:]:
-            match = _HEADER.match(line)
-            if match is None:
-                raise RequestError("a request has a line that is no header")
-            name, value = match[1].lower(), match[2].strip()
-            if name.replace(b"_", b"-").startswith(_OURS) or name in _OF_ONE_HOP:
-                continue
-            if name == b"content-length":
-                lengths.append(value)
-            elif name == b"transfer-encoding":
-                codings.append(value.lower())
-            kept.append(line)
-        self._frame(lengths, codings)
-        kept += [
+    def _read_head(self, reader: h11.Connection, head: bytes) -> bytes:
+        if not _HEAD.fullmatch(head) or head.count(b"\n") > MAX_HEAD_LINES + 1:
+            raise RequestError("a request's head has too many lines, or one that another program could read otherwise")
+        framing = _FRAMING.findall(head)
+        if len(framing) > 1 or any(b"-" not in name or b"," in value for name, value in framing):
+            raise RequestError("a request gives the length of its body twice, or in a header that only looks like one")
+        reader.receive_data(head)
+        request = reader.next_event()
+        assert isinstance(request, h11.Request)
+        lines = [b"%b %b HTTP/%b" % (request.method, request.target, request.http_version)]
+        for name, value in request.headers.raw_items():
+            plain = _NO_LETTER.sub(b"-", name.lower())  # names alike for a CGI program (RFC 3875, 4.1.18)
+            if not plain.startswith(_OURS) and plain not in _OF_ONE_HOP:
+                lines.append(name + b": " + value)
+            self._chunked |= plain == b"transfer-encoding"
+        if request.http_version not in ({b"1.1"} if self._chunked else {b"1.0", b"1.1"}):
+            raise RequestError("a request's version of HTTP is neither 1.0 nor 1.1, or is 1.0 with chunks")
+        lines += [
             b"X-I2P-DestHash: " + to_base64(self._client.hash).encode(),
             b"X-I2P-DestB64: " + self._client.base64.encode(),
             b"X-I2P-DestB32: " + self._client.b32.encode(),
             b"Connection: close",
         ]
-        return b"\r\n".join(kept) + _END
+        return b"\r\n".join(lines) + _END
 
-    def _frame(self, lengths: list[bytes], codings: list[bytes]) -> None:
-        if codings:
-            if codings != [b"chunked"] or lengths:
-                raise RequestError("a request's length is said in two ways, or in one that we do not know")
-            self._chunked = True
-        elif lengths:
-            if len(lengths) > 1 or not _DIGITS.match(lengths[0]):
-                raise RequestError("a request's length is no number")
-            self._left = int(lengths[0])
-        self.finished = not self._chunked and not self._left
-
-    # The body -------------------------------------------------------------------------------------------------------
-
-    def _body(self, data: bytes) -> bytes:
-        out = data[: self._left]
-        self._left -= len(out)
-        self.finished = not self._left
-        return out
-
-    def _chunks(self, data: bytes) -> bytes:
-        """Pass chunks on as they are, and see where the last one ends."""
-        out = bytearray()
-        position = 0
-        while position < len(data) and not self.finished:
-            if self._left:
-                piece = data[position : position + self._left]
-                self._left -= len(piece)
-                out += piece
-                position += len(piece)
-                continue
-            byte = data[position : position + 1]
-            position += 1
-            self._line += byte
-            if len(self._line) > _MAX_LINE:
-                raise RequestError("a chunk's first line is too long")
-            if byte == b"\n":
-                out += self._chunk_line(bytes(self._line))
-                self._line.clear()
-        return bytes(out)
-
-    def _chunk_line(self, line: bytes) -> bytes:
-        if not line.endswith(b"\r\n"):
-            raise RequestError("a chunk's line does not end as it should")
-        text = line[:-2]
-        if self._after_chunk:
-            if text:
-                raise RequestError("a chunk is longer than it says")
-            self._after_chunk = False
-            return line
-        if self._last_chunk:
-            if text:
-                self._trailer += 1
-                if self._trailer > MAX_HEAD_LINES:
-                    raise RequestError("a request has too many trailers")
-                return b""  # trailers could pass for headers
-            self.finished = True
-            return line
-        match = _CHUNK.match(text)
-        if match is None:
-            raise RequestError("a chunk does not say how long it is")
-        size = int(match[1], 16)
-        self._last_chunk = size == 0
-        self._after_chunk = not self._last_chunk
-        self._left = size
-        return b"%x\r\n" % size
+    def _body(self, reader: h11.Connection, data: bytes) -> bytes:
+        """Return the part of the body that `data` brings, framed as the head says, without extensions and trailers."""
+        if self.finished:
+            return b""
+        body = bytearray()
+        pieces = iter([data[start : start + _PIECE] for start in range(0, len(data), _PIECE)])
+        while True:
+            event = reader.next_event()
+            if isinstance(event, h11.Data):
+                body += event.data
+            elif isinstance(event, h11.EndOfMessage):
+                self.finished = True
+                break
+            elif piece := next(pieces, None):
+                reader.receive_data(piece)
+            else:
+                break
+        if not self._chunked:
+            return bytes(body)
+        return (b"%x\r\n%b\r\n" % (len(body), bytes(body)) if body else b"") + (b"0\r\n\r\n" if self.finished else b"")

@@ -2,7 +2,7 @@
 
     GET  /v1/status                     what the node knows, leader or not
     GET  /v1/explain                    who publishes what, and why (node/status/explanation.py)
-    GET  /v1/administration             what administrators have said, and what it leads to (node/status/admin_status.py)
+    GET  /v1/administration             what administrators have said, and what it leads to (admin_status.py)
     POST /v1/entries?timeout=SECONDS    {"values": [TEXT, ...]} -> {"index": INDEX OF THE LAST}, when committed
     GET  /v1/entries?first=N&limit=N    committed entries, from where the log begins without `first`;
                                         `stale=1` reads a server that does not lead

@@ -34,8 +34,7 @@ MAX_EXCLUDED: Final = 1024
 MAX_DRAINED: Final = 64
 MAX_LOG: Final = 64
 """How many changes are remembered for people to see."""
-_MAX_OPENINGS: Final = 8
-_MAX_OPENINGS_SENSED: Final = 32
+_MAX_OPENINGS: Final = 32
 """Eight floodfills with their profiles are 18, and there may be more of them some day."""
 _OF_HASHES: Final = frozenset({"exclude", "include", "cost", "sensed"})
 _OF_SERVERS: Final = frozenset({"move", "drain", "undrain"})
@@ -80,11 +79,8 @@ class AdminEntry:
     @classmethod
     def parse(cls, data: bytes) -> Self:
         """Read a log entry's value. Raises `RecordError`, for whatever else somebody has posted."""
-        what = "an admin entry"
-        found = decode_object(data, what, max_bytes=MAX_ENTRY_BYTES, max_openings=_MAX_OPENINGS_SENSED)
+        found = decode_object(data, "an admin entry", max_bytes=MAX_ENTRY_BYTES, max_openings=_MAX_OPENINGS)
         action = text(found, "action")
-        if action != "sensed":  # older nodes read the others with this limit: what they refuse, we must, too
-            decode_object(data, what, max_bytes=MAX_ENTRY_BYTES, max_openings=_MAX_OPENINGS)
         if action not in ACTIONS:
             raise RecordError(f"action is one of {', '.join(ACTIONS)}")
         by, reason = text(found, "by"), text_or_none(found, "reason")
@@ -169,6 +165,8 @@ class Administration:
         self.drained: dict[int, Made] = {}
         """Servers that publish only when nobody else can."""
         self.parameters = Parameters()
+        self.changed: dict[str, Made] = {}
+        """By a parameter's name, the last change that set it."""
         self.sensing = Sensing()
         """What was seen in the netDb, for people."""
         self.log: list[Made] = []
@@ -209,6 +207,7 @@ class Administration:
                     self.parameters = self.parameters.changed(entry.parameters)
                 except RecordError:  # each is in its range, but not together with what was set before
                     return
+                self.changed.update(dict.fromkeys(entry.parameters, made))
         self.log.append(made)
         del self.log[:-MAX_LOG]
 
@@ -219,7 +218,7 @@ class Administration:
             self.moved_to = None
 
     def encode(self) -> dict[str, Any]:
-        """Give it for a snapshot. Without sensing it is what older nodes give; they read it with sensing, too."""
+        """Give it for a snapshot."""
         found: dict[str, Any] = {
             "excluded": {to_base64(leaf): made.encode() for leaf, made in sorted(self.excluded.items())},
             "costs": {to_base64(leaf): cost for leaf, cost in sorted(self.costs.items())},
@@ -228,7 +227,11 @@ class Administration:
             "parameters": self.parameters.encode(),
             "log": [made.encode() for made in self.log],
         }
-        return found | ({"sensed": self.sensing.encode()} if self.sensing else {})
+        if self.changed:
+            found["changed"] = {name: made.encode() for name, made in sorted(self.changed.items())}
+        if self.sensing:
+            found["sensed"] = self.sensing.encode()
+        return found
 
     @classmethod
     def parse(cls, found: Mapping[str, Any]) -> Self:
@@ -239,15 +242,7 @@ class Administration:
         made.moved_to = None if found["movedTo"] is None else whole(found, "movedTo", MAX_SERVER_ID)
         made.drained = {int(server): Made.parse(each) for server, each in found["drained"].items()}
         made.parameters = Parameters().changed(found["parameters"])
+        made.changed = {name: Made.parse(each) for name, each in found.get("changed", {}).items()}
         made.sensing = Sensing.parse(found.get("sensed", []))
         made.log = [Made.parse(each) for each in found["log"]][-MAX_LOG:]
         return made
-
-
-def administrator(value: bytes, cluster: str) -> str | None:
-    """Return in whose name an entry speaks, when it is an admin entry of this farm."""
-    try:
-        entry = AdminEntry.parse(value)
-    except RecordError:
-        return None
-    return entry.by if entry.cluster == cluster else None

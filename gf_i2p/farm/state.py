@@ -27,7 +27,6 @@ from gf_i2p.farm.versions import MAX_AHEAD_MS, newest_announced
 __all__ = ["MAX_AHEAD_MS", "FarmState", "SnapshotError", "read_entry"]
 
 _FORMAT: Final = 2
-_OLD_FORMAT: Final = 1
 _SENSED_MS: Final = 900_000
 """How old a set that others find may be: twice what is between two sets, at most."""
 
@@ -409,18 +408,13 @@ class FarmState:
             known = found["format"]
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise SnapshotError(f"it is no state of a farm ({type(error).__name__}: {error})") from error
-        if known not in {_FORMAT, _OLD_FORMAT}:
-            raise SnapshotError(
-                f"it has the format {str(known)[:80]!r}; this version knows {_OLD_FORMAT} and {_FORMAT}"
-            )
+        if known != _FORMAT:
+            raise SnapshotError(f"it has the format {str(known)[:80]!r}, and this program knows {_FORMAT}")
         state = cls(cluster)
         try:
             state.servers = tuple(whole({"server": each}, "server", MAX_SERVER_ID) for each in found["servers"])
             state.last_published_ms = whole(found, "lastPublishedTime", MAX_DATE_MS)
-            if known == _FORMAT:
-                state._restore(found)
-            else:
-                state._restore_old(found)
+            state._restore(found)
         except SnapshotError:
             raise
         except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
@@ -444,22 +438,6 @@ class FarmState:
         self.listing = Listing.parse(found["listing"])
         self.administration = Administration.parse(found["administration"])
         self.most = Setting.of_most(self._settings)
-
-    def _restore_old(self, found: Mapping[str, Any]) -> None:
-        """Read format 1, which had the servers' records only: all were heard just now, and no leaf waits."""
-        texts: dict[str, str] = found["records"]
-        for server, value in sorted(texts.items(), key=lambda item: int(item[0])):
-            record = StatusRecord.parse(value.encode())
-            self._check(record, int(server))
-            if record.id not in self.servers:
-                raise SnapshotError(f"it has a record of {record.id}, which is no server")
-            self.records[record.id] = record
-            self._read(record)
-            self.posters.take(value.encode(), record, 0, 0, self.parameters, judges=True)
-            if record.meta is not None and record.meta.publishing and self.election.publisher is None:
-                self.election.publisher = record.id  # it keeps the office, if it can publish
-        self._servers_changed()
-        self.listing.look(self.field())
 
     def _check(self, record: StatusRecord, poster: int) -> None:
         if record.id != poster or record.cluster != self.cluster:

@@ -14,7 +14,7 @@ from gf_i2p.node.publish.branch_keys import branch_keys
 from gf_i2p.node.publish.failover import FailoverPublisher
 from gf_i2p.node.publish.keys_watch import KeysWatch
 from gf_i2p.node.publish.machine_loop import Publisher
-from gf_i2p.node.publish.publishing import MetaPublisher
+from gf_i2p.node.publish.meta import MetaPublisher
 from gf_i2p.node.publish.publishing_keys import PublishingKeys
 from gf_i2p.node.report.destination_sensing import Sensing
 from gf_i2p.node.report.failure_detector import Hearing

@@ -107,7 +107,7 @@ class FarmView:
             self.state = FarmState.decode(self._cluster, snapshot.data)
         except SnapshotError as error:
             raise ConfigError(
-                f"the farm's snapshot cannot be read: {error}. Was it written by a newer version of gf-i2p? Then "
+                f"the farm's snapshot cannot be read: {error}. Was it written by another version of gf-i2p? Then "
                 "install that one here, too."
             ) from error
         self.applied = snapshot.index

@@ -23,9 +23,8 @@ from typing import Final
 from gf_i2p.storage import private_files, wal
 from gf_i2p.storage.errors import REJOIN, LostError, StorageError, explaining, held
 from gf_i2p.storage.loading import Loaded, load
-from gf_i2p.storage.schema import SCHEMA_VERSION, check_header, connect, set_wal_mode
+from gf_i2p.storage.schema import check_header, connect, set_wal_mode
 from gf_i2p.storage.tables import Tables
-from gf_i2p.storage.upgrade import upgrade, version_of
 from gf_i2p.storage.write_group import Group
 from gf_i2p.wire.entries import Entry
 
@@ -48,8 +47,6 @@ class Storage:
     checksum, every term run and Configuration against the entries, and the first and the last row of entries. The rest
     of a long log is checked where it is read: a `DamagedError` then. The snapshot is checked, too; one that is damaged
     does not keep the log from being opened (`Loaded.snapshot_fault`), since the leader can send another one.
-
-    A file of version 1 becomes one of version 2 when it is opened.
 
     After a kill, a WAL that is missing, shortened or begins like none is noticed (see `wal`). Damage inside it is not:
     what stands behind the damage is lost without a word, because that is also what a power cut leaves behind the last
@@ -140,8 +137,6 @@ class Storage:
             usable = wal.usable_bytes(path)
             connection = stack.enter_context(closing(connect(path, _read_only(usable))))
             loaded = load(path, connection, cluster, server_id, usable)
-            if version_of(connection) != SCHEMA_VERSION:
-                raise StorageError(f"{path} is of an older version, and is made a new one when its node runs: run it")
             yield Tables(path, connection, connection, (cluster, server_id), loaded)
 
     @classmethod
@@ -168,7 +163,6 @@ class Storage:
                 )  # closed last, keeps the WAL (see `wal`)
                 writing = stack.enter_context(closing(connect(path)))
                 set_wal_mode(path, writing)
-                upgrade(writing)
                 storage = cls(path, writing, reading, (cluster, server_id), loaded, least)
                 # A killed process may have written to the WAL what it had no time to sync, or could not. We are about
                 # to build on it, so it must be on the disk first, in the main file: Linux forgets that pages were not

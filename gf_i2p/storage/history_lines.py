@@ -14,8 +14,6 @@ shows, and is not taken for an entry of another kind. "opened" and "received" ar
 the server that exports: when the file was begun, and when that server applied the entry. "leader" is null, and the
 "servers" of a gap are left out, where that server did not know.
 
-In a file of format 1 Configuration entries are among "other", and gaps have no servers.
-
 A line that begins with a space begins what was written and synced at once, and whatever stands before it was on the
 disk by then. JSON allows the space; only who looks for the torn end of a file need know of it.
 
@@ -33,7 +31,7 @@ from typing import Any, Final, NoReturn
 from gf_i2p.wire.limits import MAX_ID, MAX_INTEGER, MAX_NAME_BYTES, MAX_SERVERS, MAX_VALUE_BYTES
 
 FORMAT: Final = 2
-"""Of the files that are begun now. Format 1, without Configurations, is read as well."""
+"""Of every file. Format 1, from before gf-i2p 0.1.0, had no Configurations: it is refused."""
 MAX_LINE_BYTES: Final = 2 << 20
 """A value of 1 MiB takes 1.4 MiB in base64. Numbers can make JSON longer than it was (1e15): then it is base64, too."""
 MAX_DEPTH: Final = 100
@@ -52,6 +50,10 @@ class LineError(ValueError):
     """The bytes are no line of a history, or not the next one; `str()` says why."""
 
 
+class FormatError(LineError):
+    """The first line of a file names a format that this program does not know."""
+
+
 @dataclass(frozen=True, slots=True)
 class Header:
     """The first line of a file."""
@@ -61,8 +63,6 @@ class Header:
     first: int
     """Index with which the file begins."""
     opened_ms: int
-    format: int = FORMAT
-    """1 to `FORMAT`."""
 
 
 @dataclass(slots=True)  # not frozen, which would take most of the time to read a line
@@ -118,7 +118,7 @@ class Restored(Gap):
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """Entries of other kinds, which are not exported; in files of format 1 Configurations are among them."""
+    """Entries of other kinds, which are not exported."""
 
     first: int
     last: int
@@ -143,7 +143,7 @@ def header_line(header: Header) -> bytes:
         {
             "cluster": header.cluster,
             "first": header.first,
-            "format": header.format,
+            "format": FORMAT,
             "opened": header.opened_ms,
             "server": header.server,
         }
@@ -290,8 +290,10 @@ def parse_line(data: bytes) -> Line:
 
 
 def _header(found: Mapping[str, Any]) -> Header:
-    if found["format"] not in range(1, FORMAT + 1):
-        raise LineError("its format is another version's: use the newest gf-i2p")
+    number = _number(found["format"], 1, MAX_INTEGER, "format")
+    if number != FORMAT:
+        who = "a version before gf-i2p 0.1.0" if number < FORMAT else "a newer gf-i2p"
+        raise FormatError(f"its format {number} is that of {who}, and this program knows {FORMAT}: use the former")
     if found.keys() == _HEADER:
         cluster = found["cluster"]
         if not isinstance(cluster, str) or len(cluster) > MAX_NAME_BYTES:
@@ -301,7 +303,6 @@ def _header(found: Mapping[str, Any]) -> Header:
             _number(found["server"], 0, MAX_ID, "server"),
             _number(found["first"], 1, MAX_INTEGER, "first"),
             _number(found["opened"], 0, MAX_TIME_MS, "opened"),
-            _number(found["format"], 1, FORMAT, "format"),
         )
     raise LineError("it is of no kind that there is")
 

@@ -20,6 +20,7 @@ from typing import BinaryIO, Final, cast
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.storage.history_lines import (
     MAX_LINE_BYTES,
+    FormatError,
     Gap,
     Header,
     Line,
@@ -51,6 +52,13 @@ def damaged(path: Path, what: str) -> HistoryError:
         f"{path} is damaged: {what}. Nothing was changed. Keep the file for examination and check the disk. To export "
         f"again, move the whole directory {path.parent} away: a new one begins with what the log still holds. Other "
         "servers' histories have the same entries."
+    )
+
+
+def _of_another_version(path: Path, error: FormatError) -> HistoryError:
+    return HistoryError(
+        f"{path} cannot be used: {error}. Nothing was changed. To export with this program, move the whole directory "
+        f"{path.parent} away: a new one begins with what the log still holds."
     )
 
 
@@ -129,6 +137,8 @@ class Scan:
         while data := self._readline():
             try:
                 line = self._take(data)
+            except FormatError as error:
+                raise _of_another_version(self._path, error) from None
             except LineError as error:
                 rest = self._rest() if self._may_be_torn else b""
                 if not data.endswith(b"\n") and rest.startswith(data) and len(rest) > len(data):

@@ -12,8 +12,6 @@ here. They are here only while the file that is written stands where it was begu
 
 Application entries are there whole, of Configurations the ids of the servers, and who led.
 
-A file that an older version began is gone on with in its own format, and ended at the first opportunity.
-
 The newest file is read whole at opening, which takes up to a second. It has no checksums: a flipped bit inside a value
 goes unnoticed until the file is packed; from then on gzip's checksum guards it.
 """
@@ -31,7 +29,6 @@ from typing import BinaryIO, Final
 
 from gf_i2p.storage import private_files
 from gf_i2p.storage.history_lines import (
-    FORMAT,
     MAX_TIME_MS,
     Header,
     LineError,
@@ -68,8 +65,6 @@ _PIECE_BYTES: Final = 1 << 20
 """Of what is packed, between two looks whether to stop: some hundredths of a second."""
 _SYNC_BYTES: Final = 8 << 20
 """Of what is packed, between two syncs: one for all of it could hold up the log's, and who stops, for seconds."""
-_WITH_SERVERS: Final = 2
-"""The first format that has the servers."""
 _GZIP: Final = 31
 """zlib's way to say: in gzip's format."""
 
@@ -132,10 +127,9 @@ class History:
         self._clock = clock
         self._interrupted = interrupted
         self._descriptor = -1
-        self._first = 0  # of the newest file, as the next four
+        self._first = 0  # of the newest file, as the next three
         self._size = 0
         self._opened_ms = 0
-        self._format = FORMAT
         self._ended = False  # whether it has its last line
         self._unpacked: deque[HistoryFile] = deque()  # ended files, which are to be packed
 
@@ -182,7 +176,6 @@ class History:
         Raises `OSError`; `durable_index` says how far it came. Raises `HistoryError` as `check_place` does.
         """
         now = self._now()
-        has_servers = self._next_format >= _WITH_SERVERS
         index = self.durable_index
         lines: list[bytes] = []
         size = 0
@@ -191,7 +184,7 @@ class History:
             index += 1
             servers = None
             if entry.value_type is not ValueType.APPLICATION:
-                servers = _servers_of(entry) if has_servers else None
+                servers = _servers_of(entry)
                 if servers is None:
                     others += 1
                     continue
@@ -218,7 +211,7 @@ class History:
         `servers`: ids of those that the farm has after them, None when that is not known.
         """
         assert last > self.durable_index
-        self._write(gap_line(self.durable_index + 1, last, self._noted(servers)), last)
+        self._write(gap_line(self.durable_index + 1, last, servers), last)
 
     def restored(self, last: int, term: int, servers: Collection[int] | None = None) -> None:
         """Note that the farm begins anew in this term, from a snapshot of the entry `last`. Raises as `append`.
@@ -226,15 +219,7 @@ class History:
         `servers`: ids of those in the snapshot's Configuration, None when that is not known.
         """
         assert last > self.durable_index
-        self._write(restored_line(self.durable_index + 1, last, term, self._noted(servers)), last)
-
-    def _noted(self, servers: Collection[int] | None) -> Collection[int] | None:
-        return servers if self._next_format >= _WITH_SERVERS else None
-
-    @property
-    def _next_format(self) -> int:
-        """Format of the file to which the next line goes."""
-        return FORMAT if self._ended else self._format
+        self._write(restored_line(self.durable_index + 1, last, term, servers), last)
 
     def _write(self, lines: bytes, last: int) -> None:
         """Append to the newest file and sync."""
@@ -274,11 +259,10 @@ class History:
 
     def _full(self) -> bool:
         old = self._clock() - self._opened_ms >= self._rotation.ms
-        due = old or self._size >= self._rotation.bytes or self._format != FORMAT
-        return due and self.durable_index >= self._first
+        return (old or self._size >= self._rotation.bytes) and self.durable_index >= self._first
 
     def rotate(self) -> None:
-        """End the newest file if it is large, or old, also in its format; begin the next. Raises as `append` does."""
+        """End the newest file if it is large or old; begin the next. Raises as `append` does."""
         if not self._ended and self._full():
             self._write(trailer_line(self.durable_index), self.durable_index)
             self._ended = True
@@ -321,7 +305,6 @@ class History:
         self.close()
         self._descriptor = descriptor
         self._first, self._size, self._opened_ms, self._ended = first, len(header), opened_ms, False
-        self._format = FORMAT
 
     def _remove_old(self) -> None:
         if not self._rotation.keep_ms:
@@ -378,7 +361,7 @@ class History:
                 self._go_on()
                 if isinstance(line, Header):
                     self._check(line)
-                    self._opened_ms, self._format = line.opened_ms, line.format
+                    self._opened_ms = line.opened_ms
         sequence = found.sequence
         self._first, self._size, self._ended = newest.first, found.end, sequence.closed
         self.durable_index, self.last_term, self.cut_bytes = sequence.last_index, sequence.last_term, found.torn
@@ -392,8 +375,6 @@ class History:
         private_files.sync_directory(self.directory)
         if self._ended:
             self._unpacked.append(newest)
-        elif self._format != FORMAT and self.durable_index < self._first:
-            self._begin(self._first)  # in the place of the one that is empty
 
     def _go_on(self) -> None:
         if self._interrupted():

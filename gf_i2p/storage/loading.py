@@ -12,7 +12,6 @@ from gf_i2p.storage.entry_chunks import Chunk, Run, term_at, unpack_chunk
 from gf_i2p.storage.errors import StorageError, damaged
 from gf_i2p.storage.schema import CHUNK_AT, DAMAGED_PREFIX, SERVER, TABLES, ServerRow, check_version
 from gf_i2p.storage.stored_snapshot import Found, read_snapshot
-from gf_i2p.storage.upgrade import SERVER_1, TABLES_1, checksum_1, version_of
 from gf_i2p.storage.write_group import Base
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.limits import MAX_INTEGER
@@ -54,27 +53,26 @@ def unpacked(path: Path, row: tuple[Any, ...]) -> tuple[Chunk, tuple[Entry, ...]
 
 
 def load(path: Path, connection: sqlite3.Connection, cluster: str, server_id: int, wal_bytes: int) -> Loaded:
-    """Read everything but the entries, and those entries that prove it; of this version or of version 1.
+    """Read everything but the entries, and the entries that prove it.
 
     Takes time by the number of terms and the size of the snapshot, not by the number of entries. Raises `StorageError`
     when the log belongs to another server, or needs a longer WAL than one of `wal_bytes`; `DamagedError` when its parts
     contradict each other. A snapshot that is damaged is only reported.
     """
     execute = connection.execute
-    version = version_of(connection)
-    check_version(path, version)
+    # The WAL may have another version than the main file's header.
+    check_version(path, execute("PRAGMA user_version").fetchone()[0])
     statements = execute("SELECT sql FROM sqlite_master WHERE name NOT GLOB ?", (DAMAGED_PREFIX + "*",)).fetchall()
-    if sorted(str(sql) for (sql,) in statements) != sorted(TABLES if version > 1 else TABLES_1):
+    if sorted(str(sql) for (sql,) in statements) != sorted(TABLES):
         raise damaged(path, "it does not have the tables of a log")
-    rows = execute(SERVER if version > 1 else SERVER_1).fetchall()
+    rows = execute(SERVER).fetchall()
     if len(rows) != 1:
         raise damaged(path, f"it names {len(rows)} servers instead of one")
     *values, checksum = rows[0]
     row = ServerRow(*values)
     runs = tuple(Run(*row) for row in execute("SELECT first_index, term FROM term_run ORDER BY first_index"))
     configurations = tuple(execute("SELECT log_index, value FROM configuration ORDER BY log_index").fetchall())
-    counts = len(runs), len(configurations)
-    if checksum != (row.checksum(*counts) if version > 1 else checksum_1(row, *counts)):
+    if checksum != row.checksum(len(runs), len(configurations)):
         raise damaged(path, "its server, term and vote do not match their checksum")
     if row[:2] != (cluster, server_id):
         raise StorageError(
@@ -88,7 +86,7 @@ def load(path: Path, connection: sqlite3.Connection, cluster: str, server_id: in
     if last_index < row.last_index:
         raise damaged(path, f"the entries {last_index + 1} to {row.last_index} are missing")
     _check_terms(path, connection, row, base, last_index, runs, configurations)
-    snapshot, fault = _snapshot(path, connection, base, last_index, runs) if version > 1 else Found(None, None)
+    snapshot, fault = _snapshot(path, connection, base, last_index, runs)
     return Loaded(
         HardState(row.term, row.vote),
         last_index,

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from gf_i2p.storage import private_files
-from gf_i2p.storage.errors import StorageError, damaged
+from gf_i2p.storage.errors import REJOIN, StorageError, damaged
 
 APPLICATION_ID: Final = 0x47464932
 """Marks the file as ours ("GFI2") where SQLite keeps such marks: offset 68 of its header."""
 SCHEMA_VERSION: Final = 2
-"""Offset 60. Rises with every change that an older program would misunderstand. Version 1: see `upgrade`."""
+"""Offset 60. Rises with every change that an older program would misunderstand."""
 
 # 16 KiB instead of 4: a third less CPU per entry in batches, and no slower for single entries.
 PAGE_BYTES: Final = 16 << 10
@@ -104,7 +104,7 @@ def connect(path: Path, how: str = "mode=rw") -> sqlite3.Connection:
     """
     # isolation_level None: transactions begin where we say so.
     connection = sqlite3.connect(
-        f"{path.as_uri()}?{how}", PATIENCE_SECONDS, uri=True, isolation_level=None, check_same_thread=False
+        f"{path.as_uri()}?{how}", timeout=PATIENCE_SECONDS, uri=True, isolation_level=None, check_same_thread=False
     )
     try:
         connection.execute("PRAGMA synchronous = FULL")
@@ -142,11 +142,16 @@ def check_header(path: Path) -> None:
 
 
 def check_version(path: Path, version: int) -> None:
-    """Refuse what this program cannot read."""
-    if version > SCHEMA_VERSION:
-        raise StorageError(
-            f"{path} was written by a newer gf-i2p (format {version}; this one knows up to {SCHEMA_VERSION}): install "
-            "the newer version again"
-        )
+    """Refuse a format that this program cannot read. Raises `StorageError`, or `DamagedError` for a format below 1."""
     if version < 1:
         raise damaged(path, f"it has the format {version}, which never existed")
+    if version > SCHEMA_VERSION:
+        raise StorageError(
+            f"{path} was written by a newer gf-i2p (format {version}; this one knows {SCHEMA_VERSION}): install the "
+            "newer version again"
+        )
+    if version < SCHEMA_VERSION:
+        raise StorageError(
+            f"{path} was written before gf-i2p 0.1.0 (format {version}; this program knows {SCHEMA_VERSION}). Nothing "
+            f"was changed. Run the gf-i2p that wrote the file, or replace this server. {REJOIN}"
+        )

@@ -1,9 +1,9 @@
 """What became of tests that pytest ran in a process of its own, and what of it may run once more.
 
-Also a plugin of pytest (`-p integration.harness.pytest_outcomes`), which writes it down. What real routers do is partly chance: whom a
-tunnel leads through, and whether one of these is busy then. So what failed runs once more, on routers that nobody else
-uses. What it said when it failed is printed whole, and it is named: one that needs this often has a fault. More than
-`MAX_AGAIN` at once are no chance.
+Also a plugin of pytest (`-p integration.harness.pytest_outcomes`), which writes it down. What real routers do is partly
+chance: whom a tunnel leads through, and whether one of these is busy then. So what failed runs once more, on routers
+that nobody else uses. What it said when it failed is printed whole, and it is named: one that needs this often has a
+fault. More than `MAX_AGAIN` at once are no chance.
 """
 
 import json

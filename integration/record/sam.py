@@ -1,7 +1,8 @@
 """`python -m integration.record.sam`: run i2pd alone, ask its SAM what our client asks, and keep every line.
 
-Writes `tests/bridges/sam/recorded_sam.json` again. The client talks to a middleman, which passes lines on, and writes them
-down. The keys in there are thrown away with the router. Takes half a minute: i2pd makes no session in less than 20 s.
+Writes `tests/bridges/sam/recorded_sam.json` again. The client talks to a middleman, which passes lines on, and writes
+them down. The keys in there are thrown away with the router. Takes half a minute: i2pd makes no session in less than
+20 s.
 """
 
 import argparse

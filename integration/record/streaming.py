@@ -1,8 +1,8 @@
 """`python -m integration.record.streaming`: have an i2pd client speak with a service of ours, and keep what it sends.
 
 Run it inside a network: `python -m integration.testnet run -- python -m integration.record.streaming`. Writes
-`tests/bridges/streaming/recorded_streaming.json` again: the I2CP payloads of three requests through the client's HTTP proxy. The
-service's keys are made of a number, so that tests have them, too.
+`tests/bridges/streaming/recorded_streaming.json` again: the I2CP payloads of three requests through the client's HTTP
+proxy. The service's keys are made of a number, so that tests have them, too.
 """
 
 import asyncio

@@ -1,6 +1,7 @@
 """`make farm`: three farm nodes beside real I2P routers, in namespaces of their own, until Ctrl-C.
 
-What happens in there is `integration.runs.farm_screen`. Nothing slow is imported here: a Ctrl-C finds somebody who knows it.
+What happens in there is `integration.runs.farm_screen`. Nothing slow is imported here: a Ctrl-C finds
+somebody who knows it.
 """
 
 import argparse

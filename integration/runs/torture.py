@@ -1,6 +1,7 @@
 """Five servers under kill -9, SIGSTOP and network cuts, while clients set and read registers: `make torture`.
 
-    python -m integration.runs.torture [--seconds 600] [--seed N] [--clients 8] [--snapshot-entries N] [--keep DIR] [--json]
+    python -m integration.runs.torture [--seconds 600] [--seed N] [--clients 8] [--snapshot-entries N] [--keep DIR]
+        [--json]
 
 Each server is a real process in a network namespace of its own, joined to the others by a router that drops what it
 is told to; nothing of it leaves the machine. Two faults at a time go on side by side, chosen by the seed, which is

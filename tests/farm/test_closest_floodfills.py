@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gf_i2p.cli.shared.answer_text import sensed_lines
-from gf_i2p.farm.admin_entries import MAX_ENTRY_BYTES, AdminEntry, Administration, administrator
+from gf_i2p.farm.admin_entries import MAX_ENTRY_BYTES, AdminEntry, Administration
 from gf_i2p.farm.choice.explanation import explain
 from gf_i2p.farm.closest_floodfills import (
     MAX_CLOSEST,
@@ -61,7 +61,6 @@ closest = st.lists(floodfills, min_size=1, max_size=MAX_CLOSEST).map(
 def test_what_is_said_is_read_and_kept(found: tuple[Floodfill, ...], day: Any) -> None:
     said = entry(day=day.isoformat(), closest=found)
     assert AdminEntry.parse(said.encode()) == said
-    assert administrator(said.encode(), "farm") == "admin-a"
     state = Administration()
     state.apply(said, 7)
     again = Administration.parse(json.loads(json.dumps(state.encode())))
@@ -109,7 +108,6 @@ def one(**changes: Any) -> list[dict[str, Any]]:
 def test_refused(data: bytes, why: str) -> None:
     with pytest.raises(RecordError, match=why):
         AdminEntry.parse(data)
-    assert administrator(data, "farm") is None
 
 
 def test_how_close_one_is() -> None:
@@ -172,8 +170,7 @@ def test_it_decides_nothing_and_is_no_change() -> None:
     assert len(state.administration.sensing.all()) == 1
 
 
-def test_snapshots_go_from_older_nodes_to_newer_ones_and_back() -> None:
-    """Where nothing was sensed the bytes are what they were before there was sensing; older nodes skip the field."""
+def test_a_snapshot_has_it_only_when_something_was_sensed() -> None:
     state = farm()
     assert "sensed" not in json.loads(state.encode())["administration"]
     assert FarmState.decode("farm", state.encode()).encode() == state.encode()

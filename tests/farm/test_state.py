@@ -3,13 +3,12 @@
 import json
 import random
 from collections.abc import Iterable
-from dataclasses import replace
 
 import pytest
 
-from gf_i2p.farm.record.status_record import MAX_RECORD_BYTES, Meta
+from gf_i2p.farm.record.status_record import MAX_RECORD_BYTES
 from gf_i2p.farm.state import MAX_AHEAD_MS, FarmState, SnapshotError
-from tests.farm.strategies import MASTER, NOW, leaf, record, text
+from tests.farm.strategies import NOW, leaf, record, text
 
 YEAR = 365 * 86_400_000
 
@@ -184,46 +183,28 @@ def test_a_snapshot_keeps_what_this_version_does_not_know_of_a_record() -> None:
     assert b"a newer version" in FarmState.decode("farm", state(value).encode()).encode()
 
 
-def old_format(*values: bytes) -> bytes:
-    records = {str(json.loads(value)["id"]): value.decode() for value in values}
-    return json.dumps(
-        {"format": 1, "servers": [1, 2, 10], "lastPublishedTime": NOW - 7, "records": records}, sort_keys=True
-    ).encode()
-
-
-def test_a_snapshot_of_the_first_format_is_read() -> None:
-    values = [record(10, leaf(10)).encode(), record(2, leaf(2)).encode()]
-    found = FarmState.decode("farm", old_format(*values))
-    assert found.servers == (1, 2, 10)
-    assert found.last_published_ms == NOW - 7
-    assert found.records == {2: record(2, leaf(2)), 10: record(10, leaf(10))}
-    assert found.publisher == 2
-    assert found.choice.leaves == (leaf(2).hash, leaf(10).hash)
-    assert FarmState.decode("farm", found.encode()).encode() == found.encode()
-
-
-def test_who_published_by_a_snapshot_of_the_first_format_goes_on() -> None:
-    publishing = replace(record(10), meta=Meta(MASTER.base64, "auto", publishing=True))
-    found = FarmState.decode("farm", old_format(record(2).encode(), publishing.encode()))
-    assert found.publisher == 10
-
-
 @pytest.mark.parametrize("value", [text(cluster="other"), text(id=77)])
 def test_a_snapshot_with_the_record_of_another_is_refused(value: bytes) -> None:
-    good, old = json.loads(state(text()).encode()), old_format(value)
+    good = json.loads(state(text()).encode())
     good["posters"][0]["value"] = value.decode()
-    for data in (json.dumps(good).encode(), old, old.replace(b'"77":', b'"1":')):
-        with pytest.raises(SnapshotError):
-            FarmState.decode("farm", data)
+    with pytest.raises(SnapshotError):
+        FarmState.decode("farm", json.dumps(good).encode())
 
 
 @pytest.mark.parametrize(
     "data",
-    [b"", b"[]", b"{}", b'{"format":3}', b'{"format":2}', b'{"format":1,"servers":[1]}', b"[" * 100_000, b"\xff"],
+    [b"", b"[]", b"{}", b'{"format":2}', b'{"format":2,"servers":[1]}', b"[" * 100_000, b"\xff"],
 )
 def test_what_is_no_snapshot_is_refused(data: bytes) -> None:
     with pytest.raises(SnapshotError):
         FarmState.decode("farm", data)
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_a_snapshot_of_another_format_is_refused(number: int) -> None:
+    good = json.loads(state(text()).encode())
+    with pytest.raises(SnapshotError, match=f"it has the format '{number}', and this program knows 2"):
+        FarmState.decode("farm", json.dumps({**good, "format": number}).encode())
 
 
 def test_a_clock_that_is_ahead_does_not_become_right_by_waiting() -> None:

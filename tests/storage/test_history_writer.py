@@ -89,51 +89,6 @@ def test_lines_that_are_only_configurations_make_batches_too(directory: Path, mo
     assert 3 < sum(line.startswith(b" ") for line in lines) < 10
 
 
-OLD = (
-    b'{"cluster":"farm","first":1,"format":1,"opened":1790000000000,"server":7}\n'
-    b' {"other":[1,1]}\n'
-    b'{"index":2,"received":1790000000123,"record":{"b":1},"term":3}\n'
-)
-
-
-def test_a_file_of_an_older_version_keeps_its_format_and_is_ended_soon(directory: Path) -> None:
-    directory.mkdir()
-    (directory / FIRST).write_bytes(OLD)
-    with closing(open_history(directory)) as history:
-        servers = Entry(3, ValueType.CONFIGURATION, configuration(1, 7, 1))
-        history.append([servers], (3, 1))
-        history.gap(9, [1])
-        assert (directory / FIRST).read_bytes() == OLD + b' {"other":[3,3]}\n {"gap":[4,9]}\n'
-        assert history.due()
-        history.rotate()
-        assert not history.due()
-        history.append([servers], (3, 1))
-        assert history.pack()
-    assert list(read_history(directory)) == [
-        Record(2, 3, 1790000000123, {"b": 1}),
-        Gap(4, 9),
-        Servers(10, 3, 1790000000000, (7, 1), 1),
-    ]
-    summary = summarize(directory)
-    assert (summary.others, summary.configurations, summary.files, summary.last) == (2, 1, 2, 10)
-
-
-@pytest.mark.parametrize("ended", [False, True])
-def test_what_comes_after_a_file_of_an_older_version_has_the_new_format(directory: Path, *, ended: bool) -> None:
-    """Ended, or with nothing in it yet."""
-    directory.mkdir()
-    old = OLD + b' {"last":2}\n' if ended else OLD[: OLD.index(b"\n") + 1]
-    (directory / FIRST).write_bytes(old)
-    with closing(open_history(directory)) as history:
-        history.append([Entry(3, ValueType.CONFIGURATION, configuration(1, 7, 1))])
-        first = history.durable_index
-    assert list(read_history(directory))[-1] == Servers(first, 3, 1790000000000, (7, 1), None)
-    with closing(open_history(directory)) as history:
-        assert not history.due()
-        history.append([application(b"1")])
-    assert summarize(directory).last == first + 1
-
-
 def test_it_goes_on_where_it_was(directory: Path) -> None:
     for last in (1, 2, 17, 17, 100):
         with closing(open_history(directory)) as history:
@@ -318,8 +273,9 @@ def test_damage_that_no_torn_write_can_be(directory: Path, monkeypatch: pytest.M
         (b"", "it is empty"),
         (b"hello\n", "line 1: it is not JSON"),
         (b'{"cluster":"farm","first":1,"format":1', "line 1: it has no end"),
-        (b'{"cluster":"farm","first":2,"format":1,"opened":1,"server":7}\n', "its name says otherwise"),
-        (b'{"cluster":"farm","first":1,"format":9,"opened":1,"server":7}\n', "another version's"),
+        (b'{"cluster":"farm","first":2,"format":2,"opened":1,"server":7}\n', "its name says otherwise"),
+        (b'{"cluster":"farm","first":1,"format":9,"opened":1,"server":7}\n', "its format 9 is that of a newer gf-i2p"),
+        (b'{"cluster":"farm","first":1,"format":1,"opened":1,"server":7}\n', "its format 1 is that of a version"),
     ],
 )
 def test_a_file_that_is_none_of_ours(directory: Path, content: bytes, pattern: str) -> None:

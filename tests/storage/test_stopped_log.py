@@ -9,7 +9,6 @@ from gf_i2p.storage import wal
 from gf_i2p.storage.database import Storage
 from gf_i2p.storage.errors import LostError, StorageError
 from tests.storage.random_writes import CLUSTER, SERVER, SMALL, copied, create, filled, open_log, state_of, store
-from tests.storage.test_upgrade import filled_1
 
 
 def content(directory: Path) -> dict[str, bytes]:
@@ -39,16 +38,9 @@ def test_it_has_everything_and_stays_as_it_is(tmp_path: Path, killed: bool) -> N
         assert state_of(storage) == state
 
 
-def test_what_is_missing_foreign_or_of_an_older_version_is_refused(tmp_path: Path) -> None:
+def test_what_is_missing_or_foreign_is_refused(tmp_path: Path) -> None:
     with pytest.raises(LostError, match="is missing"), Storage.reading(tmp_path / "no", cluster=CLUSTER, server_id=1):
         pass
     path = filled(tmp_path, SMALL)
     with pytest.raises(StorageError, match="says server 8"), Storage.reading(path, cluster=CLUSTER, server_id=8):
-        pass
-    (tmp_path / "old").mkdir()
-    old = filled_1(tmp_path / "old", SMALL)
-    with (
-        pytest.raises(StorageError, match="of an older version"),
-        Storage.reading(old, cluster=CLUSTER, server_id=SERVER),
-    ):
         pass

@@ -1,10 +1,10 @@
 """A process that writes until it is killed, for the tests that kill it.
 
-`python -m tests.storage.writing_child PATH SEED DONE LIMIT DEPTH [CLOSE]`: goes on with the history of SEED after DONE writes,
-up to LIMIT writes, with at most DEPTH of them not yet durable. Says "opened", then the number of each durable write, a
-line each, or "failed: ..." when the disk fails; ends without closing anything, or says "closed" when CLOSE is 1. With
-DEPTH 0 it submits one write at a time and says "seen N" as soon as a reader finds its last entry. With PATH alone it
-creates the log and says "created".
+`python -m tests.storage.writing_child PATH SEED DONE LIMIT DEPTH [CLOSE]`: goes on with the history of SEED after DONE
+writes, up to LIMIT writes, with at most DEPTH of them not yet durable. Says "opened", then the number of each durable
+write, a line each, or "failed: ..." when the disk fails; ends without closing anything, or says "closed" when CLOSE is
+1. With DEPTH 0 it submits one write at a time and says "seen N" as soon as a reader finds its last entry. With PATH
+alone it creates the log and says "created".
 """
 
 import os
@@ -43,11 +43,11 @@ def main(path: Path, seed: int, done: int, limit: int, depth: int, close: int = 
     progress = threading.Condition()
     durable = done
 
-    def on_durable(ticket: int) -> None:
+    def on_durable(number: int) -> None:
         nonlocal durable
-        say(str(done + ticket))
+        say(str(number))
         with progress:
-            durable = done + ticket
+            durable = number
             progress.notify()
 
     def on_failure(error: BaseException) -> None:
@@ -65,7 +65,7 @@ def main(path: Path, seed: int, done: int, limit: int, depth: int, close: int = 
     writer.start()
     for number, write in enumerate(islice(writes(seed), done, limit), done + 1):
         watched = depth == 0 and bool(write.entries) and not seen(write)
-        writer.submit(write)
+        writer.submit(write._replace(number=number))
         while watched and not seen(write):
             pass
         if watched:

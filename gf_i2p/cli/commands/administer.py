@@ -278,7 +278,7 @@ def _show(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
     }[action.name]
     if options.json:
         told = ("applied", "leader", "membership", *keys)
-        print_json({"ok": True, **{key: answer[key] for key in told if key in answer}})
+        print_json({"ok": True, **{key: answer[key] for key in told}})
     else:
         known = lines(answer) if answer["servers"] else [NOT_KNOWN]
         print("\n".join(printable(line) for line in [*standing_lines(answer), *known]))
@@ -324,7 +324,7 @@ def _parameters(answer: Mapping[str, Any]) -> list[str]:
         allowed = " or ".join(each["range"]) if name == "tree" else f"{each['range'][0]} to {each['range'][1]}"
         line = f"{name:<15} {each['value']!s:>9}  ({allowed}; default {each['default']})"
         lines.append(line if each["changed"] is None else f"{line}  changed {_when(each['changed'])}")
-    return [*lines, *sensed_lines(answer.get("sensed", []))]  # an older node has none
+    return [*lines, *sensed_lines(answer["sensed"])]
 
 
 def _log(answer: Mapping[str, Any]) -> list[str]:

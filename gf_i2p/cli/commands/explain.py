@@ -61,7 +61,7 @@ def _administration(said: dict[str, Any]) -> list[str]:
     if said["changes"]:
         lines.append("  the last changes:")
         lines += [f"    {made['index']:>8}  {_when(made['date'])}  {_what(made)}" for made in said["changes"]]
-    sensed = [printable(line) for line in sensed_lines(said.get("sensed", []))]  # an older node has none
+    sensed = [printable(line) for line in sensed_lines(said["sensed"])]
     if sensed:
         sensed = ["", sensed[0] + ":", *(f"  {line}" for line in sensed[1:])]
     return [*(["", "administrators:", *lines] if lines else ["", "administrators have changed nothing"]), *sensed]

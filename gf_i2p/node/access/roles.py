@@ -1,6 +1,6 @@
 """Who may send what: the user name that a connection has authenticated bounds the requests it may carry.
 
-A server speaks only for itself. A client posts and nothing else, a leaf-only member its own records (`node/access/rights.py`).
+A server speaks only for itself. A client posts and nothing else, a leaf-only member its own records (`rights.py`).
 An administrator also changes the membership.
 """
 

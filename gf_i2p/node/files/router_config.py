@@ -120,7 +120,7 @@ class RouterTable(ProxyTable):
     i2pcontrol_accept_any: bool = False
     """Whether any certificate will do there."""
     i2pcontrol_few_tunnels: bool = False
-    """Whether this i2pd has so few tunnels that asking for them does not kill it: see `bridges.i2pcontrol.router_status`."""
+    """Whether this i2pd has so few tunnels that asking for them does not kill it: `bridges.i2pcontrol`."""
 
     _interfaces: ClassVar[tuple[str, ...]] = ("proxy", "sam", "i2cp")
 

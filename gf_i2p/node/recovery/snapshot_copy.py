@@ -20,6 +20,7 @@ from gf_i2p.storage.snapshot_file import SavedSnapshot
 from gf_i2p.wire.log_values import Configuration
 
 _PAGE_BYTES: Final = 1 << 20
+_OTHER_VERSION: Final = "Was it written by another version of gf-i2p? Then use that one"
 
 
 def state_of(saved: SavedSnapshot) -> FarmState:
@@ -28,8 +29,7 @@ def state_of(saved: SavedSnapshot) -> FarmState:
         return FarmState.decode(saved.cluster, saved.snapshot.data)
     except SnapshotError as error:
         raise ConfigError(
-            f"its state cannot be read: {error}. Was it written by a newer version of gf-i2p? Then install that one "
-            "here, too; otherwise take another snapshot"
+            f"its state cannot be read: {error}. {_OTHER_VERSION}; otherwise take another snapshot"
         ) from error
 
 
@@ -78,7 +78,7 @@ def of_stopped(directory: Path, *, on_entry: Callable[[int, int], None] = lambda
             try:
                 state = FarmState.decode(config.node.cluster, before.data)
             except SnapshotError as error:
-                raise ConfigError(f"the snapshot in {path} cannot be read: {error}") from error
+                raise ConfigError(f"the snapshot in {path} cannot be read: {error}. {_OTHER_VERSION}") from error
         index = first = 0 if before is None else before.index
         while index < loaded.last_index:
             for entry in log.read(index + 1, loaded.last_index, _PAGE_BYTES):

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gf_i2p.farm.admin_entries import Made
+from gf_i2p.farm.admin_entries import Administration, Made
 from gf_i2p.farm.parameters import Parameters, ranges
 from gf_i2p.farm.record.status_record import StatusRecord
 from gf_i2p.farm.state import FarmState
@@ -46,7 +46,7 @@ def described(state: FarmState) -> dict[str, Any]:
         ],
         "leaves": _leaves(state),
         "members": [_member(state, member, record) for member, record in sorted(state.members.items())],
-        "parameters": _parameters(said.parameters, said.log),
+        "parameters": _parameters(said),
         "sensed": [told.described() for told in said.sensing.all()],
         "log": [made.encode() for made in said.log],
     }
@@ -89,24 +89,18 @@ def _member(state: FarmState, member: int, record: StatusRecord) -> dict[str, An
     }
 
 
-def _parameters(now: Parameters, log: list[Made]) -> dict[str, dict[str, Any]]:
-    """Describe each. Who changed it last is known as far back as changes are remembered."""
+def _parameters(said: Administration) -> dict[str, dict[str, Any]]:
+    """Describe each."""
     defaults, allowed = Parameters().all(), ranges()
     return {
         name: {
             "value": value,
             "default": defaults[name],
             "range": list(allowed[name]),
-            "changed": _made(next((made for made in reversed(log) if _sets(made, name)), None)),
+            "changed": _made(said.changed.get(name)),
         }
-        for name, value in now.all().items()
+        for name, value in said.parameters.all().items()
     }
-
-
-def _sets(made: Made, name: str) -> bool:
-    """Whether a change has set this parameter, by how `AdminEntry.what` words it."""
-    action, _, changes = made.what.partition(" ")
-    return action == "set" and any(change.partition(" = ")[0] == name for change in changes.split(", "))
 
 
 def _made(made: Made | None) -> dict[str, Any] | None:

@@ -11,7 +11,7 @@ def farm_status(member: Member) -> dict[str, Any]:
     """Describe who publishes what, as this node's log has it, and what this node does about it.
 
     Times are seconds since the epoch. "mode" and "publish" are how this server is configured, "farm_mode" what the
-    chosen one is to do. In "publishing", see `node/publish/publish_progress.py` for the words.
+    chosen one is to do. In "publishing", see `farm/publishing/progress.py` for the words.
     """
     state, choice, reporter = member.view.state, member.view.choice, member.reporter
     publisher = member.publisher

@@ -1,4 +1,4 @@
-"""Reaching a router, and telling i2pd from Java: bridges/i2cp/connection.py, probe.py and settings.py."""
+"""Reaching a router, and telling i2pd from Java: bridges/i2cp/connection.py, router_kind.py and settings.py."""
 
 import asyncio
 import ssl

@@ -22,6 +22,7 @@ def answer(**changes: Any) -> dict[str, Any]:
         "costs": {},
         "parameters": {},
         "changes": [],
+        "sensed": [],
     }
     said |= changes.pop("administration", {})
     ours = {"mode": "meta", "publish": "auto", "publishing": None, "trouble": [], **changes.pop("this", {})}

@@ -71,19 +71,24 @@ STATES = [
     b'{"format":2}',
     b'{"format":"\x1b[2J"}',
     b'{"format":' + b"9" * 5000 + b"}",
-    b'{"format":1,"servers":[1e999],"records":{},"lastPublishedTime":0}',
-    b'{"format":1,"servers":[-1],"records":{},"lastPublishedTime":0}',
-    b'{"format":1,"servers":[true],"records":{},"lastPublishedTime":0}',
-    b'{"format":1,"servers":[],"records":{},"lastPublishedTime":Infinity}',
-    b'{"format":1,"servers":[],"records":{},"lastPublishedTime":NaN}',
-    b'{"format":1,"servers":[],"records":{},"lastPublishedTime":1e30}',
-    b'{"format":1,"servers":[],"records":{"1":"x"},"lastPublishedTime":0}',
-    b'{"format":1,"servers":[1],"records":{"1":"\\ud800"},"lastPublishedTime":0}',
-    b'{"format":1,"servers":[1],"records":{"1":7},"lastPublishedTime":0}',
-    b'{"format":1,"servers":[1],"records":[],"lastPublishedTime":0}',
-    json.dumps(
-        {"format": 1, "servers": [2], "records": {"2": record(1).encode().decode()}, "lastPublishedTime": 0}
-    ).encode(),
+    *(
+        state().replace(good, bad)
+        for good, bad in (
+            (b'"format":2', b'"format":1'),
+            (b'"servers":[1,2]', b'"servers":[1e999]'),
+            (b'"servers":[1,2]', b'"servers":[-1]'),
+            (b'"servers":[1,2]', b'"servers":[true]'),
+            (b'"servers":[1,2]', b'"servers":[2]'),
+            (b'"lastPublishedTime":1795000000000', b'"lastPublishedTime":Infinity'),
+            (b'"lastPublishedTime":1795000000000', b'"lastPublishedTime":NaN'),
+            (b'"lastPublishedTime":1795000000000', b'"lastPublishedTime":1e30'),
+            (b'"posters":[{', b'"posters":["x",{'),
+            (b'"posters":[{', b'"posters":[{},{'),
+            (b'"value":"', b'"value":"\\ud800'),
+            (b'"value":"', b'"value":7,"was":"'),
+            (b'"posters":', b'"posters":7,"were":'),
+        )
+    ),
 ]  # fmt: skip
 
 
@@ -99,7 +104,7 @@ def test_a_state_that_is_none_gets_a_sentence(tmp_path: Path, capsys: pytest.Cap
 
 @given(st.binary(max_size=200))
 def test_no_state_leads_to_a_traceback(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
-    path = put(tmp_path_factory.getbasetemp() / "fuzzed", saved(b'{"format":1,' + data))
+    path = put(tmp_path_factory.getbasetemp() / "fuzzed", saved(b'{"format":2,' + data))
     assert main(["snapshot", "inspect", str(path)]) == 1
 
 

@@ -17,7 +17,7 @@ from gf_i2p.farm.record.status_record import StatusRecord
 from gf_i2p.node.consensus.driver import Driver, PostError
 from gf_i2p.node.publish import machine_loop as driving
 from gf_i2p.node.publish.keys_watch import KeysWatch
-from gf_i2p.node.publish.publishing import MetaPublisher
+from gf_i2p.node.publish.meta import MetaPublisher
 from gf_i2p.node.publish.publishing_keys import PublishingKeys
 from gf_i2p.node.report import reporter
 from gf_i2p.node.report.reporter import Reporter

@@ -80,7 +80,7 @@ def test_gaps_without_servers_are_nothing_and_behind_the_last_entry_they_are_as_
         (b'{"index":3,"received":"1","record":1,"term":1}\n', "received is a whole number"),
         (b"\n", "not JSON"),
         (bytes(20) + b"\n", "not JSON"),
-        (b'{"cluster":"farm","first":1,"format":1,"opened":1,"server":1}\n', "in the middle"),
+        (b'{"cluster":"farm","first":1,"format":2,"opened":1,"server":1}\n', "in the middle"),
         (record_line(2, 1, 1, b"1"), "entry 2 does not belong after entry 2"),
         (record_line(900, 1, 1, b"1"), "entry 900 does not belong after entry 2"),
         (record_line(4, 1, 1, b"1"), "entry 4 does not belong after entry 2"),
@@ -142,13 +142,13 @@ def test_a_torn_end() -> None:
         (b"xyz", "it is empty, or its first line has no end"),
         (b"\x00\n", "not JSON"),
         (trailer_line(1), "should be the first line"),
-        (b'{"cluster":"farm","first":1,"format":99,"opened":1,"server":1}\n', "another version's"),
-        (b'{"cluster":"","first":1,"format":1,"opened":1,"server":1}\n', "cannot be a cluster name"),
+        (b'{"cluster":"farm","first":1,"format":99,"opened":1,"server":1}\n', "a newer gf-i2p"),
+        (b'{"cluster":"","first":1,"format":2,"opened":1,"server":1}\n', "cannot be a cluster name"),
         (
-            b'{"cluster":"__HIVE_DEFAULT_PARTITION__","first":1,"format":1,"opened":1,"server":1}\n',
+            b'{"cluster":"__HIVE_DEFAULT_PARTITION__","first":1,"format":2,"opened":1,"server":1}\n',
             "Spark reads it as none",
         ),
-        (b'{"cluster":"..","first":1,"format":1,"opened":1,"server":1}\n', "cannot be a cluster name"),
+        (b'{"cluster":"..","first":1,"format":2,"opened":1,"server":1}\n', "cannot be a cluster name"),
     ],
 )
 def test_no_first_line(data: bytes, why: str) -> None:

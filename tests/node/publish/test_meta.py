@@ -15,7 +15,7 @@ from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.netdb.meta_lease_set import MetaLeaseSet
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.node.consensus.driver import PostError
-from gf_i2p.node.publish import publishing
+from gf_i2p.node.publish import meta as driving
 from gf_i2p.node.publish.publishing_keys import HANDOVER_SECONDS, PublishingKeys
 from integration.harness.local_farm import becomes
 from tests.farm.strategies import leaf, record
@@ -142,7 +142,7 @@ async def test_whatever_the_bridge_raises_it_is_tried_again(
 async def test_a_router_that_does_not_take_the_set_is_not_waited_for_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(publishing, "PUBLISH_SECONDS", 0.2)
+    monkeypatch.setattr(driving, "PUBLISH_SECONDS", 0.2)
     async with publishing_server(tmp_path, monkeypatch) as made:
         made.bridge.hang("publish")
         await becomes("it says so", lambda: "has not taken the set" in (made.publisher.trouble or ""))
@@ -364,7 +364,7 @@ async def test_a_router_that_cannot_be_told_to_stop_is_told_until_it_hears(
 async def test_a_router_that_hangs_when_told_to_stop_keeps_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(publishing, "STOP_SECONDS", 0.1)
+    monkeypatch.setattr(driving, "STOP_SECONDS", 0.1)
     async with publishing_server(tmp_path, monkeypatch) as made:
         await sends(made, 1)
         made.bridge.hang("stop")

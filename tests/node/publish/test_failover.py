@@ -17,10 +17,10 @@ from gf_i2p.farm.publishing.lease import LEASE_SECONDS
 from gf_i2p.farm.record.status_record import StatusRecord
 from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.netdb.session_config import SERVICE_OPTIONS
-from gf_i2p.node import farm_tasks, publisher
+from gf_i2p.node import farm_tasks
 from gf_i2p.node.consensus.driver import PostError
 from gf_i2p.node.node import Node
-from gf_i2p.node.publish import failover
+from gf_i2p.node.publish import failover, machine_loop
 from gf_i2p.node.publish.failover import FailoverPublisher
 from gf_i2p.node.publish.keys_watch import KeysWatch
 from gf_i2p.node.publish.publishing_keys import HANDOVER_SECONDS, PublishingKeys, Purpose
@@ -41,8 +41,8 @@ DAY = 86_400
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publisher, "LOOK_SECONDS", 0.01)
-    monkeypatch.setattr(publisher, "_LEAST_SECONDS", 0.001)
+    monkeypatch.setattr(machine_loop, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(machine_loop, "_LEAST_SECONDS", 0.001)
     monkeypatch.setattr(failover, "_FINISH_POLL_SECONDS", 0.01)
     monkeypatch.setattr(service_watch, "LOOK_SECONDS", 0.02)
     monkeypatch.setattr(reporter, "WAIT_SECONDS", 0.05)
