@@ -81,6 +81,7 @@ def test_the_last_user_leaves_an_empty_table() -> None:
         "password": "x",
         "users": {},
     }
+    assert forget_users("[users]\n", others(1)) == "[users]\n"
 
 
 @pytest.mark.parametrize(
