@@ -94,18 +94,18 @@ $(VENV)/.bench-programs: | $(BIN)/python
 ## Run ----------------------------------------------------------------------------------------------------------------
 
 farm: $(VENV)/.run $(VENV)/.network-programs
-	@$(BIN)/python -m integration.farm
+	@$(BIN)/python -m integration.runs.farm
 
 bench: $(VENV)/.bench $(VENV)/.bench-programs
 	@$(BIN)/python -m integration.bench
 
 soak: $(VENV)/.test
-	@$(BIN)/python -m integration.crash --entries 10000 --kills 20
+	@$(BIN)/python -m integration.runs.crash --entries 10000 --kills 20
 
 # A farm that grows and shrinks under load; what it costs when a server that was away for long catches up; ten minutes
 # of kill -9, SIGSTOP and network cuts; a day of a thousand leaves by the log alone. The options of each: RUN_ARGS="--help".
 growth absence torture day: $(VENV)/.test
-	@$(BIN)/python -m integration.$@ $(RUN_ARGS)
+	@$(BIN)/python -m integration.runs.$@ $(RUN_ARGS)
 
 ## Test ---------------------------------------------------------------------------------------------------------------
 

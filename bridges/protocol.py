@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-from gf_i2p.farm.status import LeafStatus, MeasuredStatus, RouterStatus
+from gf_i2p.farm.record.router_facts import LeafStatus, MeasuredStatus, RouterStatus
 from gf_i2p.netdb.meta_lease_set import MetaLeaseSet
 
 

@@ -7,9 +7,9 @@ from typing import Final
 import structlog
 
 from bridges.errors import RouterError, RouterRefusedError, RouterUnreachableError
-from bridges.extension_publisher import ExtensionPublisher
-from bridges.i2pcontrol import I2pControl
-from bridges.jsonrpc import UnknownMethodError
+from bridges.i2pcontrol.extension_publisher import ExtensionPublisher
+from bridges.i2pcontrol.jsonrpc_client import UnknownMethodError
+from bridges.i2pcontrol.router_status import I2pControl
 from bridges.protocol import MetaPublishing, Publication
 
 logger = structlog.get_logger()

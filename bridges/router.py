@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from bridges.errors import RouterRefusedError
-from bridges.i2cp.probe import router_kind
+from bridges.i2cp.router_kind import router_kind
 from bridges.i2cp.settings import I2cpSettings, RouterKind
-from bridges.i2pcontrol import I2pControl
+from bridges.i2pcontrol.router_status import I2pControl
 from bridges.protocol import MetaPublishing, Publication
-from bridges.sam import Sam
-from bridges.sensing import measure
-from gf_i2p.farm.status import LeafStatus, MeasuredStatus, RouterStatus
+from bridges.sam.client import Sam
+from bridges.sam.destination_sensing import measure
+from gf_i2p.farm.record.router_facts import LeafStatus, MeasuredStatus, RouterStatus
 from gf_i2p.netdb.encoding import from_b32_address, to_b32_address
 from gf_i2p.netdb.errors import StructureError
 from gf_i2p.netdb.meta_lease_set import STORE_TYPE as META_STORE_TYPE

@@ -1,1 +1,1 @@
-"""What needs more than the tests: whole farms, other programs beside ours, benchmarks."""
+"""What needs more than the fast tests: whole farms, real routers, other programs, benchmarks."""

@@ -1,1 +1,1 @@
-"""I2CP, the routers' own protocol for clients: the way by which a Meta lease set gets into the netDb."""
+"""I2CP, the routers' protocol for clients: publishes lease sets, serves destinations. Streams are in `streaming/`."""

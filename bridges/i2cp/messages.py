@@ -12,11 +12,11 @@ from typing import Final, TypeAlias
 
 from bridges.errors import RouterError
 from gf_i2p.netdb import lease_set as service_set
+from gf_i2p.netdb.byte_reader import Reader
 from gf_i2p.netdb.errors import StructureError
 from gf_i2p.netdb.limits import MAX_STRING_BYTES
 from gf_i2p.netdb.mapping import encode_mapping
 from gf_i2p.netdb.meta_lease_set import STORE_TYPE
-from gf_i2p.netdb.reader import Reader
 
 PROTOCOL_BYTE: Final = b"\x2a"
 """What a client's side of a connection begins with."""

@@ -5,9 +5,9 @@ import time
 from collections.abc import Callable
 
 from bridges.errors import RouterError
-from bridges.i2cp.master import Master
+from bridges.i2cp.master_publication import Master
+from bridges.i2cp.publication_status import PublicationStatus
 from bridges.i2cp.settings import I2cpSettings
-from bridges.i2cp.status import PublicationStatus
 from bridges.protocol import Publication
 
 

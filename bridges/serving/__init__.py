@@ -1,1 +1,1 @@
-"""What `bridges.serve` is made of: HTTP, passwords and tokens, publications."""
+"""`gf-i2p bridge serve`: a `RouterBridge` as an i2pcontrol endpoint, for programs in any language."""

@@ -8,9 +8,9 @@ from typing import Any, Final
 import structlog
 
 from bridges.errors import RouterError
-from bridges.extension import Code, PublicationState, State
+from bridges.i2pcontrol.extension import Code, PublicationState, State
 from bridges.protocol import MetaPublishing, Publication
-from bridges.serving.calls import CallError
+from bridges.serving.jsonrpc_server import CallError
 from gf_i2p.netdb.encoding import to_b32_address
 
 logger = structlog.get_logger()

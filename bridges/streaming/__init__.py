@@ -1,1 +1,1 @@
-"""The server's side of I2P streaming: reliable streams to a destination, out of I2CP's single messages."""
+"""The server's side of I2P streaming: packets to streams and streams to TCP. I2CP carries the packets."""

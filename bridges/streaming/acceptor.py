@@ -10,7 +10,7 @@ from bridges.streaming.envelope import STREAMING, Envelope, unpack
 from bridges.streaming.errors import PacketError, StreamingError
 from bridges.streaming.packet import Flag, Packet, meant_for, signing_key
 from bridges.streaming.stream import Peer, State, Stream
-from gf_i2p.netdb.keys import DestinationKeys
+from gf_i2p.netdb.private_keys import DestinationKeys
 
 
 class RefusedError(StreamingError):

@@ -15,10 +15,10 @@ from typing import Final, Self
 
 from bridges.streaming.errors import PacketError
 from bridges.streaming.limits import MAX_NACKS, MAX_PACKET
+from gf_i2p.netdb.byte_reader import Reader
 from gf_i2p.netdb.destination import Destination
 from gf_i2p.netdb.errors import NetDbError, SignatureError
-from gf_i2p.netdb.offline import OfflineSignature
-from gf_i2p.netdb.reader import Reader
+from gf_i2p.netdb.offline_signature import OfflineSignature
 from gf_i2p.netdb.signing import SIGNATURE_BYTES, verify
 
 CHOKE_MS: Final = 60_001

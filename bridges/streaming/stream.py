@@ -25,10 +25,10 @@ from bridges.streaming.limits import (
     MIN_PAYLOAD,
 )
 from bridges.streaming.packet import CHOKE_MS, NO_FLAGS, Flag, Packet
-from bridges.streaming.receiving import Receiving
-from bridges.streaming.sending import Sending
+from bridges.streaming.receiver import Receiving
+from bridges.streaming.sender import Sending
 from gf_i2p.netdb.destination import Destination
-from gf_i2p.netdb.keys import DestinationKeys
+from gf_i2p.netdb.private_keys import DestinationKeys
 
 
 class State(StrEnum):

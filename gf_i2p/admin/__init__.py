@@ -1,1 +1,1 @@
-"""What an operator asks a running node, over its local socket."""
+"""The administration API of a running node, over its local socket. The client of the API is in `gf_i2p.cli`."""

@@ -12,14 +12,14 @@ from typing import Any, Final, NoReturn
 
 from gf_i2p import __version__
 from gf_i2p.admin.limits import DEFAULT_TIMEOUT, MAX_PAGE
-from gf_i2p.cli import admin_arguments
-from gf_i2p.cli.errors import CommandError, Exit
-from gf_i2p.cli.keys_parser import add_keys
-from gf_i2p.cli.members_parser import add_members
+from gf_i2p.cli.commands import admin_arguments
+from gf_i2p.cli.commands.keys_arguments import add_keys
+from gf_i2p.cli.commands.members_arguments import add_members
 from gf_i2p.cli.pipeline.parser import add_pipeline
-from gf_i2p.cli.show import show_entries, show_status
-from gf_i2p.cli.values import seconds, server, whole
-from gf_i2p.node.errors import ConfigError
+from gf_i2p.cli.shared.answer_text import show_entries, show_status
+from gf_i2p.cli.shared.argument_types import seconds, server, whole
+from gf_i2p.cli.shared.errors import CommandError, Exit
+from gf_i2p.node.files.errors import ConfigError
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.transport.errors import TransportError
 from gf_i2p.wire.limits import MAX_INTEGER
@@ -275,7 +275,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _administer(options: argparse.Namespace) -> Exit:
-    from gf_i2p.cli import administer
+    from gf_i2p.cli.commands import administer
 
     return administer.run(options, _ask, _print_json)
 
@@ -297,7 +297,7 @@ def _leaf(commands: "argparse._SubParsersAction[_Parser]") -> None:
 def _leaf_member(options: argparse.Namespace) -> Exit:
     if options.action == "run":
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # nothing is reloaded; it would end us
-    from gf_i2p.cli import leaf
+    from gf_i2p.cli.commands import leaf
 
     return leaf.run(options.directory) if options.action == "run" else leaf.status(options, _print_json)
 
@@ -321,22 +321,22 @@ def _snapshots(commands: "argparse._SubParsersAction[_Parser]") -> None:
 
 
 def _snapshot(options: argparse.Namespace) -> Exit:
-    from gf_i2p.cli import snapshot
+    from gf_i2p.cli.commands import snapshot
 
     act = {"save": snapshot.save, "inspect": snapshot.inspect, "restore": snapshot.restore_farm}[options.action]
     return act(options, _print_json)
 
 
 def _member(options: argparse.Namespace) -> Exit:
-    from gf_i2p.cli import members
+    from gf_i2p.cli.commands import members
 
     if options.action.endswith("-leaf"):
-        from gf_i2p.cli import leaf_members
+        from gf_i2p.cli.commands import leaf_members
 
         act = leaf_members.invite if options.action == "invite-leaf" else leaf_members.remove
         return act(options, _ask, _print_json)
     if options.action not in {"invite", "accept"} and options.directory.is_file():
-        from gf_i2p.cli import remote_members
+        from gf_i2p.cli.commands import remote_members
 
         return remote_members.run(options, _print_json)
     act = {
@@ -357,7 +357,7 @@ def _pipeline(options: argparse.Namespace) -> Exit:
 
 
 def _key(options: argparse.Namespace) -> Exit:
-    from gf_i2p.cli import keys
+    from gf_i2p.cli.commands import keys
 
     act = {
         "new": keys.new,
@@ -370,7 +370,7 @@ def _key(options: argparse.Namespace) -> Exit:
 
 
 def _recover(options: argparse.Namespace) -> Exit:
-    from gf_i2p.cli.recover import run
+    from gf_i2p.cli.commands.recover import run
 
     return run(options, _print_json)
 
@@ -399,7 +399,7 @@ def _init(options: argparse.Namespace) -> Exit:
                 "a new one, and put your keys and address in its place afterwards",
                 code=Exit.USAGE,
             )
-    from gf_i2p.node.setup import make_farm
+    from gf_i2p.node.files.farm_setup import make_farm
 
     written = make_farm(
         options.directory,
@@ -426,33 +426,33 @@ def _init(options: argparse.Namespace) -> Exit:
 
 def _run(options: argparse.Namespace) -> Exit:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is something to reload; it would end us
-    from gf_i2p.cli.run import run
+    from gf_i2p.cli.commands.run import run
 
     return run(options.directories)
 
 
 def _simulate(options: argparse.Namespace) -> Exit:
-    from gf_i2p.cli.simulate import run
+    from gf_i2p.cli.commands.simulate import run
 
     return run(options)
 
 
 def _bridge_serve(options: argparse.Namespace) -> Exit:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # nothing is reloaded; it would end us
-    from gf_i2p.cli.bridge import serve
+    from gf_i2p.cli.commands.bridge import serve
 
     return serve(options.directory, as_json=options.json)
 
 
 def _history_verify(options: argparse.Namespace) -> Exit:
-    from gf_i2p.cli.history import verify
+    from gf_i2p.cli.commands.history import verify
 
     return verify(options.directory, as_json=options.json)
 
 
 def _ask(directory: Path, method: str, path: str, *, seconds: float = 10.0, body: object = None) -> Any:
     """Ask the node that runs in this directory; see `client.request`."""
-    from gf_i2p.cli.client import request
+    from gf_i2p.cli.shared.local_client import request
 
     return asyncio.run(request(directory, method, path, seconds=seconds, body=body))
 
@@ -467,7 +467,7 @@ def _status(options: argparse.Namespace) -> Exit:
 
 
 def _explain(options: argparse.Namespace) -> Exit:
-    from gf_i2p.cli.explained import explain
+    from gf_i2p.cli.commands.explain import explain
 
     return explain(options.directory, _ask, _print_json, as_json=options.json)
 
@@ -479,7 +479,7 @@ def _doctor(options: argparse.Namespace) -> Exit:
 
 
 def _find(options: argparse.Namespace) -> Exit:
-    from gf_i2p.cli.find import find
+    from gf_i2p.cli.commands.find import find
 
     return find(options.file, seconds=options.timeout, as_object=options.json)
 

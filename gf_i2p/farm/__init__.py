@@ -1,1 +1,1 @@
-"""What the farm knows and decides: pure functions of its log."""
+"""The farm's state and decisions: pure functions of the farm's log. No I/O and no clock."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Final, Self
 
-from gf_i2p.farm.strict import RecordError
+from gf_i2p.farm.strict_json import RecordError
 
 TREES: Final = ("best", "tree")
 _WORD: Final = re.compile(r"_([a-z])")

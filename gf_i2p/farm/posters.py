@@ -4,11 +4,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
-from gf_i2p.farm.damping import Health
-from gf_i2p.farm.destinations import Leaf
+from gf_i2p.farm.choice.damping import Health
 from gf_i2p.farm.parameters import Parameters
-from gf_i2p.farm.record import StatusRecord
-from gf_i2p.farm.strict import MAX_DATE_MS, RecordError, a_hash, text, whole
+from gf_i2p.farm.record.destinations import Leaf
+from gf_i2p.farm.record.status_record import StatusRecord
+from gf_i2p.farm.strict_json import MAX_DATE_MS, RecordError, a_hash, text, whole
 from gf_i2p.netdb.encoding import to_base64
 
 MAX_PAST: Final = 512

@@ -9,18 +9,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-from gf_i2p.farm import candidates, members, tree
-from gf_i2p.farm.admin import AdminEntry, Administration
-from gf_i2p.farm.candidates import Accusation, Setting
-from gf_i2p.farm.clock import Clock
-from gf_i2p.farm.leaves import Field, Listing, why_not_listed
+from gf_i2p.farm import leaf_members
+from gf_i2p.farm.admin_entries import AdminEntry, Administration
+from gf_i2p.farm.choice import candidates, tree
+from gf_i2p.farm.choice.candidates import Accusation, Setting
+from gf_i2p.farm.choice.listed_leaves import Field, Listing, why_not_listed
+from gf_i2p.farm.choice.publisher import Branch, Choice, Election, Entry, Standing, why_not
+from gf_i2p.farm.choice.score import OTHERS, Score, own_score, share
+from gf_i2p.farm.farm_time import Clock
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.posters import Posters
-from gf_i2p.farm.publisher import Branch, Choice, Election, Entry, Standing, why_not
-from gf_i2p.farm.record import FIRST_MEMBER_ID, StatusRecord
-from gf_i2p.farm.remote import MAX_SERVER_ID
-from gf_i2p.farm.score import OTHERS, Score, own_score, share
-from gf_i2p.farm.strict import MAX_DATE_MS, RecordError, whole
+from gf_i2p.farm.record.remote_sensing import MAX_SERVER_ID
+from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID, StatusRecord
+from gf_i2p.farm.strict_json import MAX_DATE_MS, RecordError, whole
 from gf_i2p.farm.versions import MAX_AHEAD_MS, newest_announced
 
 __all__ = ["MAX_AHEAD_MS", "FarmState", "SnapshotError", "read_entry"]
@@ -242,7 +243,7 @@ class FarmState:
             return
         if record.id in self.servers:
             self._server_says(record, value, index)
-        elif members.objection(record, len(value), self.members.keys()) is None:
+        elif leaf_members.objection(record, len(value), self.members.keys()) is None:
             self._member_says(record, value, index)
         else:
             return
@@ -269,7 +270,7 @@ class FarmState:
         self.members.pop(record.id, None)
         self.members[record.id] = record
         self.posters.take(value, record, index, self.clock.passed_ms, self.parameters, judges=False)
-        for member in members.long_silent(self.posters, self.members, self.clock.passed_ms):
+        for member in leaf_members.long_silent(self.posters, self.members, self.clock.passed_ms):
             del self.members[member]
             self.posters.remove(member)
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from gf_i2p.farm.record import StatusRecord
+from gf_i2p.farm.record.status_record import StatusRecord
 
 if TYPE_CHECKING:
     from gf_i2p.farm.state import FarmState

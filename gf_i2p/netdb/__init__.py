@@ -1,1 +1,1 @@
-"""What I2P's netDb holds: destinations, keys, lease sets; bytes in, values out, no I/O and no clock."""
+"""I2P's netDb structures: destinations, keys, lease sets, RouterInfos. Bytes in, values out; no I/O and no clock."""

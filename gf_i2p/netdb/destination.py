@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Self
 
+from gf_i2p.netdb.byte_reader import Reader
 from gf_i2p.netdb.encoding import from_base64, to_b32_address, to_base64
 from gf_i2p.netdb.errors import StructureError
 from gf_i2p.netdb.limits import MAX_DESTINATION_BYTES
-from gf_i2p.netdb.reader import Reader
 from gf_i2p.netdb.signing import PUBLIC_KEY_BYTES, SignatureType, signature_type, verify
 
 FILLER_BYTES: Final = 32

@@ -7,10 +7,10 @@ from typing import Final, Self
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
+from gf_i2p.netdb.byte_reader import Reader
 from gf_i2p.netdb.destination import Destination
 from gf_i2p.netdb.errors import LimitError, StructureError
-from gf_i2p.netdb.keys import DestinationKeys
-from gf_i2p.netdb.lease_set2 import LeaseSet2Header
+from gf_i2p.netdb.lease_set_header import LeaseSet2Header
 from gf_i2p.netdb.limits import (
     MAX_ENCRYPTION_KEY_BYTES,
     MAX_ENCRYPTION_KEYS,
@@ -19,8 +19,8 @@ from gf_i2p.netdb.limits import (
     MAX_LEASES,
 )
 from gf_i2p.netdb.mapping import encode_mapping, read_mapping
-from gf_i2p.netdb.offline import OfflineSignature
-from gf_i2p.netdb.reader import Reader
+from gf_i2p.netdb.offline_signature import OfflineSignature
+from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.netdb.signing import SIGNATURE_BYTES
 
 STORE_TYPE: Final = 3

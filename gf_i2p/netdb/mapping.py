@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from itertools import pairwise
 
+from gf_i2p.netdb.byte_reader import Reader
 from gf_i2p.netdb.errors import LimitError, StructureError
 from gf_i2p.netdb.limits import MAX_MAPPING_BYTES, MAX_STRING_BYTES
-from gf_i2p.netdb.reader import Reader
 
 
 def encode_mapping(pairs: Mapping[str, str]) -> bytes:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, Self
 
+from gf_i2p.netdb.byte_reader import Reader
 from gf_i2p.netdb.errors import LimitError, StructureError
 from gf_i2p.netdb.limits import (
     MAX_CERTIFICATE_BYTES,
@@ -15,7 +16,6 @@ from gf_i2p.netdb.limits import (
     MAX_STRING_BYTES,
 )
 from gf_i2p.netdb.mapping import encode_mapping, read_mapping
-from gf_i2p.netdb.reader import Reader
 from gf_i2p.netdb.signing import PUBLIC_KEY_BYTES, SignatureType, SigningKey, verify
 
 X25519: Final = 4

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Self
 
+from gf_i2p.netdb.byte_reader import Reader
 from gf_i2p.netdb.destination import Destination
 from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.netdb.errors import LimitError
-from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.netdb.mapping import encode_mapping, read_mapping
-from gf_i2p.netdb.reader import Reader
+from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.netdb.signing import SIGNATURE_BYTES
 
 META_OPTIONS: Final = {

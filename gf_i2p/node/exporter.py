@@ -23,11 +23,11 @@ from typing import Final, ParamSpec, TypeVar
 
 import structlog
 
-from gf_i2p.node.driver import Driver
-from gf_i2p.node.packing import Packing
+from gf_i2p.node.consensus.driver import Driver
+from gf_i2p.node.history_packing import Packing
 from gf_i2p.storage.errors import StorageError
-from gf_i2p.storage.history import History, Rotation
-from gf_i2p.storage.history_reading import HistoryError
+from gf_i2p.storage.history_reader import HistoryError
+from gf_i2p.storage.history_writer import History, Rotation
 from gf_i2p.transport.backoff import Backoff
 from gf_i2p.wire.messages import NOBODY
 

@@ -11,44 +11,44 @@ from typing import Final
 import structlog
 from structlog.contextvars import get_contextvars
 
+from bridges.hosting_protocol import ServiceHosting
 from bridges.protocol import RouterBridge
-from bridges.service import ServiceHosting
-from gf_i2p.farm.publisher import Choice
-from gf_i2p.farm.record import StatusRecord
-from gf_i2p.node.acquaintance import lacking
-from gf_i2p.node.config import Config, Secrets
-from gf_i2p.node.door import Door
-from gf_i2p.node.driver import Driver
+from gf_i2p.farm.choice.publisher import Choice
+from gf_i2p.farm.record.status_record import StatusRecord
+from gf_i2p.node.access.rights import Rights
+from gf_i2p.node.access.roles import User, concerned
+from gf_i2p.node.consensus.driver import Driver
+from gf_i2p.node.consensus.timing import Tempo
 from gf_i2p.node.exporter import Exporter
-from gf_i2p.node.joining import Joiner
-from gf_i2p.node.layout import DATABASE_FILE, HISTORY_DIRECTORY
-from gf_i2p.node.leaf_farm import LeafFarm
-from gf_i2p.node.member import Member
-from gf_i2p.node.outside import Outsider
-from gf_i2p.node.parts import member_of
-from gf_i2p.node.publishing_keys import PublishingKeys
-from gf_i2p.node.rights import Rights
-from gf_i2p.node.roles import User, concerned
-from gf_i2p.node.timing import Tempo
-from gf_i2p.node.trust import tls_settings
+from gf_i2p.node.farm_task_builder import member_of
+from gf_i2p.node.farm_tasks import Member
+from gf_i2p.node.files.config import Config, Secrets
+from gf_i2p.node.files.layout import DATABASE_FILE, HISTORY_DIRECTORY
+from gf_i2p.node.files.trust import tls_settings
+from gf_i2p.node.listener import Door
+from gf_i2p.node.membership.admission import lacking
+from gf_i2p.node.membership.joining import Joiner
+from gf_i2p.node.membership.removal_check import Outsider
+from gf_i2p.node.publish.publishing_keys import PublishingKeys
+from gf_i2p.node.report.nested_leaf import LeafFarm
 from gf_i2p.node.view import FarmView
 from gf_i2p.raft.quorum import majority
 from gf_i2p.raft.settings import I2P, Timing
 from gf_i2p.storage.database import Storage
-from gf_i2p.storage.history import check_owner
+from gf_i2p.storage.history_writer import check_owner
 from gf_i2p.transport.backoff import FLOOR_SECONDS
-from gf_i2p.transport.base import Transport
-from gf_i2p.transport.certificates import fingerprint_of_file
-from gf_i2p.transport.i2p import I2P_HANDSHAKE_SECONDS, I2P_REQUEST_SECONDS
-from gf_i2p.transport.link import Link
-from gf_i2p.transport.mixed import MixedTransport
+from gf_i2p.transport.endpoint_transport import MixedTransport
+from gf_i2p.transport.i2p.i2p_transport import I2P_HANDSHAKE_SECONDS, I2P_REQUEST_SECONDS
+from gf_i2p.transport.interface import Transport
+from gf_i2p.transport.peer_link import Link
 from gf_i2p.transport.server import Reply, Served, Session
-from gf_i2p.transport.tls import TlsSettings, TlsTransport
+from gf_i2p.transport.tls.certificates import fingerprint_of_file
+from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
 from gf_i2p.wire.digest import Authenticator, Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.limits import HANDSHAKE_SECONDS
+from gf_i2p.wire.log_values import ClusterServer
 from gf_i2p.wire.messages import NOBODY, RESPONSE_TYPE, MessageType, Request, Response
-from gf_i2p.wire.values import ClusterServer
 
 logger = structlog.get_logger()
 

@@ -7,14 +7,14 @@ from typing import Final
 
 import structlog
 
-from gf_i2p.farm.publisher import Choice
+from gf_i2p.farm.choice.publisher import Choice
 from gf_i2p.farm.state import FarmState, SnapshotError
-from gf_i2p.node.driver import Driver
-from gf_i2p.node.errors import ConfigError
+from gf_i2p.node.consensus.driver import Driver
+from gf_i2p.node.files.errors import ConfigError
 from gf_i2p.raft.effects import Snapshot
 from gf_i2p.raft.log import size_of
 from gf_i2p.wire.entries import Entry, ValueType
-from gf_i2p.wire.values import Configuration
+from gf_i2p.wire.log_values import Configuration
 
 logger = structlog.get_logger()
 

@@ -1,1 +1,1 @@
-"""What farms' histories and routers' netDbs say over months, by Spark: ingest, health, backtest, floodfills, report."""
+"""Spark jobs on the histories of many farms and on routers' netDbs. The node never imports them."""

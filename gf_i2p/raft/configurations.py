@@ -7,7 +7,7 @@ the one before it back.
 from collections.abc import Sequence
 
 from gf_i2p.wire.entries import Entry, ValueType
-from gf_i2p.wire.values import ClusterServer, Configuration
+from gf_i2p.wire.log_values import ClusterServer, Configuration
 
 
 class Configurations:

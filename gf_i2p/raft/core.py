@@ -19,7 +19,7 @@ from typing import Final, assert_never
 from gf_i2p.raft.candidate import Candidate
 from gf_i2p.raft.configurations import Configurations
 from gf_i2p.raft.effects import Effects, HardState, Snapshot, Token
-from gf_i2p.raft.following import Following
+from gf_i2p.raft.follower import Following
 from gf_i2p.raft.inputs import (
     Answered,
     Failed,
@@ -39,8 +39,8 @@ from gf_i2p.raft.leader import Leader
 from gf_i2p.raft.log import Log
 from gf_i2p.raft.settings import LAN, Flow, Timing
 from gf_i2p.raft.state import State
+from gf_i2p.wire.log_values import Configuration
 from gf_i2p.wire.messages import NOBODY, RESPONSE_TYPE, MessageType, Request
-from gf_i2p.wire.values import Configuration
 
 MAX_TERM_STEP: Final = 2**32
 """By how much one message may raise our term. Ten elections a second need thirteen years for so many; without a bound,

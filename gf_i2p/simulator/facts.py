@@ -6,8 +6,8 @@ from functools import lru_cache
 
 from gf_i2p.raft.effects import HardState, Snapshot, Write
 from gf_i2p.wire.entries import Entry, ValueType
+from gf_i2p.wire.log_values import Configuration
 from gf_i2p.wire.messages import NOBODY
-from gf_i2p.wire.values import Configuration
 
 Members = tuple[int, ...]
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
-from gf_i2p.simulator.brain import Brain
-from gf_i2p.simulator.brain_plan import draw as draw_brain
+from gf_i2p.simulator.cluster.farm import Farm
+from gf_i2p.simulator.cluster.plan import draw
 from gf_i2p.simulator.facts import Violation
-from gf_i2p.simulator.farm import Farm
-from gf_i2p.simulator.plan import draw
+from gf_i2p.simulator.life.farm import Brain
+from gf_i2p.simulator.life.plan import draw as draw_brain
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.wire.errors import ProtocolError
 

@@ -4,9 +4,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from gf_i2p.simulator.brain_plan import BRAIN_FAULTS
-from gf_i2p.simulator.faults import MESSAGE_FAULTS, OTHER_COUNTS
-from gf_i2p.simulator.plan import FAULTS
+from gf_i2p.simulator.cluster.faults import MESSAGE_FAULTS, OTHER_COUNTS
+from gf_i2p.simulator.cluster.plan import FAULTS
+from gf_i2p.simulator.life.plan import BRAIN_FAULTS
 from gf_i2p.simulator.run import Result
 
 COUNTED: Final = (*FAULTS, *MESSAGE_FAULTS, *OTHER_COUNTS)

@@ -11,7 +11,7 @@ from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.messages import NOBODY, Request, Response
 
 if TYPE_CHECKING:
-    from gf_i2p.simulator.server import Server
+    from gf_i2p.simulator.cluster.server import Server
 
 
 class Trace:

@@ -1,1 +1,1 @@
-"""Durable state: the log, the term, the vote and the snapshot of one farm, in one SQLite file."""
+"""Durable state of one farm: log, term, vote and snapshot in SQLite; the history in text files."""

@@ -20,12 +20,12 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Final
 
-from gf_i2p.storage import files, wal
+from gf_i2p.storage import private_files, wal
 from gf_i2p.storage.errors import REJOIN, LostError, StorageError, explaining, held
-from gf_i2p.storage.group import Group
 from gf_i2p.storage.loading import Loaded, load
 from gf_i2p.storage.schema import check_header, connect, set_wal_mode
 from gf_i2p.storage.tables import Tables
+from gf_i2p.storage.write_group import Group
 from gf_i2p.wire.entries import Entry
 
 WAL_BYTES: Final = 8 << 20
@@ -90,7 +90,7 @@ class Storage:
         """
         path = path.absolute()
         with explaining(path), ExitStack() as stack:
-            stack.callback(files.Lock(path).close)
+            stack.callback(private_files.Lock(path).close)
             for taken in (path, wal.path_of(path)):
                 if taken.exists() or taken.is_symlink():
                     raise StorageError(
@@ -101,13 +101,13 @@ class Storage:
             unfinished = path.with_name(path.name + "-new")
             for suffix in ("", "-journal", "-wal", "-shm"):
                 unfinished.with_name(unfinished.name + suffix).unlink(missing_ok=True)
-            files.create_private(unfinished)
+            private_files.create_private(unfinished)
             with closing(connect(unfinished)) as connection:
                 Tables.create(connection, cluster=cluster, server_id=server_id)
                 set_wal_mode(unfinished, connection)
-            files.sync_file(unfinished)
+            private_files.sync_file(unfinished)
             unfinished.rename(path)  # the lock keeps others from creating `path` meanwhile
-            files.sync_directory(path.parent)
+            private_files.sync_directory(path.parent)
 
     @staticmethod
     def examine(path: Path, *, cluster: str, server_id: int) -> Loaded:
@@ -132,7 +132,7 @@ class Storage:
         with explaining(path), ExitStack() as stack:
             if not path.exists():
                 raise _missing(path)
-            stack.callback(files.Lock(path).close)
+            stack.callback(private_files.Lock(path).close)
             check_header(path)
             usable = wal.usable_bytes(path)
             connection = stack.enter_context(closing(connect(path, _read_only(usable))))
@@ -154,10 +154,10 @@ class Storage:
                 raise _missing(path)
             with ExitStack() as stack:
                 if not locked:
-                    stack.callback(files.Lock(path).close)
+                    stack.callback(private_files.Lock(path).close)
                 loaded = _look(path, cluster, server_id)
-                least = files.lengthen(wal.path_of(path), WAL_BYTES)
-                files.sync_directory(path.parent)
+                least = private_files.lengthen(wal.path_of(path), WAL_BYTES)
+                private_files.sync_directory(path.parent)
                 reading = stack.enter_context(
                     closing(connect(path, "mode=ro"))
                 )  # closed last, keeps the WAL (see `wal`)

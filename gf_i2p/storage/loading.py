@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 
 from gf_i2p.raft.effects import HardState, Snapshot
 from gf_i2p.storage import wal
-from gf_i2p.storage.chunks import Chunk, Run, term_at, unpack_chunk
+from gf_i2p.storage.entry_chunks import Chunk, Run, term_at, unpack_chunk
 from gf_i2p.storage.errors import StorageError, damaged
-from gf_i2p.storage.group import Base
 from gf_i2p.storage.schema import CHUNK_AT, DAMAGED_PREFIX, SERVER, TABLES, ServerRow, check_version
-from gf_i2p.storage.snapshots import Found, read_snapshot
+from gf_i2p.storage.stored_snapshot import Found, read_snapshot
+from gf_i2p.storage.write_group import Base
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.limits import MAX_INTEGER
-from gf_i2p.wire.values import Configuration
+from gf_i2p.wire.log_values import Configuration
 
 
 class Loaded(NamedTuple):

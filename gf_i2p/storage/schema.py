@@ -6,7 +6,7 @@ import zlib
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from gf_i2p.storage import files
+from gf_i2p.storage import private_files
 from gf_i2p.storage.errors import REJOIN, StorageError, damaged
 
 APPLICATION_ID: Final = 0x47464932
@@ -128,7 +128,7 @@ def set_wal_mode(path: Path, connection: sqlite3.Connection) -> None:
 
 def check_header(path: Path) -> None:
     """Look at the file before SQLite does, which might change a database that is not ours."""
-    start = files.read_start(path, _SQLITE_HEADER.size)
+    start = private_files.read_start(path, _SQLITE_HEADER.size)
     if len(start) < _SQLITE_HEADER.size:
         raise damaged(path, f"it has only {len(start)} bytes")
     magic, version, application = _SQLITE_HEADER.unpack(start)

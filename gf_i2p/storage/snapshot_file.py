@@ -30,11 +30,11 @@ from typing import Final
 
 from gf_i2p.raft.effects import Snapshot
 from gf_i2p.storage.errors import StorageError
-from gf_i2p.storage.files import sync_directory
+from gf_i2p.storage.private_files import sync_directory
 from gf_i2p.wire.errors import LocalProtocolError, ProtocolError
 from gf_i2p.wire.limits import MAX_CONFIGURATION_BYTES, MAX_ID, MAX_INTEGER, MAX_NAME_BYTES, MAX_SNAPSHOT_BYTES
+from gf_i2p.wire.log_values import Configuration
 from gf_i2p.wire.names import check_name
-from gf_i2p.wire.values import Configuration
 
 FORMAT: Final = 1
 MAGIC: Final = b"\x89GFS\r\n\x1a\n"

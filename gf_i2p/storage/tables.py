@@ -4,12 +4,12 @@ import sqlite3
 from pathlib import Path
 from typing import Final
 
-from gf_i2p.storage.chunks import Chunk, Packed, Run, pack, pack_chunk, term_at
+from gf_i2p.storage.entry_chunks import Chunk, Packed, Run, pack, pack_chunk, term_at
 from gf_i2p.storage.errors import StorageError, damaged
-from gf_i2p.storage.group import Base, Group
 from gf_i2p.storage.loading import Loaded, load, unpacked
 from gf_i2p.storage.schema import CHUNK_AT, CHUNKS_FROM, INSERT_SERVER, PAGE_BYTES, SCHEMA, ServerRow
-from gf_i2p.storage.snapshots import SnapshotRow, describe, replace_snapshot
+from gf_i2p.storage.stored_snapshot import SnapshotRow, describe, replace_snapshot
+from gf_i2p.storage.write_group import Base, Group
 from gf_i2p.wire.entries import ENTRY_HEADER_BYTES, Entry
 from gf_i2p.wire.messages import NOBODY
 

@@ -23,7 +23,7 @@ import struct
 from pathlib import Path
 from typing import Final
 
-from gf_i2p.storage import files
+from gf_i2p.storage import private_files
 from gf_i2p.storage.errors import REJOIN, LostError
 
 _START: Final = struct.Struct(">II")
@@ -41,7 +41,7 @@ def usable_bytes(database: Path) -> int:
     """Length of the WAL; 0 when there is none, or SQLite would find nothing in it whatever follows its first bytes."""
     path = path_of(database)
     try:
-        start = files.read_start(path, _START.size)
+        start = private_files.read_start(path, _START.size)
     except FileNotFoundError:
         return 0
     if len(start) < _START.size:

@@ -1,1 +1,1 @@
-"""Sockets: authenticated connections that carry requests and responses between servers and clients."""
+"""Authenticated connections between servers and clients, by TLS and through I2P. No log and no farm state."""

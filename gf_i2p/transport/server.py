@@ -9,7 +9,6 @@ its responses, is not read. What was read in one piece beyond that waits decoded
 
 import asyncio
 import os
-import re
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -17,9 +16,9 @@ from typing import Final, cast
 
 import structlog
 
-from gf_i2p.transport.base import Listener, Transport
-from gf_i2p.transport.counters import Counters, Refusal
-from gf_i2p.transport.gate import Admission, Gate
+from gf_i2p.transport.connection_counters import Counters, Refusal
+from gf_i2p.transport.connection_gate import Admission, Gate
+from gf_i2p.transport.interface import Listener, Transport
 from gf_i2p.wire.digest import Authenticator
 from gf_i2p.wire.errors import LocalProtocolError, RemoteProtocolError
 from gf_i2p.wire.limits import (
@@ -28,17 +27,15 @@ from gf_i2p.wire.limits import (
     MAX_REQUESTS_IN_FLIGHT,
     MAX_UNFINISHED_BYTES,
 )
+from gf_i2p.wire.message_stream import RequestDecoder
 from gf_i2p.wire.messages import RESPONSE_TYPE, Request, Response, encode_response
-from gf_i2p.wire.stream import RequestDecoder
-from gf_i2p.wire.upgrade import Answer, ServerHandshake, ToldConfiguration
+from gf_i2p.wire.upgrade import Answer, ServerHandshake, ToldConfiguration, Verdict
 
 # Responses (26 bytes each) that the peer has not taken, before we stop reading its requests.
 _OUTPUT_BYTES: Final = 64 * 1024
 
 STAY_SECONDS: Final = 5.0
 """Who stays so long has not only looked whether it is let in, as `gf-i2p doctor` does."""
-
-_AUTHORIZATION: Final = re.compile(rb"^authorization[ \t]*:", re.IGNORECASE | re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +281,6 @@ class _Connection(asyncio.Protocol):
         "_decoder",
         "_finishing",
         "_handshake",
-        "_head",
         "_held",
         "_loop",
         "_on_request",
@@ -309,7 +305,6 @@ class _Connection(asyncio.Protocol):
         self._handshake = ServerHandshake(
             server.authenticators, entropy=server.entropy, configurations=server.configurations
         )
-        self._head = bytearray()
         self._decoder = RequestDecoder()
         self._replies: deque[Reply] = deque()  # one per request being handled, in order
         self._held = 0  # bytes of the entries in those requests
@@ -363,7 +358,6 @@ class _Connection(asyncio.Protocol):
     def _introduce(self, data: bytes) -> None:
         transport, admission = self._transport, self._admission
         assert transport is not None
-        self._head += data  # bounded by the handshake, which takes no more than a head of legal size
         try:
             answer = self._handshake.receive(data, self._loop.time())
         except RemoteProtocolError as error:
@@ -372,10 +366,9 @@ class _Connection(asyncio.Protocol):
             return
         if answer is None:
             return
-        head, self._head = self._head, bytearray()
-        user = answer.session or answer.reader
+        user = answer.session
         if user is None:
-            self._turn_away(answer, head)
+            self._turn_away(answer)
             return
         session = Session(user.cluster, user.user, admission.remote)
         if not self._server.admit(session):
@@ -383,7 +376,7 @@ class _Connection(asyncio.Protocol):
             transport.abort()
             return
         self.session = session
-        if answer.session is None:
+        if answer.verdict is Verdict.TOLD:
             self._tell(answer)
             return
         farm = self._server.farms[session.cluster]
@@ -414,19 +407,18 @@ class _Connection(asyncio.Protocol):
         transport.write(answer.data)
         transport.close()
 
-    def _turn_away(self, answer: Answer, head: bytearray) -> None:
+    def _turn_away(self, answer: Answer) -> None:
         transport, admission = self._transport, self._admission
         assert transport is not None
-        status = answer.data[9:12]
-        if status == b"401":
-            if _AUTHORIZATION.search(head) and b"stale=true" not in answer.data:
-                admission.refuse(Refusal.CREDENTIALS, "unknown user or wrong password")
-            else:
+        match answer.verdict:
+            case Verdict.CHALLENGED:
                 admission.challenged()
-        elif status == b"426":
-            admission.refuse(Refusal.UPGRADE, "right credentials, but no upgrade: a proxy took it out")
-        else:
-            admission.refuse(Refusal.NOT_FOUND, "not the path of a farm that is served here")
+            case Verdict.REFUSED:
+                admission.refuse(Refusal.CREDENTIALS, "unknown user or wrong password")
+            case Verdict.NOT_UPGRADED:
+                admission.refuse(Refusal.UPGRADE, "right credentials, but no upgrade: a proxy took it out")
+            case _:
+                admission.refuse(Refusal.NOT_FOUND, "not the path of a farm that is served here")
         transport.write(answer.data)
         transport.close()
 

@@ -15,7 +15,7 @@ who gets several takes the one with the greatest `log_index`.
 from gf_i2p.wire.errors import RemoteProtocolError
 from gf_i2p.wire.http_get import AnyResponse, ClientGet, HandshakeRefused, Resource, values_of
 from gf_i2p.wire.limits import MAX_CONFIGURATION_BYTES
-from gf_i2p.wire.values import Configuration
+from gf_i2p.wire.log_values import Configuration
 
 
 class ConfigurationGet(ClientGet[Configuration]):

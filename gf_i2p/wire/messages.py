@@ -11,7 +11,7 @@ Shape rules of the proposal's table that hold on both sides (a peer that breaks 
 - AppendEntries may carry values of all five types: JRaft stores the odd ones in its log and replicates them.
 
 Tolerated: any id as source and destination, any number in a field that does not apply, any entry term. What
-a value holds is checked by whoever decodes it (`wire/values.py`), not here.
+a value holds is checked by whoever decodes it (`wire/log_values.py`), not here.
 
 A response's last byte must be 0 or 1. JRaft takes every other number for "not accepted"; we refuse it, since
 no implementation sends one and a refusal is a promise ("surely not committed") that garbage must not make.

@@ -27,6 +27,7 @@ import hashlib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Final
 
 import h11
@@ -62,18 +63,34 @@ class Session:
     user: str
 
 
+class Verdict(Enum):
+    """How the handshake has ended for the client."""
+
+    UPGRADED = auto()
+    """Raft follows on this connection; in all other cases the server closes it behind the answer."""
+    TOLD = auto()
+    """The client has authenticated and asked for the Configuration; the answer has it, or is 404."""
+    NOT_FOUND = auto()
+    CHALLENGED = auto()
+    """The client brought no credentials, or right ones for a stale nonce."""
+    REFUSED = auto()
+    """The user or the password is wrong."""
+    NOT_UPGRADED = auto()
+    """The credentials are right, but the request asks for no upgrade."""
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the server sends. Without a session: send it and close.
+    """The server's answer.
 
-    `session`: who may go on with Raft on this connection. `rest`: what came after the request, the first bytes of
-    the Raft stream; empty without a session. `reader`: who is told the Configuration by this answer.
+    `data`: the bytes to send. `session`: the user who has authenticated, if the verdict is `UPGRADED` or `TOLD`.
+    `rest`: the bytes behind an upgraded request, which begin the Raft stream.
     """
 
+    verdict: Verdict
     data: bytes
     session: Session | None = None
     rest: bytes = b""
-    reader: Session | None = None
 
 
 class ServerHandshake:
@@ -117,11 +134,11 @@ class ServerHandshake:
         request = _parse_request(head.text)
         path = None if request is None else _PATH.fullmatch(path_of(request.target.decode("ascii")))
         if request is None or path is None:
-            return Answer(_NOT_FOUND)
+            return Answer(Verdict.NOT_FOUND, _NOT_FOUND)
         cluster, resource = path[1], Resource(path[2])
         authenticator = self._clusters.get(cluster)
         if authenticator is None or (resource is Resource.CONFIG and cluster not in self._configurations):
-            return Answer(_NOT_FOUND)
+            return Answer(Verdict.NOT_FOUND, _NOT_FOUND)
         outcome = self._authenticate(request, authenticator, now)
         if isinstance(outcome, Answer):
             return outcome
@@ -139,25 +156,27 @@ class ServerHandshake:
             return outcome
         challenges = authenticator.challenge(now, self._entropy, stale=outcome.stale)
         lines = "".join(f"WWW-Authenticate: {challenge}\r\n" for challenge in challenges)
-        return Answer(b"HTTP/1.1 401 Unauthorized\r\n" + lines.encode() + _CLOSE)
+        verdict = Verdict.REFUSED if given and not outcome.stale else Verdict.CHALLENGED
+        return Answer(verdict, b"HTTP/1.1 401 Unauthorized\r\n" + lines.encode() + _CLOSE)
 
     def _tell(self, session: Session) -> Answer:
         value = self._configurations[session.cluster](session.user)
         if value is None:
-            return Answer(_NOT_FOUND, reader=session)
+            return Answer(Verdict.TOLD, _NOT_FOUND, session)
         head = (
             "HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\n"
             f"Content-Length: {len(value)}\r\nConnection: close\r\n\r\n"
         )
-        return Answer(head.encode() + value, reader=session)
+        return Answer(Verdict.TOLD, head.encode() + value, session)
 
 
 def _upgrade(request: h11.Request, session: Session, rest: bytes) -> Answer:
     if not _asks_for_websocket(request):
-        return Answer(_UPGRADE_REQUIRED)
+        return Answer(Verdict.NOT_UPGRADED, _UPGRADE_REQUIRED)
     keys = values_of(request, b"sec-websocket-key")
     accept = f"Sec-WebSocket-Accept: {_accept(keys[0])}\r\n" if keys else ""
     return Answer(
+        Verdict.UPGRADED,
         f"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n{accept}\r\n".encode(),
         session,
         rest,

@@ -16,7 +16,7 @@ from integration.bench.load import WORKLOADS
 from integration.bench.report import table
 from integration.bench.suite import Settings, Suite
 from integration.bench.system import BenchError
-from integration.processes import ProcessEndedError
+from integration.harness.processes import ProcessEndedError
 
 BUILD = Path(__file__).parents[2] / "build"  # on the checkout's disk, not in a /tmp that may be memory
 SYSTEMS = (FARM, ETCD)

@@ -23,7 +23,7 @@ from typing import Any
 
 from integration.bench import etcd_messages
 from integration.bench.system import BenchError, Client, Cluster, Node, System
-from integration.processes import Processes, free_ports
+from integration.harness.processes import Processes, free_ports
 
 NODES = 3
 INSTALL = "apt-get install -y etcd-server"

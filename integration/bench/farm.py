@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from gf_i2p.cli.logs import configure
-from gf_i2p.node.clientfile import ClientFile
-from gf_i2p.transport.client import FarmClient
+from gf_i2p.cli.shared.logs import configure
+from gf_i2p.node.files.client_file import ClientFile
+from gf_i2p.transport.client.farm_client import FarmClient
 from integration.bench.system import BenchError, Client, Cluster, Node, System
-from integration.localfarm import LocalFarm, NotSeenError
+from integration.harness.local_farm import LocalFarm, NotSeenError
 
 
 def check() -> None:

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 
 from integration.bench.system import BenchError, Client, Cluster, LoneConnector
-from integration.processes import cpu_seconds, machine_cpu_seconds
+from integration.harness.processes import cpu_seconds, machine_cpu_seconds
 
 VALUE_BYTES = 1024
 PATIENCE = 20.0  # seconds without the end of a run, beyond its length, after which the run has failed

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from gf_i2p.farm.record import FIRST_MEMBER_ID, Leaf, Meta, StatusRecord
+from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID, Leaf, Meta, StatusRecord
 from gf_i2p.farm.state import FarmState
 from gf_i2p.netdb.encoding import to_base64
 

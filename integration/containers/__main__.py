@@ -4,7 +4,7 @@ What the command line says goes to pytest, which takes this whole folder when no
 from no image at all (Docker keeps the base image that it has).
 `GF_I2P_DOCKER_LONG=1` adds the long rounds of faults, a second farm, and the image with Spark.
 
-A test that failed may run once more, on a new farm: `integration/outcomes.py`.
+A test that failed may run once more, on a new farm: `integration/harness/pytest_outcomes.py`.
 """
 
 import os
@@ -19,7 +19,14 @@ from typing import Final
 
 from integration.containers import outside
 from integration.containers.engine import Engine, EngineError, find
-from integration.outcomes import MAX_AGAIN, OUTCOMES_VARIABLE, PYTEST_OPTIONS, Outcome, read_outcome, summary
+from integration.harness.pytest_outcomes import (
+    MAX_AGAIN,
+    OUTCOMES_VARIABLE,
+    PYTEST_OPTIONS,
+    Outcome,
+    read_outcome,
+    summary,
+)
 from integration.testnet.namespace import MissingError, check_programs, run_inside
 
 FOLDER: Final = Path(__file__).parent

@@ -9,7 +9,7 @@ import pytest
 from integration.containers.engine import ENGINE_VARIABLE, Engine, EngineError, named
 from integration.containers.farm import Farm
 from integration.containers.images import COMPOSE, NET, NET_VARIABLE
-from integration.localfarm import NotSeenError
+from integration.harness.local_farm import NotSeenError
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from typing import Any, Final, Self
 import yaml
 
 from integration.containers.engine import COMMAND_SECONDS, Engine, EngineError, run
-from integration.localfarm import NotSeenError
+from integration.harness.local_farm import NotSeenError
 
 UP_SECONDS: Final = 300.0
 BUILD_SECONDS: Final = 1200.0

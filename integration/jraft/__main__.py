@@ -16,10 +16,10 @@ from pathlib import Path
 
 import structlog
 
+from integration.harness.progress import Progress
 from integration.jraft.farm import Farm
 from integration.jraft.scenarios import SCENARIOS
 from integration.jraft.theirs import Jraft, MissingError
-from integration.progress import Progress
 
 
 async def run(names: list[str], directory: Path) -> int:

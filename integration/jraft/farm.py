@@ -7,14 +7,14 @@ from typing import Final, Self
 
 from gf_i2p.raft.settings import Flow, Timing
 from gf_i2p.wire.entries import Entry, ValueType
+from gf_i2p.wire.log_values import ClusterServer, Configuration, encode_server_id
 from gf_i2p.wire.messages import MessageType
-from gf_i2p.wire.values import ClusterServer, Configuration, encode_server_id
+from integration.harness.local_farm import POLL_SECONDS, becomes, until
+from integration.harness.processes import Processes, free_ports
+from integration.harness.progress import Progress
 from integration.jraft.ours import OurServer
 from integration.jraft.plain import ask
 from integration.jraft.theirs import Jraft, JraftServer, endpoint
-from integration.localfarm import POLL_SECONDS, becomes, until
-from integration.processes import Processes, free_ports
-from integration.progress import Progress
 
 TIMING: Final = Timing(heartbeat=0.1, election_min=0.6, election_max=1.2)
 PATIENT: Final = Timing(heartbeat=0.1, election_min=3.0, election_max=5.0)

@@ -6,13 +6,13 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from gf_i2p.node.driver import Driver
-from gf_i2p.node.timing import OUTSIDE, Plan, Tempo
+from gf_i2p.node.consensus.driver import Driver
+from gf_i2p.node.consensus.timing import OUTSIDE, Plan, Tempo
 from gf_i2p.raft.effects import Snapshot
 from gf_i2p.raft.settings import Flow, Timing
 from gf_i2p.storage.database import Storage
 from gf_i2p.wire.entries import Entry, ValueType
-from gf_i2p.wire.values import Configuration
+from gf_i2p.wire.log_values import Configuration
 from integration.jraft.plain import HOST, Listener, Peer
 
 CLUSTER = "jraft"

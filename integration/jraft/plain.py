@@ -7,9 +7,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from gf_i2p.node.driver import Done
+from gf_i2p.node.consensus.driver import Done
 from gf_i2p.wire.entries import Entry
 from gf_i2p.wire.errors import RemoteProtocolError
+from gf_i2p.wire.message_stream import RequestDecoder, ResponseDecoder
 from gf_i2p.wire.messages import (
     NOBODY,
     RESPONSE_TYPE,
@@ -19,7 +20,6 @@ from gf_i2p.wire.messages import (
     encode_request,
     encode_response,
 )
-from gf_i2p.wire.stream import RequestDecoder, ResponseDecoder
 
 HOST: Final = "127.0.0.1"
 _REDIAL_SECONDS: Final = 0.1
@@ -27,7 +27,7 @@ _PIECE_BYTES: Final = 1 << 16
 
 
 class Peer:
-    """The connection to one server, made again and again; a `gf_i2p.node.driver.Peer`."""
+    """The connection to one server, made again and again; a `gf_i2p.node.consensus.driver.Peer`."""
 
     def __init__(self, port: int, on_up: Callable[[], None], *, request_seconds: float) -> None:
         self.sent: Counter[MessageType] = Counter()

@@ -5,12 +5,12 @@ from functools import partial
 from typing import Final
 
 from gf_i2p.raft.settings import Flow
+from gf_i2p.wire.log_values import ClusterServer
 from gf_i2p.wire.messages import MessageType
-from gf_i2p.wire.values import ClusterServer
+from integration.harness.processes import free_ports
 from integration.jraft.farm import PATIENT, TIMING, Farm
 from integration.jraft.ours import OurServer
 from integration.jraft.theirs import JraftServer, endpoint
-from integration.processes import free_ports
 
 Scenario = Callable[[Farm], Awaitable[None]]
 

@@ -12,10 +12,10 @@ from typing import Final
 
 from gf_i2p.raft.settings import Timing
 from gf_i2p.wire.entries import Entry, ValueType
+from gf_i2p.wire.log_values import ClusterServer, encode_server_id
 from gf_i2p.wire.messages import NOBODY, MessageType
-from gf_i2p.wire.values import ClusterServer, encode_server_id
+from integration.harness.processes import Processes, tail
 from integration.jraft.plain import HOST, ask
-from integration.processes import Processes, tail
 
 CLASSES_VARIABLE: Final = "JRAFT_CLASSPATH"
 """Names a Java class path with JRaft (core and extensions) and the libraries that it needs."""

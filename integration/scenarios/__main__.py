@@ -2,7 +2,7 @@
 
 Most of the time is spent waiting for tunnels, so several networks run side by side, in namespaces of their own.
 
-A scenario that failed may run once more: `integration/outcomes.py`.
+A scenario that failed may run once more: `integration/harness/pytest_outcomes.py`.
 """
 
 import asyncio
@@ -15,8 +15,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from integration.outcomes import MAX_AGAIN, OUTCOMES_VARIABLE, PYTEST_OPTIONS, Outcome, read_outcome, summary
-from integration.processes import Processes, tail
+from integration.harness.processes import Processes, tail
+from integration.harness.pytest_outcomes import (
+    MAX_AGAIN,
+    OUTCOMES_VARIABLE,
+    PYTEST_OPTIONS,
+    Outcome,
+    read_outcome,
+    summary,
+)
 from integration.testnet.namespace import MissingError, check_programs
 
 FOLDER: Final = Path(__file__).parent

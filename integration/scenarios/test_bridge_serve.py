@@ -13,20 +13,20 @@ import pytest
 import pytest_asyncio
 import requests
 
-from bridges.access import Access
 from bridges.errors import RouterError
 from bridges.i2cp.publisher import MetaPublisher
 from bridges.i2cp.settings import I2cpSettings
-from bridges.i2pcontrol import I2pControl
+from bridges.i2pcontrol.access import Access
+from bridges.i2pcontrol.router_status import I2pControl
 from bridges.protocol import Publication
 from bridges.publisher_choice import PublisherChoice
 from gf_i2p.netdb.encoding import to_base64
-from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.netdb.meta_lease_set import STORE_TYPE, MetaLease, MetaLeaseSet
+from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.netdb.session_config import session_config
-from gf_i2p.node.layout import BRIDGE_CERTIFICATE_FILE, CONFIG_FILE, SECRETS_FILE
-from integration.i2pfarm import I2pFarm
-from integration.localfarm import NotSeenError, until
+from gf_i2p.node.files.layout import BRIDGE_CERTIFICATE_FILE, CONFIG_FILE, SECRETS_FILE
+from integration.harness.i2p_farm import I2pFarm
+from integration.harness.local_farm import NotSeenError, until
 from integration.testnet.client import Network
 
 pytestmark = pytest.mark.timeout(1800)

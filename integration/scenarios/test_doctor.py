@@ -12,10 +12,10 @@ from typing import Any, Final
 import pytest
 
 from bridges.errors import RouterError
-from bridges.sam import Sam, SamSession
-from gf_i2p.node.layout import SECRETS_FILE
-from integration.i2pfarm import I2pFarm
-from integration.localfarm import NotSeenError, until
+from bridges.sam.client import Sam, SamSession
+from gf_i2p.node.files.layout import SECRETS_FILE
+from integration.harness.i2p_farm import I2pFarm
+from integration.harness.local_farm import NotSeenError, until
 from integration.testnet.client import Network, RouterPlace
 from integration.testnet.router import SAM_PORT
 

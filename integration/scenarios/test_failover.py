@@ -20,12 +20,12 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 
-from integration.cli import command
-from integration.i2pfarm import I2pFarm
-from integration.localfarm import NotSeenError, becomes, until
+from integration.harness.commands import command
+from integration.harness.i2p_farm import I2pFarm
+from integration.harness.local_farm import NotSeenError, becomes, until
+from integration.harness.web_server import web_server
 from integration.testnet.client import Network, RouterPlace
 from integration.testnet.router import PROXY_PORT
-from integration.web import web_server
 
 KILLS: Final = int(os.environ.get("GF_I2P_KILLS", "2"))
 """How many publishers are killed, one after the other."""

@@ -12,12 +12,12 @@ from typing import Final
 import pytest
 import pytest_asyncio
 
-from gf_i2p.cli import client
-from gf_i2p.cli.errors import CommandError
-from gf_i2p.node.clientfile import ClientFile
+from gf_i2p.cli.shared import local_client
+from gf_i2p.cli.shared.errors import CommandError
+from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.transport.errors import OutcomeUnknownError
-from integration.i2pfarm import I2pFarm
-from integration.localfarm import becomes, until
+from integration.harness.i2p_farm import I2pFarm
+from integration.harness.local_farm import becomes, until
 from integration.testnet.client import Network
 from integration.testnet.router import I2CP_PORT, I2PCONTROL_PORT, PROXY_PORT, SAM_PORT
 
@@ -47,7 +47,7 @@ async def post(farm: I2pFarm, server: int, value: str) -> bool:
     """Post one entry; return whether it is committed for sure."""
     body = {"values": [value]}
     try:
-        await client.request(farm.node(server), "POST", "/v1/entries?timeout=60", seconds=65, body=body)
+        await local_client.request(farm.node(server), "POST", "/v1/entries?timeout=60", seconds=65, body=body)
     except CommandError:
         return False
     return True
@@ -69,7 +69,7 @@ async def posted(farm: I2pFarm, server: int) -> list[str]:
     first = 1
     while True:
         path = f"/v1/entries?first={first}&limit=1000&stale=1"
-        page = (await client.request(farm.node(server), "GET", path, seconds=60))["entries"]
+        page = (await local_client.request(farm.node(server), "GET", path, seconds=60))["entries"]
         found += [entry["value"] for entry in page if entry.get("value", "").endswith(PADDING)]
         if not page:
             return found

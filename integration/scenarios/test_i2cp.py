@@ -10,15 +10,15 @@ from typing import Final
 import pytest
 
 from bridges.errors import RouterError, RouterRefusedError, RouterUnreachableError
-from bridges.i2cp.probe import router_kind
+from bridges.i2cp.publication_status import Phase
 from bridges.i2cp.publisher import MetaPublisher
+from bridges.i2cp.router_kind import router_kind
 from bridges.i2cp.settings import I2cpSettings, RouterKind
-from bridges.i2cp.status import Phase
 from bridges.protocol import Publication
-from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.netdb.meta_lease_set import STORE_TYPE, MetaLease, MetaLeaseSet
+from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.netdb.session_config import session_config
-from integration.localfarm import NotSeenError, until
+from integration.harness.local_farm import NotSeenError, until
 from integration.testnet.client import Network, RouterPlace
 from integration.testnet.router import I2CP_PORT, SAM_PORT
 

@@ -10,14 +10,14 @@ from typing import Final
 import aiohttp
 import pytest
 
-from bridges.access import Access
 from bridges.errors import RouterRefusedError, RouterUnreachableError
-from bridges.i2pcontrol import I2pControl
-from bridges.jsonrpc import CertificateError, UnknownMethodError
-from bridges.router_info import Kind
-from gf_i2p.farm.status import LeafStatus, Reachability, RouterStatus
-from gf_i2p.netdb.keys import DestinationKeys
-from integration.localfarm import until
+from bridges.i2pcontrol.access import Access
+from bridges.i2pcontrol.jsonrpc_client import CertificateError, UnknownMethodError
+from bridges.i2pcontrol.router_info import Kind
+from bridges.i2pcontrol.router_status import I2pControl
+from gf_i2p.farm.record.router_facts import LeafStatus, Reachability, RouterStatus
+from gf_i2p.netdb.private_keys import DestinationKeys
+from integration.harness.local_farm import until
 from integration.testnet.client import Network, RouterPlace
 from integration.testnet.router import HTTP_PORT, I2PCONTROL_PORT
 

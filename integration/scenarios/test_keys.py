@@ -14,15 +14,15 @@ import pytest_asyncio
 from bridges.i2cp.connection import I2cpConnection
 from bridges.i2cp.messages import SessionStatus, Status, create_session, destroy_session
 from bridges.i2cp.settings import I2cpSettings
-from gf_i2p.cli import client
-from gf_i2p.cli.errors import CommandError
 from gf_i2p.cli.main import main
-from gf_i2p.netdb.keys import DestinationKeys
-from gf_i2p.node.layout import MASTER_FILE
-from gf_i2p.node.publishing_keys import PublishingKeys, Purpose
-from integration.byhand import META, ByHand
-from integration.i2pfarm import I2pFarm
-from integration.localfarm import NotSeenError, until
+from gf_i2p.cli.shared import local_client
+from gf_i2p.cli.shared.errors import CommandError
+from gf_i2p.netdb.private_keys import DestinationKeys
+from gf_i2p.node.files.layout import MASTER_FILE
+from gf_i2p.node.publish.publishing_keys import PublishingKeys, Purpose
+from integration.harness.i2p_farm import I2pFarm
+from integration.harness.lease_set_check import META, ByHand
+from integration.harness.local_farm import NotSeenError, until
 from integration.testnet.client import Network
 from integration.testnet.router import I2CP_PORT
 
@@ -67,7 +67,7 @@ async def sets(farm: I2pFarm) -> list[ByHand]:
     first = 1
     while True:
         path = f"/v1/entries?first={first}&limit=1000&stale=1"
-        page = (await client.request(farm.node(1), "GET", path, seconds=60))["entries"]
+        page = (await local_client.request(farm.node(1), "GET", path, seconds=60))["entries"]
         for entry in page:
             text = _record(entry).get("meta", {}).get("lastPublishedLS")
             if text is not None:

@@ -15,7 +15,7 @@ from typing import Final
 import pytest
 
 from gf_i2p.admin.socket_path import ADDRESS_BYTES
-from integration.localfarm import becomes
+from integration.harness.local_farm import becomes
 
 LEFT_SECONDS: Final = 240.0
 """For what takes seconds on a machine with nothing else to do."""
@@ -28,7 +28,13 @@ async def make_farm(temporary: Path, *, oneshot: bool) -> AsyncIterator[Process]
     """Run it; its files are below `temporary`, and it leads a process group, as on a terminal."""
     environment = {**os.environ, "TMPDIR": str(temporary), "ONESHOT": "1" if oneshot else ""}
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "integration.farm", stdout=PIPE, stderr=STDOUT, env=environment, start_new_session=True
+        sys.executable,
+        "-m",
+        "integration.runs.farm",
+        stdout=PIPE,
+        stderr=STDOUT,
+        env=environment,
+        start_new_session=True,
     )
     try:
         yield process

@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 import pytest_asyncio
 
-from gf_i2p.node.layout import HISTORY_DIRECTORY
-from integration.cli import command
-from integration.i2pfarm import I2pFarm
-from integration.localfarm import NotSeenError, until
+from gf_i2p.node.files.layout import HISTORY_DIRECTORY
+from integration.harness.commands import command
+from integration.harness.i2p_farm import I2pFarm
+from integration.harness.local_farm import NotSeenError, until
 from integration.testnet.client import Network
 
 pytestmark = pytest.mark.timeout(2400)

@@ -13,16 +13,16 @@ import pytest
 from structlog.testing import capture_logs
 
 from bridges.errors import RouterRefusedError
-from bridges.sam import Sam
-from bridges.sam_inbound import SamInbound
-from gf_i2p.netdb.keys import DestinationKeys
-from gf_i2p.transport.gate import Gate
-from gf_i2p.transport.i2p import I2pTransport, ProxySettings, Way
-from gf_i2p.transport.link import Link
+from bridges.sam.client import Sam
+from bridges.sam.inbound_session import SamInbound
+from gf_i2p.netdb.private_keys import DestinationKeys
+from gf_i2p.transport.connection_gate import Gate
+from gf_i2p.transport.i2p.i2p_transport import I2pTransport, ProxySettings, Way
+from gf_i2p.transport.peer_link import Link
 from gf_i2p.transport.server import Served, Server, Session
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
-from integration.localfarm import NotSeenError, becomes, until
+from integration.harness.local_farm import NotSeenError, becomes, until
 from integration.testnet.client import Network, RouterPlace
 from integration.testnet.router import HTTP_PORT, PROXY_PORT, SAM_PORT
 from tests.transport.harness import CLUSTER, PASSWORD, USER, ask, authenticator, request, response

@@ -1,6 +1,6 @@
 """A destination served by our own streaming, through real i2pd routers, to an i2pd client that knows nothing of it.
 
-bridges/i2cp/service.py and bridges/streaming/. What the node does with it is another scenario's.
+bridges/i2cp/service_hosting.py and bridges/streaming/. What the node does with it is another scenario's.
 """
 
 import asyncio
@@ -16,17 +16,17 @@ import pytest_asyncio
 from aiohttp import web
 
 from bridges.errors import RouterUnreachableError
-from bridges.i2cp.service import I2cpHosting, I2cpService
+from bridges.hosting_protocol import ServiceOffer
+from bridges.i2cp.service_hosting import I2cpHosting, I2cpService
 from bridges.i2cp.settings import I2cpSettings
-from bridges.service import ServiceOffer
 from bridges.streaming.limits import IDLE
-from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.netdb.lease_set import LeaseSet2
+from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.netdb.session_config import SERVICE_OPTIONS, session_config
-from integration.localfarm import becomes, until
+from integration.harness.local_farm import becomes, until
+from integration.harness.web_server import web_server
 from integration.testnet.client import Network, RouterPlace
 from integration.testnet.router import I2CP_PORT, PROXY_PORT
-from integration.web import web_server
 
 pytestmark = pytest.mark.timeout(3000)
 

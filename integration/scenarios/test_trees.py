@@ -18,20 +18,20 @@ import pytest
 import pytest_asyncio
 
 from bridges.errors import RouterError
-from bridges.sam import Sam, SamSession
-from gf_i2p.cli import client
-from gf_i2p.cli.errors import CommandError, Exit
+from bridges.sam.client import Sam, SamSession
+from gf_i2p.cli.shared import local_client
+from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.netdb.encoding import from_b32_address, to_b32_address
-from gf_i2p.netdb.keys import DestinationKeys
-from gf_i2p.node.branch_keys import derive
-from gf_i2p.node.layout import DESTINATION_FILE
-from gf_i2p.node.leaffile import LEAF_FILE, REPORT_FILE
-from integration.byhand import META, ByHand
-from integration.cli import command
-from integration.i2cptap import I2cpTap
-from integration.i2pfarm import I2pFarm
-from integration.localfarm import PROGRAM, becomes, until
-from integration.processes import Processes, tail
+from gf_i2p.netdb.private_keys import DestinationKeys
+from gf_i2p.node.files.layout import DESTINATION_FILE
+from gf_i2p.node.files.leaf_file import LEAF_FILE, REPORT_FILE
+from gf_i2p.node.publish.branch_keys import derive
+from integration.harness.commands import command
+from integration.harness.i2cp_tap import I2cpTap
+from integration.harness.i2p_farm import I2pFarm
+from integration.harness.lease_set_check import META, ByHand
+from integration.harness.local_farm import PROGRAM, becomes, until
+from integration.harness.processes import Processes, tail
 from integration.testnet.client import Network, RouterPlace
 from integration.testnet.router import PROXY_PORT, SAM_PORT
 
@@ -323,7 +323,7 @@ async def listed(farm: I2pFarm, server: int) -> list[bytes]:
 async def administration(farm: I2pFarm, server: int) -> dict[str, Any]:
     """What a server says of leaves and parameters; nothing while it does not answer."""
     try:
-        answer: dict[str, Any] = await client.request(farm.node(server), "GET", "/v1/administration", seconds=10)
+        answer: dict[str, Any] = await local_client.request(farm.node(server), "GET", "/v1/administration", seconds=10)
     except CommandError:
         return {}
     return answer

@@ -9,15 +9,15 @@ from typing import Final
 import pytest
 import pytest_asyncio
 
-from gf_i2p.netdb.keys import DestinationKeys
-from gf_i2p.node.clientfile import ClientFile
-from gf_i2p.node.layout import CONFIG_FILE, DESTINATION_FILE
-from gf_i2p.transport.i2p import I2pTransport, ProxySettings, Way
-from gf_i2p.transport.link import Link
+from gf_i2p.netdb.private_keys import DestinationKeys
+from gf_i2p.node.files.client_file import ClientFile
+from gf_i2p.node.files.layout import CONFIG_FILE, DESTINATION_FILE
+from gf_i2p.transport.i2p.i2p_transport import I2pTransport, ProxySettings, Way
+from gf_i2p.transport.peer_link import Link
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
-from integration.i2pfarm import I2pFarm
-from integration.localfarm import NotSeenError, until
+from integration.harness.i2p_farm import I2pFarm
+from integration.harness.local_farm import NotSeenError, until
 from integration.testnet.client import Network
 from integration.testnet.router import PROXY_PORT, SOCKS_PORT, TUNNELS_FILE
 

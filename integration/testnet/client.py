@@ -10,7 +10,7 @@ from typing import Any, Self
 import aiohttp
 
 from gf_i2p.admin.socket_path import socket_address
-from gf_i2p.transport.certificates import fingerprint_of_file
+from gf_i2p.transport.tls.certificates import fingerprint_of_file
 from integration.testnet.console import StoredLeaseSet, parse_lease_sets
 from integration.testnet.inside import CONTROL_SOCKET, DIRECTORY_VARIABLE
 from integration.testnet.router import CERTIFICATE_FILE, HTTP_PORT

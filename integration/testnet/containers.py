@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gf_i2p.netdb.keys import DestinationKeys
-from gf_i2p.node.layout import CONFIG_FILE
-from gf_i2p.node.setup import make_farm, new_password, write_private
-from gf_i2p.transport.certificates import fingerprint, make_certificate
+from gf_i2p.netdb.private_keys import DestinationKeys
+from gf_i2p.node.files.farm_setup import make_farm, new_password, write_private
+from gf_i2p.node.files.layout import CONFIG_FILE
+from gf_i2p.transport.tls.certificates import fingerprint, make_certificate
 from gf_i2p.wire.endpoint import Endpoint
-from integration.placing import LEAF_LINE, LISTEN_PORT, Beside, place, replace
+from integration.harness.router_files import LEAF_LINE, LISTEN_PORT, Beside, place, replace
 from integration.testnet.router import CERTIFICATE_FILE, CERTIFICATE_KEY_FILE, TUNNELS_FILE, server_tunnel
 
 PASSWORD_FILE: Final = "i2pcontrol.password"

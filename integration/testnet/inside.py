@@ -19,7 +19,7 @@ from typing import Final
 from aiohttp import web
 
 from gf_i2p.admin.socket_path import socket_address
-from integration.localfarm import NotSeenError
+from integration.harness.local_farm import NotSeenError
 from integration.testnet.namespace import Ending
 from integration.testnet.network import Testnet
 from integration.testnet.router import INTERFACES, Router

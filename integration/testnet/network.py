@@ -14,8 +14,8 @@ from typing import Final, Self
 
 import aiohttp
 
-from gf_i2p.netdb.keys import DestinationKeys
-from integration.localfarm import NotSeenError, until
+from gf_i2p.netdb.private_keys import DestinationKeys
+from integration.harness.local_farm import NotSeenError, until
 from integration.testnet.console import StoredLeaseSet, Summary, parse_lease_sets, parse_summary
 from integration.testnet.router import (
     HTTP_PORT,

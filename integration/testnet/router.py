@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from integration.processes import spawn
+from integration.harness.processes import spawn
 
 TEMPLATE: Final = Path(__file__).with_name("i2pd.conf").read_text(encoding="utf-8")
 """The configuration, `{NAME}` where a router has its own value. The containers in docker/ have the same."""

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from bridges.simulated import I2PD, JAVA, Recording, SimulatedRouter
+from tests.bridges.simulated_i2pcontrol import I2PD, JAVA, Recording, SimulatedRouter
 from tests.loops import pytest_asyncio_loop_factories, unhandled
 from tests.transport.harness import Identity
 

@@ -4,7 +4,7 @@ import asyncio
 
 from bridges.errors import RouterError
 from bridges.protocol import Publication
-from gf_i2p.farm.status import LeafStatus, MeasuredStatus, Reachability, RouterStatus
+from gf_i2p.farm.record.router_facts import LeafStatus, MeasuredStatus, Reachability, RouterStatus
 
 LEAF = bytes(range(32))
 STATUS = RouterStatus(uptime_ms=3000, version="2.45.1", reachability=Reachability.OK, current_inbound=1.5)

@@ -7,23 +7,23 @@ from dataclasses import replace
 import pytest
 import pytest_asyncio
 
-from bridges import sensing
-from bridges.access import Access
 from bridges.errors import RouterError, RouterRefusedError, RouterUnreachableError
 from bridges.i2cp.publisher import MetaPublisher
 from bridges.i2cp.settings import RouterKind
-from bridges.i2pcontrol import I2pControl
+from bridges.i2pcontrol.access import Access
+from bridges.i2pcontrol.router_status import I2pControl
 from bridges.protocol import Publication, RouterBridge, SetFinding
 from bridges.router import LocalRouter
-from bridges.sam import Sam
-from bridges.sam_inbound import SamInbound
-from bridges.simulated import PASSWORD, SimulatedRouter
-from gf_i2p.farm.status import LeafStatus, RouterStatus
+from bridges.sam import destination_sensing
+from bridges.sam.client import Sam
+from bridges.sam.inbound_session import SamInbound
+from gf_i2p.farm.record.router_facts import LeafStatus, RouterStatus
 from gf_i2p.netdb.encoding import to_b32_address
-from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.netdb.meta_lease_set import MetaLease, MetaLeaseSet
+from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.netdb.session_config import session_config
-from tests.bridges.fake_i2cp import Clock, FakeRouter
+from tests.bridges.i2cp.fake_router import Clock, FakeRouter
+from tests.bridges.simulated_i2pcontrol import PASSWORD, SimulatedRouter
 from tests.netdb.strategies import KEYS, NOW, entropy
 from tests.transport.harness import PATIENCE, soon, until
 
@@ -279,7 +279,7 @@ async def test_a_destination_without_a_lease_set(make: Make, fake: FakeSam) -> N
 async def test_a_destination_that_answers_and_one_that_does_not(
     make: Make, fake: FakeSam, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sensing, "_END_SECONDS", 0.01)
+    monkeypatch.setattr(destination_sensing, "_END_SECONDS", 0.01)
     fake.answers["NAMING LOOKUP"] = f"NAMING REPLY RESULT=OK NAME=x VALUE={TARGET.base64}"
     measured = await soon(make().remote_measured_status(TARGET.hash))
     assert measured.lease_set_seconds is not None
@@ -291,7 +291,7 @@ async def test_a_destination_that_answers_and_one_that_does_not(
     ):
         fake.answers["HEAD /"] = answer
         measured = await soon(
-            sensing.measure(Sam("127.0.0.1", fake.port), to_b32_address(TARGET.hash), seconds=seconds)
+            destination_sensing.measure(Sam("127.0.0.1", fake.port), to_b32_address(TARGET.hash), seconds=seconds)
         )
         assert measured.lease_set_seconds is not None
         assert measured.connect_seconds is None, "i2pd calls a stream open that leads nowhere"

@@ -15,18 +15,25 @@ from typing import Any, Final, Self
 from aiohttp import web
 
 from bridges.i2cp.settings import RouterKind
-from bridges.simulated import I2PD, JAVA, PASSWORD, Recording, SimulatedRouter
+from gf_i2p.cli.doctor.checks import State, Verdict, examine
 from gf_i2p.cli.doctor.command import all_checks
-from gf_i2p.cli.doctor.framework import State, Verdict, examine
-from gf_i2p.netdb.keys import DestinationKeys
-from gf_i2p.node.config import Secrets
-from gf_i2p.node.layout import CONFIG_FILE, DATABASE_FILE, HISTORY_DIRECTORY, MASTER_FILE, SECRETS_FILE, SOCKET_FILE
-from gf_i2p.node.setup import make_farm
-from gf_i2p.storage.files import Lock
+from gf_i2p.netdb.private_keys import DestinationKeys
+from gf_i2p.node.files.config import Secrets
+from gf_i2p.node.files.farm_setup import make_farm
+from gf_i2p.node.files.layout import (
+    CONFIG_FILE,
+    DATABASE_FILE,
+    HISTORY_DIRECTORY,
+    MASTER_FILE,
+    SECRETS_FILE,
+    SOCKET_FILE,
+)
+from gf_i2p.storage.private_files import Lock
 from gf_i2p.wire.digest import Authenticator
 from gf_i2p.wire.upgrade import ServerHandshake
-from integration.processes import free_ports
-from tests.bridges.fake_i2cp import Clock, FakeRouter
+from integration.harness.processes import free_ports
+from tests.bridges.i2cp.fake_router import Clock, FakeRouter
+from tests.bridges.simulated_i2pcontrol import I2PD, JAVA, PASSWORD, Recording, SimulatedRouter
 from tests.transport.harness import Identity
 
 CLUSTER: Final = "farm"

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from gf_i2p.cli.main import main
-from gf_i2p.node.layout import CONFIG_FILE
+from gf_i2p.node.files.layout import CONFIG_FILE
 from gf_i2p.storage.database import Storage
-from integration.processes import free_ports
+from integration.harness.processes import free_ports
 
 SERVERS = ["--server", "1=tcp://127.0.0.1:9001", "--server", "2=tcp://127.0.0.1:9002"]
 

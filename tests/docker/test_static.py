@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from gf_i2p.cli.main import _parser
-from gf_i2p.node.member import CLOSE_SECONDS, FINISH_SECONDS, RESIGN_SECONDS
+from gf_i2p.node.farm_tasks import CLOSE_SECONDS, FINISH_SECONDS, RESIGN_SECONDS
 from gf_i2p.node.node import STOP_SECONDS
 from integration.testnet.containers import arguments
 

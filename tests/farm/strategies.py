@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from gf_i2p.farm.record import Config, Leaf, Meta, StatusRecord
+from gf_i2p.farm.record.status_record import Config, Leaf, Meta, StatusRecord
 from gf_i2p.netdb.encoding import to_base64
 from tests.netdb.strategies import KEYS
 

@@ -2,8 +2,8 @@
 
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.posters import MAX_PAST, Posters
-from gf_i2p.farm.record import StatusRecord
-from gf_i2p.farm.remote import RemoteDestination
+from gf_i2p.farm.record.remote_sensing import RemoteDestination
+from gf_i2p.farm.record.status_record import StatusRecord
 from tests.farm.strategies import leaf, record
 
 P = Parameters()

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gf_i2p.farm.state import FarmState
-from tests.farm.logs import log, take
+from tests.farm.made_up_logs import log, take
 
 LENGTH = 150
 seeds = st.integers(0, 2**32 - 1)

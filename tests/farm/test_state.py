@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from gf_i2p.farm.record import MAX_RECORD_BYTES
+from gf_i2p.farm.record.status_record import MAX_RECORD_BYTES
 from gf_i2p.farm.state import MAX_AHEAD_MS, FarmState, SnapshotError
 from tests.farm.strategies import NOW, leaf, record, text
 

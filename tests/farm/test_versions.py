@@ -3,7 +3,7 @@
 import pytest
 
 from gf_i2p.farm.versions import MAX_AHEAD_MS, next_version
-from tests.farm.farms import Farm
+from tests.farm.fed_farm import Farm
 from tests.farm.strategies import NOW, record
 
 

@@ -19,8 +19,8 @@ from integration.containers.engine import Engine, EngineError
 from integration.containers.farm import published
 from integration.containers.images import COMPOSE, DOCKERFILES, alone, build
 from integration.containers.project import Project, wait_for
-from integration.localfarm import NotSeenError
-from integration.outcomes import Outcome
+from integration.harness.local_farm import NotSeenError
+from integration.harness.pytest_outcomes import Outcome
 from integration.testnet.namespace import MissingError, inside
 
 

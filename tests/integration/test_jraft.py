@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from integration.harness.progress import Progress
 from integration.jraft.farm import Farm
 from integration.jraft.scenarios import SCENARIOS
 from integration.jraft.theirs import CLASSES_VARIABLE, Jraft, MissingError, find
-from integration.progress import Progress
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from integration.outcomes import Outcome
+from integration.harness.pytest_outcomes import Outcome
 from integration.scenarios import __main__ as scenarios
 from integration.scenarios.__main__ import run
 

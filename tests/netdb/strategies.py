@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 from hypothesis import strategies as st
 
-from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.netdb.limits import MAX_META_ENTRIES
 from gf_i2p.netdb.meta_lease_set import LeaseType, MetaLease
+from gf_i2p.netdb.private_keys import DestinationKeys
 
 NOW = 1_700_000_000
 

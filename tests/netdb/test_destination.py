@@ -9,8 +9,8 @@ from i2plib.sam import Destination as OtherDestination
 from gf_i2p.netdb.destination import Destination, address_of
 from gf_i2p.netdb.encoding import to_b32_address, to_base64
 from gf_i2p.netdb.errors import LimitError, NetDbError, SignatureError, StructureError
-from gf_i2p.netdb.keys import DestinationKeys
-from gf_i2p.netdb.offline import OFFLINE_SIGNATURE_BYTES
+from gf_i2p.netdb.offline_signature import OFFLINE_SIGNATURE_BYTES
+from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.netdb.signing import SignatureType, SigningKey
 from tests.netdb.strategies import DELEGATED, KEYS, NOW, entropy
 

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gf_i2p.netdb.errors import LimitError, NetDbError, SignatureError, StructureError
-from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.netdb.lease_set import X25519, EncryptionKey, Lease, LeaseSet2, read_offered, shortened
 from gf_i2p.netdb.limits import MAX_LEASE_SET_BYTES, MAX_LEASES
-from gf_i2p.netdb.offline import OFFLINE_SIGNATURE_BYTES
+from gf_i2p.netdb.offline_signature import OFFLINE_SIGNATURE_BYTES
+from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.netdb.signing import SIGNATURE_BYTES
 from tests.netdb.strategies import DELEGATED, KEYS, NOW, keys, mappings
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gf_i2p.netdb.byte_reader import Reader
 from gf_i2p.netdb.errors import LimitError, StructureError
 from gf_i2p.netdb.mapping import encode_mapping, read_mapping
-from gf_i2p.netdb.reader import Reader
 from tests.netdb.strategies import mappings
 
 

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gf_i2p.netdb.errors import LimitError, NetDbError, SignatureError, StructureError
-from gf_i2p.netdb.keys import DestinationKeys
-from gf_i2p.netdb.lease_set2 import LeaseSet2Header
+from gf_i2p.netdb.lease_set_header import LeaseSet2Header
 from gf_i2p.netdb.limits import MAX_EXPIRES_SECONDS, MAX_LEASE_SET_BYTES, MAX_META_ENTRIES
 from gf_i2p.netdb.meta_lease_set import LeaseType, MetaLease, MetaLeaseSet
-from gf_i2p.netdb.offline import OFFLINE_SIGNATURE_BYTES
+from gf_i2p.netdb.offline_signature import OFFLINE_SIGNATURE_BYTES
+from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.netdb.signing import SIGNATURE_BYTES
 from tests.netdb.strategies import DELEGATED, KEYS, NOW, entries, keys, mappings
 

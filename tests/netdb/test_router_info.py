@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gf_i2p.netdb.byte_reader import Reader
 from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.netdb.errors import LimitError, NetDbError, SignatureError, StructureError
 from gf_i2p.netdb.limits import MAX_ROUTER_INFO_BYTES
-from gf_i2p.netdb.reader import Reader
 from gf_i2p.netdb.router_info import RouterAddress, RouterIdentity, RouterInfo
 from gf_i2p.netdb.signing import SigningKey
 from tests.netdb.strategies import mappings

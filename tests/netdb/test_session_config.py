@@ -2,12 +2,12 @@
 
 import pytest
 
+from gf_i2p.netdb.byte_reader import Reader
 from gf_i2p.netdb.destination import Destination
 from gf_i2p.netdb.encoding import from_base64
 from gf_i2p.netdb.errors import LimitError, SignatureError, StructureError
-from gf_i2p.netdb.keys import DestinationKeys
 from gf_i2p.netdb.mapping import read_mapping
-from gf_i2p.netdb.reader import Reader
+from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.netdb.session_config import META_OPTIONS, SERVICE_OPTIONS, SessionConfig, session_config
 from gf_i2p.netdb.signing import SIGNATURE_BYTES, verify
 

@@ -5,21 +5,21 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
+from bridges.hosting_protocol import ServiceHosting
 from bridges.protocol import RouterBridge
-from bridges.service import ServiceHosting
-from gf_i2p.netdb.keys import DestinationKeys
-from gf_i2p.node.clientfile import ClientFile
-from gf_i2p.node.config import Config, Secrets
-from gf_i2p.node.layout import CONFIG_FILE, MASTER_FILE
+from gf_i2p.netdb.private_keys import DestinationKeys
+from gf_i2p.node.files.client_file import ClientFile
+from gf_i2p.node.files.config import Config, Secrets
+from gf_i2p.node.files.farm_setup import make_farm, write_private
+from gf_i2p.node.files.layout import CONFIG_FILE, MASTER_FILE
 from gf_i2p.node.node import Node
-from gf_i2p.node.publishing_keys import PublishingKeys
-from gf_i2p.node.setup import make_farm, write_private
+from gf_i2p.node.publish.publishing_keys import PublishingKeys
 from gf_i2p.raft.settings import Timing
-from gf_i2p.transport.client import FarmClient
+from gf_i2p.transport.client.farm_client import FarmClient
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.entries import Entry
-from integration.localfarm import until
-from integration.processes import free_ports
+from integration.harness.local_farm import until
+from integration.harness.processes import free_ports
 
 CALM = Timing(heartbeat=0.1, election_min=60, election_max=120)
 """No election while a test runs."""

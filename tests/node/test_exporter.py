@@ -14,22 +14,22 @@ import pytest
 from structlog.testing import capture_logs
 
 from gf_i2p.node import exporter as module
-from gf_i2p.node.clientfile import ClientFile
 from gf_i2p.node.exporter import Exporter
-from gf_i2p.node.layout import CONFIG_FILE, DATABASE_FILE, HISTORY_DIRECTORY
+from gf_i2p.node.files.client_file import ClientFile
+from gf_i2p.node.files.layout import CONFIG_FILE, DATABASE_FILE, HISTORY_DIRECTORY
 from gf_i2p.node.node import Node
-from gf_i2p.node.status import status
+from gf_i2p.node.status.node_status import status
 from gf_i2p.raft.core import Core
 from gf_i2p.storage.database import Storage
-from gf_i2p.storage.history import History, Rotation
 from gf_i2p.storage.history_lines import Gap, Record, Servers
-from gf_i2p.storage.history_reading import HistoryError, read_history, summarize
+from gf_i2p.storage.history_reader import HistoryError, read_history, summarize
+from gf_i2p.storage.history_writer import History, Rotation
 from gf_i2p.transport.errors import NotCommittedError, OutcomeUnknownError
 from gf_i2p.wire.entries import ValueType
-from gf_i2p.wire.values import Configuration
-from integration.localfarm import LocalFarm, becomes, until
+from gf_i2p.wire.log_values import Configuration
+from integration.harness.local_farm import LocalFarm, becomes, until
 from tests.node.farm import NodeFarm
-from tests.storage.exported import plain
+from tests.storage.exported_log import plain
 
 
 @pytest.fixture(autouse=True)
@@ -360,7 +360,7 @@ async def test_the_history_of_another_server_keeps_a_node_from_starting(tmp_path
 
 
 async def test_a_defect_costs_a_moment_and_no_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gf_i2p.node.member._AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr("gf_i2p.node.farm_tasks._AGAIN_SECONDS", 0.01)
     real = History.append
     failed: list[bool] = []
 

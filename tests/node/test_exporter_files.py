@@ -13,15 +13,15 @@ import pytest
 from structlog.testing import capture_logs
 
 from gf_i2p.node import exporter as module
-from gf_i2p.node import packing, view
+from gf_i2p.node import history_packing, view
 from gf_i2p.node.exporter import Exporter
 from gf_i2p.node.node import Node
-from gf_i2p.node.status import status
-from gf_i2p.storage import history as files
-from gf_i2p.storage.history import History, Rotation
+from gf_i2p.node.status.node_status import status
+from gf_i2p.storage import history_writer as files
 from gf_i2p.storage.history_lines import Gap, Record
-from gf_i2p.storage.history_reading import HistoryFile, read_history
-from integration.localfarm import becomes
+from gf_i2p.storage.history_reader import HistoryFile, read_history
+from gf_i2p.storage.history_writer import History, Rotation
+from integration.harness.local_farm import becomes
 from tests.node.farm import NodeFarm
 from tests.node.test_exporter import exported, exporter, history, post, values
 
@@ -253,7 +253,7 @@ async def test_packing_that_fails_is_told_and_tried_again(tmp_path: Path, monkey
         raise OSError(errno.ENOSPC, "No space left on device")
 
     real = History.pack
-    monkeypatch.setattr(packing, "AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(history_packing, "AGAIN_SECONDS", 0.0)
     monkeypatch.setattr(History, "pack", fail)
     with capture_logs() as logs:
         async with NodeFarm(tmp_path, servers=1) as farm:

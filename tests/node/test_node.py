@@ -7,24 +7,24 @@ from pathlib import Path
 
 import pytest
 
-from gf_i2p.node.clientfile import ClientFile
-from gf_i2p.node.config import Config, Secrets
-from gf_i2p.node.driver import PostError
-from gf_i2p.node.layout import CONFIG_FILE, SECRETS_FILE
-from gf_i2p.node.status import status
+from gf_i2p.node.consensus.driver import PostError
+from gf_i2p.node.files.client_file import ClientFile
+from gf_i2p.node.files.config import Config, Secrets
+from gf_i2p.node.files.layout import CONFIG_FILE, SECRETS_FILE
+from gf_i2p.node.status.node_status import status
 from gf_i2p.raft.settings import I2P
 from gf_i2p.storage.writer import Writer
-from gf_i2p.transport.certificates import fingerprint, make_certificate
+from gf_i2p.transport.client.configuration_query import fetch_configuration
 from gf_i2p.transport.errors import NotCommittedError, TransportError
-from gf_i2p.transport.i2p import I2P_HANDSHAKE_SECONDS
-from gf_i2p.transport.inquiry import fetch_configuration
-from gf_i2p.transport.link import Link
-from gf_i2p.transport.tls import TlsSettings, TlsTransport
+from gf_i2p.transport.i2p.i2p_transport import I2P_HANDSHAKE_SECONDS
+from gf_i2p.transport.peer_link import Link
+from gf_i2p.transport.tls.certificates import fingerprint, make_certificate
+from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
 from gf_i2p.wire.digest import Credentials, Secret
+from gf_i2p.wire.log_values import Configuration
 from gf_i2p.wire.messages import MessageType, Request, Response
-from gf_i2p.wire.values import Configuration
-from integration.localfarm import becomes
-from integration.processes import free_ports
+from integration.harness.local_farm import becomes
+from integration.harness.processes import free_ports
 from tests.node.farm import NodeFarm
 
 

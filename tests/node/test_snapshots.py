@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from gf_i2p.node import view
-from gf_i2p.node.layout import DATABASE_FILE, HISTORY_DIRECTORY
+from gf_i2p.node.files.layout import DATABASE_FILE, HISTORY_DIRECTORY
 from gf_i2p.node.node import Node
 from gf_i2p.raft.log import size_of
 from gf_i2p.storage.history_lines import Gap
-from gf_i2p.storage.history_reading import read_history
-from integration.localfarm import until
+from gf_i2p.storage.history_reader import read_history
+from integration.harness.local_farm import until
 from tests.farm.strategies import leaf, record
 from tests.node.farm import NodeFarm
-from tests.node.test_members import joins, sees
+from tests.node.membership.test_server_changes import joins, sees
 
 
 @pytest.fixture(autouse=True)

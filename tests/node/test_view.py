@@ -8,7 +8,7 @@ import pytest
 from gf_i2p.farm.state import FarmState
 from gf_i2p.node import view as view_module
 from gf_i2p.node.view import FarmView
-from integration.localfarm import becomes
+from integration.harness.local_farm import becomes
 from tests.farm.strategies import NOW, leaf, record, text
 from tests.node.farm import NodeFarm
 
@@ -71,7 +71,7 @@ async def test_an_entry_that_brings_a_defect_out_stops_nothing(tmp_path: Path, m
         apply(state, value, index)
 
     monkeypatch.setattr(FarmState, "apply", poisoned)
-    monkeypatch.setattr("gf_i2p.node.member._AGAIN_SECONDS", 3600)
+    monkeypatch.setattr("gf_i2p.node.farm_tasks._AGAIN_SECONDS", 3600)
     async with NodeFarm(tmp_path, servers=1) as farm:
         node = await farm.leader()
         index = await node.driver.post([b"poison", record(1).encode()], seconds=10)
@@ -80,7 +80,7 @@ async def test_an_entry_that_brings_a_defect_out_stops_nothing(tmp_path: Path, m
 
 
 async def test_a_part_that_died_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gf_i2p.node.member._AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr("gf_i2p.node.farm_tasks._AGAIN_SECONDS", 0.01)
     ours = 77  # entries: by this the history's export, which reads the same log, is told from the view
     monkeypatch.setattr("gf_i2p.node.view._PAGE_ENTRIES", ours)
     async with NodeFarm(tmp_path, servers=1) as farm:

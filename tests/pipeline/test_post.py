@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gf_i2p.cli import administer
-from gf_i2p.cli.errors import CommandError, Exit
+from gf_i2p.cli.commands import administer
 from gf_i2p.cli.main import main
 from gf_i2p.cli.pipeline import post
-from gf_i2p.farm.admin import AdminEntry
-from gf_i2p.farm.sensed import MAX_CLOSEST, MAX_FIGURES, MAX_HASHES
+from gf_i2p.cli.shared.errors import CommandError, Exit
+from gf_i2p.farm.admin_entries import AdminEntry
+from gf_i2p.farm.closest_floodfills import MAX_CLOSEST, MAX_FIGURES, MAX_HASHES
 from gf_i2p.farm.state import FarmState
 from gf_i2p.netdb.encoding import to_base64
-from gf_i2p.node.clientfile import ClientFile
-from gf_i2p.node.setup import write_private
-from gf_i2p.pipeline.lake import Lake
-from gf_i2p.pipeline.sensing import profile_of, sensing
+from gf_i2p.node.files.client_file import ClientFile
+from gf_i2p.node.files.farm_setup import write_private
+from gf_i2p.pipeline.floodfills.sensing_entry import profile_of, sensing
+from gf_i2p.pipeline.lake.paths import Lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -146,7 +146,7 @@ def same_spark(monkeypatch: pytest.MonkeyPatch, spark: "SparkSession") -> None:
     def given(_options: object) -> "Iterator[SparkSession]":
         yield spark
 
-    monkeypatch.setattr("gf_i2p.cli.pipeline.working.session", given)
+    monkeypatch.setattr("gf_i2p.cli.pipeline.spark_job.session", given)
 
 
 def test_parameters_are_posted_in_the_administrators_name(farm: Farm, files: dict[str, Path], out: Out) -> None:

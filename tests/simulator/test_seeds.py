@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gf_i2p.cli.simulate import read_seeds
+from gf_i2p.cli.commands.simulate import read_seeds
 from gf_i2p.simulator.run import Result, simulate
 from gf_i2p.simulator.totals import COUNTED
 

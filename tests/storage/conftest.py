@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.storage.disk import why_no_strace
+from tests.storage.disk_after_crash import why_no_strace
 
 
 @pytest.fixture

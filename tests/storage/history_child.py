@@ -9,8 +9,8 @@ import random
 import sys
 from pathlib import Path
 
-from gf_i2p.storage.history import Rotation
-from tests.storage.exported import entries, open_history, rotate
+from gf_i2p.storage.history_writer import Rotation
+from tests.storage.exported_log import entries, open_history, rotate
 
 
 def main(directory: Path, seed: int) -> None:

@@ -5,9 +5,9 @@ import time
 from itertools import islice
 from pathlib import Path
 
-from gf_i2p.storage.files import Lock
-from tests.storage.disk import start
-from tests.storage.history import State, create, stored_state, writes
+from gf_i2p.storage.private_files import Lock
+from tests.storage.disk_after_crash import start
+from tests.storage.random_writes import State, create, stored_state, writes
 
 KILLS = 24
 

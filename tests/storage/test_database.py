@@ -15,12 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gf_i2p.raft.effects import HardState, Write
-from gf_i2p.storage import chunks, database, files, loading, tables
+from gf_i2p.storage import database, entry_chunks, loading, private_files, tables
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.storage.loading import Loaded
 from gf_i2p.wire.entries import ENTRY_HEADER_BYTES
 from gf_i2p.wire.messages import NOBODY
-from tests.storage.history import (
+from tests.storage.random_writes import (
     SMALL,
     State,
     app,
@@ -33,7 +33,7 @@ from tests.storage.history import (
     stored_state,
     writes,
 )
-from tests.storage.refusals import refusal
+from tests.storage.refusal import refusal
 
 # What is kept --------------------------------------------------------------------------------------------------------
 
@@ -69,7 +69,7 @@ def test_random_writes_in_random_groups_leave_what_they_should(
     state = State()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(database, "WAL_BYTES", 64 << 10)
-        patch.setattr(chunks, "MAX_CHUNK_BYTES", 8 << 10)
+        patch.setattr(entry_chunks, "MAX_CHUNK_BYTES", 8 << 10)
         storage = open_log(path)
         for number, size in enumerate(groups):
             batch = list(islice(history, size))
@@ -118,7 +118,7 @@ def test_a_refused_group_leaves_nothing_behind(tmp_path: Path) -> None:
 def test_read_stops_at_the_last_entry_or_the_bytes_but_gives_one_at_least(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chunks, "MAX_CHUNK_ENTRIES", 3)
+    monkeypatch.setattr(entry_chunks, "MAX_CHUNK_ENTRIES", 3)
     entries = [app(bytes(size)) for size in (5, 0, 100, 7, 7, 7, 300, 1)]
     with closing(open_log(filled(tmp_path, [Write(HardState(1, 1), 1, tuple(entries))]))) as storage:
         for first in range(1, 9):
@@ -226,7 +226,7 @@ def test_a_create_that_fails_leaves_no_log_and_does_not_prevent_the_next(
         raise OSError(5, "Input/output error", str(path))
 
     with monkeypatch.context() as patch:
-        patch.setattr("gf_i2p.storage.files.sync_file", fail)
+        patch.setattr("gf_i2p.storage.private_files.sync_file", fail)
         with pytest.raises(StorageError, match="Input/output error"):
             create(tmp_path)
     assert not (tmp_path / "log.db").exists()
@@ -247,8 +247,8 @@ def test_create_syncs_the_file_before_its_name_and_then_the_directory(
 
         return call
 
-    monkeypatch.setattr("gf_i2p.storage.files.sync_file", noted("sync", files.sync_file))
-    monkeypatch.setattr("gf_i2p.storage.files.sync_directory", noted("directory", files.sync_directory))
+    monkeypatch.setattr("gf_i2p.storage.private_files.sync_file", noted("sync", private_files.sync_file))
+    monkeypatch.setattr("gf_i2p.storage.private_files.sync_directory", noted("directory", private_files.sync_directory))
     monkeypatch.setattr(Path, "rename", noted("rename", Path.rename))
     create(tmp_path)
     assert steps == ["sync log.db-new", "rename log.db-new", f"directory {tmp_path.name}"]
@@ -278,7 +278,7 @@ def test_a_second_opening_is_refused_and_harms_nothing(tmp_path: Path) -> None:
 def test_another_process_is_refused(tmp_path: Path) -> None:
     path = create(tmp_path)
     code = (
-        "import sys; from pathlib import Path; from tests.storage.history import open_log\n"
+        "import sys; from pathlib import Path; from tests.storage.random_writes import open_log\n"
         "from gf_i2p.storage.errors import StorageError\n"
         "try: open_log(Path(sys.argv[1]))\n"
         "except StorageError as error: sys.exit(str(error))"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.storage.disk import SECTOR, Call, Disk, traced
-from tests.storage.history import create, eventful_seed, history_states, stored_state
+from tests.storage.disk_after_crash import SECTOR, Call, Disk, traced
+from tests.storage.random_writes import create, eventful_seed, history_states, stored_state
 
 pytestmark = pytest.mark.usefixtures("strace")
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from gf_i2p.raft.effects import HardState, Write
-from tests.storage.disk import SECTOR
-from tests.storage.history import app, copied, create, open_log, state_of, store, stored_state
+from tests.storage.disk_after_crash import SECTOR
+from tests.storage.random_writes import app, copied, create, open_log, state_of, store, stored_state
 
 LOST = {
     "entries": [Write(None, 11 + number, (app(b"new" * 100),)) for number in range(5)],

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from gf_i2p.storage.history import Rotation
-from tests.storage.disk import ROOT
-from tests.storage.exported import expected, export, found, open_history, rotate
-from tests.storage.operations import CrashError, Operations
+from gf_i2p.storage.history_writer import Rotation
+from tests.storage.disk_after_crash import ROOT
+from tests.storage.exported_log import expected, export, found, open_history, rotate
+from tests.storage.file_operations import CrashError, Operations
 
 LAST = 50
 SMALL = Rotation(bytes=2500)

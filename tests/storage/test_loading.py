@@ -11,8 +11,8 @@ import pytest
 from gf_i2p.raft.effects import HardState, Write
 from gf_i2p.storage import database, schema
 from gf_i2p.storage.errors import DamagedError, StorageError
-from tests.storage.disk import start_over
-from tests.storage.history import (
+from tests.storage.disk_after_crash import start_over
+from tests.storage.random_writes import (
     SMALL,
     app,
     copied,
@@ -25,7 +25,7 @@ from tests.storage.history import (
     stored_state,
     writes,
 )
-from tests.storage.refusals import refusal
+from tests.storage.refusal import refusal
 
 
 def test_the_log_of_another_server_or_farm_is_refused(tmp_path: Path) -> None:

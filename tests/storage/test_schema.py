@@ -6,8 +6,8 @@ import pytest
 
 from gf_i2p.storage import schema
 from gf_i2p.storage.errors import DamagedError
-from tests.storage.history import SMALL, filled
-from tests.storage.refusals import refusal
+from tests.storage.random_writes import SMALL, filled
+from tests.storage.refusal import refusal
 
 
 def test_a_database_of_another_program_is_refused_and_left_alone(tmp_path: Path) -> None:

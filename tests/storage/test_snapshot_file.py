@@ -15,7 +15,7 @@ from gf_i2p.raft.effects import Snapshot
 from gf_i2p.storage.snapshot_file import MAGIC, SavedSnapshot, SnapshotFileError, load, write
 from gf_i2p.wire.errors import LocalProtocolError
 from gf_i2p.wire.limits import MAX_CONFIGURATION_BYTES, MAX_ID, MAX_INTEGER, MAX_SNAPSHOT_BYTES
-from gf_i2p.wire.values import ClusterServer, Configuration
+from gf_i2p.wire.log_values import ClusterServer, Configuration
 
 SERVERS = (ClusterServer(1, "tcp://192.0.2.1:9001"), ClusterServer(7, "tcp://abc.b32.i2p:80"))
 SAVED = SavedSnapshot(

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gf_i2p.raft.effects import HardState, Write
-from gf_i2p.storage import chunks, snapshots, tables
+from gf_i2p.storage import entry_chunks, stored_snapshot, tables
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.storage.tables import Tables
-from tests.storage.history import CLUSTER, SERVER, SMALL, State, app, snapshot, state_of, store, writes
+from tests.storage.random_writes import CLUSTER, SERVER, SMALL, State, app, snapshot, state_of, store, writes
 
 NOTHING = Write(None, 0, ())
 
@@ -56,8 +56,8 @@ def test_random_writes_and_crashes_leave_what_they_should(
     history = writes(seed, max_value=2000)
     state = State()
     with pytest.MonkeyPatch.context() as patch, closing(new()) as connection:
-        patch.setattr(chunks, "MAX_CHUNK_BYTES", 4 << 10)
-        patch.setattr(snapshots, "BLOCK_BYTES", 1000)
+        patch.setattr(entry_chunks, "MAX_CHUNK_BYTES", 4 << 10)
+        patch.setattr(stored_snapshot, "BLOCK_BYTES", 1000)
         patch.setattr(tables, "SWEEP_ROWS", sweep_rows)
         patch.setattr(tables, "SWEEP_BYTES", sweep_bytes)
         log = on(connection)

@@ -14,8 +14,8 @@ import pytest
 from gf_i2p.raft.effects import HardState, Write
 from gf_i2p.storage import database, schema, wal
 from gf_i2p.storage.errors import StorageError
-from tests.storage.disk import Disk, start, start_over, traced
-from tests.storage.history import (
+from tests.storage.disk_after_crash import Disk, start, start_over, traced
+from tests.storage.random_writes import (
     SMALL,
     State,
     app,
@@ -28,7 +28,7 @@ from tests.storage.history import (
     store,
     stored_state,
 )
-from tests.storage.refusals import refusal
+from tests.storage.refusal import refusal
 
 SEED = 11
 CHILD_WAL_BYTES = 128 << 10
@@ -197,7 +197,7 @@ def test_an_owner_that_never_closes_keeps_the_wal(tmp_path: Path, end: str) -> N
     """Python closes what is left over, and SQLite then deletes the WAL, unless it is kept from it."""
     path = create(tmp_path)
     code = (
-        "import gc, os, sys; from pathlib import Path; from tests.storage.history import SMALL, open_log, store\n"
+        "import gc, os, sys; from pathlib import Path; from tests.storage.random_writes import SMALL, open_log, store\n"
         f"storage = open_log(Path(sys.argv[1])); store(storage, *SMALL); {end}"
     )
     command = [sys.executable, "-c", code, str(path)]

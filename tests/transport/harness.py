@@ -15,12 +15,12 @@ from typing import Any, TypeVar, cast
 import pytest
 
 from gf_i2p.transport.backoff import Backoff
-from gf_i2p.transport.certificates import fingerprint, make_certificate
-from gf_i2p.transport.gate import Gate
-from gf_i2p.transport.link import Link
+from gf_i2p.transport.connection_gate import Gate
+from gf_i2p.transport.peer_link import Link
 from gf_i2p.transport.server import Reply, Served, Server, Session
-from gf_i2p.transport.tcp import TcpListener
-from gf_i2p.transport.tls import TlsSettings, TlsTransport
+from gf_i2p.transport.tls.certificates import fingerprint, make_certificate
+from gf_i2p.transport.tls.tcp_sockets import TcpListener
+from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
 from gf_i2p.wire.digest import Authenticator, Credentials, Secret
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.messages import RESPONSE_BYTES, RESPONSE_TYPE, MessageType, Request, Response, decode_response
@@ -111,7 +111,7 @@ class GateClock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._now = 1000.0
         self._alarms: list[GateAlarm] = []
-        monkeypatch.setattr("gf_i2p.transport.gate.asyncio", SimpleNamespace(get_running_loop=lambda: self))
+        monkeypatch.setattr("gf_i2p.transport.connection_gate.asyncio", SimpleNamespace(get_running_loop=lambda: self))
 
     def time(self) -> float:
         return self._now

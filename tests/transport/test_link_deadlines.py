@@ -9,7 +9,7 @@ import pytest
 
 from gf_i2p.transport.backoff import Backoff
 from gf_i2p.transport.errors import DialError
-from gf_i2p.transport.link import Link
+from gf_i2p.transport.peer_link import Link
 from gf_i2p.wire.messages import Response
 from tests.transport.harness import Farm, Identity, ask, connected, request, response, serving, soon, until
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from gf_i2p.transport.link import Link
+from gf_i2p.transport.peer_link import Link
 from gf_i2p.wire.messages import Response
 from tests.transport.harness import (
     CLUSTER,
@@ -75,7 +75,7 @@ async def test_a_defect_while_connected_ends_that_connection_only(
 ) -> None:
     async with serving(node, echo) as farm, connected(farm) as link:
         monkeypatch.setattr(link.backoff, "reset", fail)
-        monkeypatch.setattr("gf_i2p.transport.link._STABLE_SECONDS", 0.0)
+        monkeypatch.setattr("gf_i2p.transport.peer_link._STABLE_SECONDS", 0.0)
         with capture_logs() as lines:
             farm.server.disconnect(CLUSTER, {USER})
             await until(lambda: tracebacks(lines))

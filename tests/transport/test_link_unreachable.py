@@ -10,7 +10,7 @@ import pytest
 
 from gf_i2p.transport.backoff import Backoff
 from gf_i2p.transport.errors import DialError, UnreachableError
-from gf_i2p.transport.link import Link
+from gf_i2p.transport.peer_link import Link
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from tests.transport.harness import CLUSTER, PASSWORD, USER, Identity, authenticator, connected, echo, serving, until

@@ -8,11 +8,12 @@ from typing import Any, cast
 import pytest
 from structlog.testing import capture_logs
 
-from gf_i2p.transport import server, tcp
-from gf_i2p.transport.counters import Refusal
-from gf_i2p.transport.gate import Gate
+from gf_i2p.transport import server
+from gf_i2p.transport.connection_counters import Refusal
+from gf_i2p.transport.connection_gate import Gate
 from gf_i2p.transport.server import Reply, Server, Session
-from gf_i2p.transport.tls import TlsSettings, TlsTransport
+from gf_i2p.transport.tls import tcp_sockets
+from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
 from gf_i2p.wire.digest import Secret
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.errors import LocalProtocolError
@@ -288,7 +289,7 @@ async def test_a_peer_that_does_not_take_its_answers_is_not_read(
     def small(sock: socket.socket) -> None:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
 
-    monkeypatch.setattr(tcp, "tune", small)
+    monkeypatch.setattr(tcp_sockets, "tune", small)
     handled: Counter[int] = Counter()
 
     def count(_: Session, received: Request, reply: Reply) -> None:

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from gf_i2p.transport.counters import Refusal
-from gf_i2p.transport.gate import Gate
+from gf_i2p.transport.connection_counters import Refusal
+from gf_i2p.transport.connection_gate import Gate
 from gf_i2p.transport.server import Reply, Served, Session
 from gf_i2p.wire.messages import Request, encode_request
 from tests.transport.harness import (

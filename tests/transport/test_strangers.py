@@ -8,8 +8,8 @@ import ssl
 import pytest
 from structlog.testing import capture_logs
 
-from gf_i2p.transport.counters import Refusal
-from gf_i2p.transport.gate import Gate
+from gf_i2p.transport.connection_counters import Refusal
+from gf_i2p.transport.connection_gate import Gate
 from gf_i2p.wire.limits import MAX_UNAUTHENTICATED_PER_SOURCE
 from gf_i2p.wire.messages import encode_request
 from tests.transport.harness import (

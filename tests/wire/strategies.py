@@ -4,8 +4,8 @@ from hypothesis import strategies as st
 
 from gf_i2p.wire.entries import Entry, ValueType, encode_entries
 from gf_i2p.wire.limits import MAX_ID, MAX_INTEGER
+from gf_i2p.wire.log_values import ClusterServer, Configuration, LogPack, SnapshotSyncRequest, encode_server_id
 from gf_i2p.wire.messages import MessageType, Request, Response
-from gf_i2p.wire.values import ClusterServer, Configuration, LogPack, SnapshotSyncRequest, encode_server_id
 
 # The ends of the range and small numbers are where mistakes are.
 integers = st.one_of(st.integers(0, 300), st.integers(0, MAX_INTEGER), st.just(MAX_INTEGER))

@@ -13,8 +13,8 @@ from gf_i2p.wire.digest import Authenticator, Credentials, Secret
 from gf_i2p.wire.errors import LocalProtocolError, RemoteProtocolError
 from gf_i2p.wire.http_get import HandshakeRefused, NotFound, PeerNotReached, Retry
 from gf_i2p.wire.limits import MAX_CONFIGURATION_BYTES, MAX_ENDPOINT_BYTES, MAX_ID, MAX_INTEGER, MAX_SERVERS
-from gf_i2p.wire.upgrade import Answer, ServerHandshake, Session, ToldConfiguration
-from gf_i2p.wire.values import ClusterServer, Configuration
+from gf_i2p.wire.log_values import ClusterServer, Configuration
+from gf_i2p.wire.upgrade import Answer, ServerHandshake, Session, ToldConfiguration, Verdict
 from tests.wire.handshakes import (
     CONFIG_PATH,
     HOUR,
@@ -124,10 +124,11 @@ def test_the_second_request_and_its_answer() -> None:
     answer = teller.answer(request)
     value = FARM.encode()
     assert answer == Answer(
+        Verdict.TOLD,
         b"HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\nContent-Length: %d\r\nConnection: close\r\n\r\n"
         % len(value)
         + value,
-        reader=Session("farm", USER),
+        Session("farm", USER),
     )
     assert client.receive(answer.data, 0.0) == FARM
 
@@ -155,7 +156,7 @@ def test_the_provider_is_asked_for_the_one_who_has_authenticated_and_for_nobody_
     assert teller.ask(credentials()) == (FARM, 2)
     # For whom there is none, it is as if there were none at all.
     client = get(known(teller, "client-a"))
-    assert teller.answer(client.request()) == Answer(NOT_FOUND, reader=Session("farm", "client-a"))
+    assert teller.answer(client.request()) == Answer(Verdict.TOLD, NOT_FOUND, Session("farm", "client-a"))
     assert asked == [USER, "client-a"]
 
 
@@ -245,7 +246,8 @@ def test_who_is_not_known_gets_the_same_bytes_as_at_the_other_path() -> None:
     answers = [teller.answer(request) for request in requests]
     assert len({without_nonces(answer.data) for answer in answers}) == 1
     assert answers[0].data.startswith(b"HTTP/1.1 401 ")
-    assert [(answer.session, answer.reader) for answer in answers] == [(None, None)] * len(requests)
+    assert [answer.session for answer in answers] == [None] * len(requests)
+    assert [answer.verdict for answer in answers] == [Verdict.CHALLENGED] * 2 + [Verdict.REFUSED] * 6
 
 
 BAD_HEADS = {
@@ -265,14 +267,14 @@ BAD_HEADS = {
 
 @pytest.mark.parametrize("head", BAD_HEADS.values(), ids=BAD_HEADS)
 def test_the_404_is_the_same_whatever_is_wrong(head: str) -> None:
-    assert Teller().answer(head.encode()) == Answer(NOT_FOUND)
+    assert Teller().answer(head.encode()) == Answer(Verdict.NOT_FOUND, NOT_FOUND)
 
 
 def test_valid_credentials_do_not_change_the_404() -> None:
     teller = Teller()
     request = get(known(teller)).request()
     for good, bad in ((b"/1/", b"/2/"), (b"GET", b"PUT"), (b"HTTP/1.1", b"HTTP/1.0"), (b"Farm/farm", b"Farm/far")):
-        assert teller.answer(request.replace(good, bad, 1)) == Answer(NOT_FOUND)
+        assert teller.answer(request.replace(good, bad, 1)) == Answer(Verdict.NOT_FOUND, NOT_FOUND)
     assert teller.answer(request).data.startswith(b"HTTP/1.1 200 ")
 
 
@@ -415,7 +417,7 @@ def test_any_request_gives_an_answer_or_the_documented_error(data: bytes) -> Non
         )
     except RemoteProtocolError:
         return
-    assert answer is None or (answer.reader is not None) == answer.data.endswith(VALUE)
+    assert answer is None or (answer.verdict is Verdict.TOLD) == answer.data.endswith(VALUE)
 
 
 @given(configurations)

@@ -20,7 +20,7 @@ import requests.auth
 from gf_i2p.wire.digest import Authenticator, Credentials, Secret
 from gf_i2p.wire.http_get import HandshakeRefused, Retry
 from gf_i2p.wire.upgrade import ClientHandshake, ServerHandshake, Session, Upgraded
-from integration.processes import free_ports
+from integration.harness.processes import free_ports
 from tests.wire.handshakes import PASSWORD, PATH, USER
 from tests.wire.web_servers import (
     CURL,

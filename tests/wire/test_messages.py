@@ -17,6 +17,7 @@ from gf_i2p.wire.limits import (
     MAX_SERVERS,
     MAX_SNAPSHOT_BLOCK_BYTES,
 )
+from gf_i2p.wire.log_values import ClusterServer, Configuration, LogPack, SnapshotSyncRequest, encode_server_id
 from gf_i2p.wire.messages import (
     NOBODY,
     REQUEST_HEADER_BYTES,
@@ -30,7 +31,6 @@ from gf_i2p.wire.messages import (
     encode_request,
     encode_response,
 )
-from gf_i2p.wire.values import ClusterServer, Configuration, LogPack, SnapshotSyncRequest, encode_server_id
 from tests.wire import jraft, strategies
 
 MessageT = TypeVar("MessageT", Request, Response)

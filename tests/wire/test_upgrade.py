@@ -7,7 +7,7 @@ from gf_i2p.wire.digest import Authenticator, Credentials, Secret
 from gf_i2p.wire.errors import LocalProtocolError, RemoteProtocolError
 from gf_i2p.wire.http_get import HandshakeRefused, Retry
 from gf_i2p.wire.limits import MAX_HTTP_HEAD_BYTES, MAX_HTTP_HEADERS
-from gf_i2p.wire.upgrade import Answer, ClientHandshake, ServerHandshake, Session, Upgraded
+from gf_i2p.wire.upgrade import Answer, ClientHandshake, ServerHandshake, Session, Upgraded, Verdict
 from tests.wire.handshakes import (
     CONFIG_PATH,
     HOUR,
@@ -42,7 +42,7 @@ def test_request_1_and_its_answer() -> None:
     client = handshake(credentials(), 0.0)
     assert client.request() == REQUEST_1
     answer = Node().answer(REQUEST_1, 0.0)
-    assert answer.session is None
+    assert (answer.verdict, answer.session) == (Verdict.CHALLENGED, None)
     assert without_nonces(answer.data) == (
         b"HTTP/1.1 401 Unauthorized\r\n"
         b'WWW-Authenticate: Digest realm="farm", qop="auth", algorithm=SHA-256, nonce, charset=UTF-8\r\n'
@@ -65,6 +65,7 @@ def test_request_2_and_its_answer() -> None:
     )
     answer = node.answer(request, 0.0)
     assert answer == Answer(
+        Verdict.UPGRADED,
         b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
         Session("farm", USER),
     )
@@ -114,7 +115,7 @@ def test_the_handshake_ends_with_its_outcome() -> None:
     with pytest.raises(LocalProtocolError):
         client.receive(b"", 0.0)
     server = ServerHandshake({}, entropy=Entropy())
-    assert server.receive(REQUEST_1, 0.0) == Answer(NOT_FOUND)
+    assert server.receive(REQUEST_1, 0.0) == Answer(Verdict.NOT_FOUND, NOT_FOUND)
     with pytest.raises(LocalProtocolError):
         server.receive(b"", 0.0)
 
@@ -165,7 +166,7 @@ def test_a_restarted_server_says_stale_and_the_client_comes_back_with_the_new_no
     node.authenticator = authenticator(key=bytes(32))
     client = handshake(mine, 1.0)
     answer = node.answer(client.request(), 1.0)
-    assert status(answer) == 401
+    assert (status(answer), answer.verdict) == (401, Verdict.CHALLENGED)
     assert answer.data.count(b", stale=true\r\n") == 2
     assert client.receive(answer.data, 1.0) == Retry()
     assert node.dial(mine, 1.0) == 1
@@ -184,7 +185,7 @@ def test_a_replayed_request_is_refused() -> None:
     assert status(node.answer(request, 0.0)) == 101
     for _ in range(2):
         answer = node.answer(request, 0.0)
-        assert (status(answer), answer.session) == (401, None)
+        assert (status(answer), answer.verdict, answer.session) == (401, Verdict.CHALLENGED, None)
 
 
 # --- Who is turned away, and what they learn ------------------------------------------------------------------
@@ -242,14 +243,14 @@ BAD_HEADS = {
 
 @pytest.mark.parametrize("head", BAD_HEADS.values(), ids=BAD_HEADS)
 def test_the_404_is_the_same_whatever_is_wrong(head: str) -> None:
-    assert Node().answer(head.encode(), 0.0) == Answer(NOT_FOUND)
+    assert Node().answer(head.encode(), 0.0) == Answer(Verdict.NOT_FOUND, NOT_FOUND)
 
 
 def test_valid_credentials_do_not_change_the_404() -> None:
     node = Node()
     request = request_2(node)
     for good, bad in ((b"/1/", b"/2/"), (b"GET", b"PUT"), (b"HTTP/1.1", b"HTTP/1.0"), (b"Farm/farm", b"Farm/far")):
-        assert node.answer(request.replace(good, bad, 1), 0.0) == Answer(NOT_FOUND)
+        assert node.answer(request.replace(good, bad, 1), 0.0) == Answer(Verdict.NOT_FOUND, NOT_FOUND)
     assert status(node.answer(request, 0.0)) == 101
 
 
@@ -302,7 +303,7 @@ def test_without_the_upgrade_who_is_known_is_told_what_is_missing(old: bytes, ne
     mine = known(node)
     client = handshake(mine, 0.0)
     answer = node.answer(client.request().replace(old, new), 0.0)
-    assert (status(answer), answer.session) == (426, None)
+    assert (status(answer), answer.verdict, answer.session) == (426, Verdict.NOT_UPGRADED, None)
     with pytest.raises(HandshakeRefused, match="'Connection: Upgrade' did not reach it: a server tunnel must be"):
         client.receive(answer.data, 0.0)
 
@@ -327,8 +328,9 @@ def test_several_farms_on_one_port_are_kept_apart() -> None:
         request, answer = dial(cluster, mine)
         assert answer.session == Session(cluster, USER)
     moved = request.replace(b"/other/", b"/farm/")
-    answer = ServerHandshake(farms, entropy=Entropy()).receive(moved, 0.0) or Answer(b"")
-    assert status(answer) == 401
+    moved_answer = ServerHandshake(farms, entropy=Entropy()).receive(moved, 0.0)
+    assert moved_answer is not None
+    assert status(moved_answer) == 401
 
 
 def test_a_farm_added_while_a_connection_is_open_is_found() -> None:

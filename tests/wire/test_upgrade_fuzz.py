@@ -1,6 +1,7 @@
 """The handshake fed whole, byte by byte and at every split point, and fed anything at all."""
 
 import time
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from gf_i2p.wire.errors import RemoteProtocolError
 from gf_i2p.wire.http_get import HandshakeRefused, Retry
 from gf_i2p.wire.limits import MAX_HTTP_HEAD_BYTES
-from gf_i2p.wire.upgrade import Answer, ServerHandshake, Session, Upgraded
+from gf_i2p.wire.upgrade import Answer, ServerHandshake, Session, Upgraded, Verdict
 from tests.wire.handshakes import (
     NOT_FOUND,
     REQUEST_1,
@@ -32,7 +33,7 @@ def serve(*pieces: bytes, at: float = 0.0) -> Answer | str | None:
             answer = server.receive(piece, at)
             if answer is not None:
                 rest = answer.rest + b"".join(pieces[number + 1 :])
-                return Answer(answer.data, answer.session, rest if answer.session else b"")
+                return replace(answer, rest=rest if answer.session else b"")
     except RemoteProtocolError:
         return "closed"
     return None
@@ -101,6 +102,7 @@ def test_any_bytes_give_an_answer_or_the_documented_error_to_the_server(data: by
     assert serve(*(data[i : i + 1] for i in range(len(data)))) == whole
     if isinstance(whole, Answer):
         assert (whole.session is not None) == whole.data.startswith(b"HTTP/1.1 101 ")
+        assert (whole.verdict is Verdict.UPGRADED) == (whole.session is not None)
         assert whole.session in (None, Session("farm", USER))
 
 

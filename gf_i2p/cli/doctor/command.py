@@ -6,15 +6,15 @@ import shutil
 import sys
 from pathlib import Path
 
-from gf_i2p.cli.doctor.files import NodeFiles
-from gf_i2p.cli.doctor.framework import Check, Finding, examine, is_well
+from gf_i2p.cli.doctor.checks import Check, Finding, examine, is_well
+from gf_i2p.cli.doctor.findings_text import Page, as_json
+from gf_i2p.cli.doctor.node_directory import NodeFiles
 from gf_i2p.cli.doctor.peers import PeerChecks
 from gf_i2p.cli.doctor.publishing import PublishingChecks, off_without_router
 from gf_i2p.cli.doctor.router import RouterChecks
 from gf_i2p.cli.doctor.settings import SettingsChecks
-from gf_i2p.cli.doctor.show import Page, as_json
-from gf_i2p.cli.errors import Exit
-from gf_i2p.cli.logs import configure
+from gf_i2p.cli.shared.errors import Exit
+from gf_i2p.cli.shared.logs import configure
 
 
 def doctor(directory: Path, *, as_object: bool) -> Exit:

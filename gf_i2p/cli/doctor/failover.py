@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Final
 
-from gf_i2p.cli.doctor.framework import Check, Remedy, Verdict, fail, ok, warn
-from gf_i2p.node.publishing_keys import PublishingKeys, Purpose
-from gf_i2p.node.router_tables import PublishTable, place
-from gf_i2p.node.target_watch import CONNECT_SECONDS, TargetWatch
+from gf_i2p.cli.doctor.checks import Check, Remedy, Verdict, fail, ok, warn
+from gf_i2p.node.files.router_config import PublishTable, place
+from gf_i2p.node.publish.publishing_keys import PublishingKeys, Purpose
+from gf_i2p.node.report.service_watch import CONNECT_SECONDS, TargetWatch
 
 _SERVICE: Final = "service"
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from gf_i2p.cli.doctor.framework import Remedy, Verdict, fail, ok, warn
-from gf_i2p.node.config import Config
-from gf_i2p.node.layout import HISTORY_DIRECTORY
-from gf_i2p.storage.history import check_owner
-from gf_i2p.storage.history_reading import HistoryError, history_files
+from gf_i2p.cli.doctor.checks import Remedy, Verdict, fail, ok, warn
+from gf_i2p.node.files.config import Config
+from gf_i2p.node.files.layout import HISTORY_DIRECTORY
+from gf_i2p.storage.history_reader import HistoryError, history_files
+from gf_i2p.storage.history_writer import check_owner
 
 HISTORY: Final = "history"
 MOST_BEHIND: Final = 1_000

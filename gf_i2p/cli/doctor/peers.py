@@ -6,17 +6,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, cast
 
-from gf_i2p.cli.doctor.files import NODE, SECRETS, NodeFiles, split
-from gf_i2p.cli.doctor.framework import Check, Remedy, Verdict, fail, ok, skip, warn
+from gf_i2p.cli.doctor.checks import Check, Remedy, Verdict, fail, ok, skip, warn
+from gf_i2p.cli.doctor.node_directory import NODE, SECRETS, NodeFiles, split
 from gf_i2p.cli.doctor.router import PROXY
-from gf_i2p.node.config import Config, Secrets, ServerTable
-from gf_i2p.node.errors import ConfigError
-from gf_i2p.node.trust import tls_settings
+from gf_i2p.node.files.config import Config, Secrets, ServerTable
+from gf_i2p.node.files.errors import ConfigError
+from gf_i2p.node.files.trust import tls_settings
 from gf_i2p.raft.settings import Timing
-from gf_i2p.transport.base import Transport
 from gf_i2p.transport.errors import DialError, TransportError, credentials_refused
-from gf_i2p.transport.i2p import I2pTransport
-from gf_i2p.transport.tls import TlsTransport
+from gf_i2p.transport.i2p.i2p_transport import I2pTransport
+from gf_i2p.transport.interface import Transport
+from gf_i2p.transport.tls.tls_transport import TlsTransport
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.errors import RemoteProtocolError

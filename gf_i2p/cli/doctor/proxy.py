@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
-from bridges.router_info import Kind
-from gf_i2p.transport.tcp import why
+from bridges.i2pcontrol.router_info import Kind
+from gf_i2p.transport.tls.tcp_sockets import why
 
 HOST: Final = "gf--doctor.i2p"
 """Never anybody's: names in I2P have no two hyphens there. So nothing leaves the router."""

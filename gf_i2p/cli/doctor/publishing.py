@@ -6,21 +6,21 @@ from pathlib import Path
 from typing import Final
 
 from bridges.errors import RouterError
-from bridges.router_info import Kind
-from bridges.sam import Sam
+from bridges.i2pcontrol.router_info import Kind
+from bridges.sam.client import Sam
 from gf_i2p.cli.doctor import remedies
-from gf_i2p.cli.doctor.below import TreeCheck, look_at_leaf_farm
+from gf_i2p.cli.doctor.checks import Check, Remedy, Verdict, fail, ok, skip, warn
 from gf_i2p.cli.doctor.failover import FailoverChecks
-from gf_i2p.cli.doctor.files import NODE, SECRETS, NodeFiles, split
-from gf_i2p.cli.doctor.framework import Check, Remedy, Verdict, fail, ok, skip, warn
+from gf_i2p.cli.doctor.nested_sets import TreeCheck, look_at_leaf_farm
+from gf_i2p.cli.doctor.node_directory import NODE, SECRETS, NodeFiles, split
 from gf_i2p.cli.doctor.router import I2CP, I2PCONTROL, PROXY, ROUTER, SAM, RouterChecks
-from gf_i2p.cli.router import i2pcontrol
+from gf_i2p.cli.shared.router_setup import i2pcontrol
 from gf_i2p.netdb.encoding import from_b32_address, to_b32_address
 from gf_i2p.netdb.errors import StructureError
-from gf_i2p.node.config import Config, Secrets
-from gf_i2p.node.errors import ConfigError
-from gf_i2p.node.publishing_keys import PublishingKeys, Stage, load
-from gf_i2p.node.router_tables import RouterTable, place
+from gf_i2p.node.files.config import Config, Secrets
+from gf_i2p.node.files.errors import ConfigError
+from gf_i2p.node.files.router_config import RouterTable, place
+from gf_i2p.node.publish.publishing_keys import PublishingKeys, Stage, load
 
 SETTLING_SECONDS: Final = 180.0
 """After its start a node may be unknown: the router builds tunnels, then publishes."""

@@ -1,8 +1,8 @@
 """What mends a router's interface, in the words of each router's own settings."""
 
-from gf_i2p.cli.doctor.framework import Remedy
-from gf_i2p.node.router_tables import place
-from gf_i2p.transport.i2p import Way
+from gf_i2p.cli.doctor.checks import Remedy
+from gf_i2p.node.files.router_config import place
+from gf_i2p.transport.i2p.i2p_transport import Way
 
 _CONSOLE = "the router console (http://127.0.0.1:7657/"
 

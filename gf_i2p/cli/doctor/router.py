@@ -9,23 +9,23 @@ from urllib.parse import urlsplit
 
 from bridges.errors import RouterError, RouterUnreachableError
 from bridges.i2cp.connection import I2cpConnection
-from bridges.i2cp.probe import router_kind
+from bridges.i2cp.router_kind import router_kind
 from bridges.i2cp.settings import Deadlines, RouterKind
-from bridges.jsonrpc import CertificateError, PasswordError
-from bridges.router_info import Kind
-from bridges.sam import Sam
+from bridges.i2pcontrol.jsonrpc_client import CertificateError, PasswordError
+from bridges.i2pcontrol.router_info import Kind
+from bridges.sam.client import Sam
 from gf_i2p.cli.doctor import remedies
-from gf_i2p.cli.doctor.files import SECRETS, split
-from gf_i2p.cli.doctor.framework import Check, Remedy, Verdict, fail, ok, skip, warn
+from gf_i2p.cli.doctor.checks import Check, Remedy, Verdict, fail, ok, skip, warn
+from gf_i2p.cli.doctor.node_directory import SECRETS, split
 from gf_i2p.cli.doctor.proxy import ProxyAuthorisationError, ProxyError, ask_http, ask_socks
-from gf_i2p.cli.router import i2cp_settings, i2pcontrol
-from gf_i2p.farm.status import Reachability
-from gf_i2p.node.config import Config, Secrets
-from gf_i2p.node.errors import ConfigError
-from gf_i2p.node.router_tables import RouterTable, place
-from gf_i2p.transport.certificates import parse_fingerprint
-from gf_i2p.transport.i2p import Way
-from gf_i2p.transport.tcp import why
+from gf_i2p.cli.shared.router_setup import i2cp_settings, i2pcontrol
+from gf_i2p.farm.record.router_facts import Reachability
+from gf_i2p.node.files.config import Config, Secrets
+from gf_i2p.node.files.errors import ConfigError
+from gf_i2p.node.files.router_config import RouterTable, place
+from gf_i2p.transport.i2p.i2p_transport import Way
+from gf_i2p.transport.tls.certificates import parse_fingerprint
+from gf_i2p.transport.tls.tcp_sockets import why
 
 ROUTER: Final = "router"
 PROXY: Final = "proxy"

@@ -6,12 +6,12 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import Final
 
-from bridges.router_info import Kind
+from bridges.i2pcontrol.router_info import Kind
 from gf_i2p.cli.doctor import remedies
-from gf_i2p.cli.doctor.framework import Check, Remedy, Verdict, fail, ok, warn
+from gf_i2p.cli.doctor.checks import Check, Remedy, Verdict, fail, ok, warn
 from gf_i2p.cli.doctor.router import I2CP, I2PCONTROL, PROXY, RouterChecks
-from gf_i2p.node.config import Config
-from gf_i2p.node.router_tables import RouterTable, place
+from gf_i2p.node.files.config import Config
+from gf_i2p.node.files.router_config import RouterTable, place
 from gf_i2p.wire.endpoint import Endpoint
 
 LEAST_INBOUND: Final = 4

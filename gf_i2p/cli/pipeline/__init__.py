@@ -4,11 +4,11 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from gf_i2p.cli.errors import CommandError, Exit
 from gf_i2p.cli.pipeline.parser import JOBS
+from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.pipeline.errors import PipelineError, UsageError
-from gf_i2p.pipeline.lake import Lake
-from gf_i2p.pipeline.locks import WRITES, held
+from gf_i2p.pipeline.lake.locks import WRITES, held
+from gf_i2p.pipeline.lake.paths import Lake
 
 __all__ = ["run"]
 

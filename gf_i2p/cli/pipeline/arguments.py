@@ -4,8 +4,8 @@ import argparse
 from pathlib import Path
 from typing import Final
 
-from gf_i2p.cli.errors import CommandError
-from gf_i2p.cli.values import whole
+from gf_i2p.cli.shared.argument_types import whole
+from gf_i2p.cli.shared.errors import CommandError
 from gf_i2p.pipeline.session import DEFAULT_MEMORY_MB, SessionOptions
 
 MAX_MEMORY_MB: Final = 1 << 20

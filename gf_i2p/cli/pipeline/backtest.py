@@ -8,18 +8,18 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from gf_i2p.cli.errors import CommandError, Exit
 from gf_i2p.cli.pipeline.arguments import add_days, add_lake, check_out
-from gf_i2p.cli.pipeline.working import working
-from gf_i2p.cli.progress import Progress
-from gf_i2p.cli.show import printable
-from gf_i2p.pipeline import grid
+from gf_i2p.cli.pipeline.spark_job import working
+from gf_i2p.cli.shared.answer_text import printable
+from gf_i2p.cli.shared.errors import CommandError, Exit
+from gf_i2p.cli.shared.progress import Progress
+from gf_i2p.pipeline.backtest import grid
+from gf_i2p.pipeline.backtest.recommendation import Advice, Result, advise, command, compared, fragment
 from gf_i2p.pipeline.days import Span
-from gf_i2p.pipeline.lake import Lake
-from gf_i2p.pipeline.recommend import Advice, Result, advise, command, compared, fragment
+from gf_i2p.pipeline.lake.paths import Lake
 
 if TYPE_CHECKING:
-    from gf_i2p.pipeline.backtest import BacktestFigures
+    from gf_i2p.pipeline.backtest.job import BacktestFigures
 
 HELP = "replay farms' logs with other parameters, and recommend some"
 _SHOWN_FARMS: Final = 20
@@ -53,11 +53,11 @@ def run(options: argparse.Namespace, print_json: Callable[[Any], None]) -> Exit:
         check_out(options.out)
     farms: list[tuple[Advice, Sequence[Result]]] = []
     with Progress() as progress, working(options, progress) as (spark, steps):
-        from gf_i2p.pipeline import backtest  # noqa: PLC0415 -- needs Spark
+        from gf_i2p.pipeline.backtest import job  # noqa: PLC0415 -- needs Spark
 
-        window = backtest.Window(options.farm, span.since_ms, span.until_ms)
-        figures = backtest.backtest(spark, lake, sets, window, tell=steps, one_farm=options.out is not None)
-        for found in backtest.results(spark, lake):
+        window = job.Window(options.farm, span.since_ms, span.until_ms)
+        figures = job.backtest(spark, lake, sets, window, tell=steps, one_farm=options.out is not None)
+        for found in job.results(spark, lake):
             farms.append((advise(found), found))
             if len(farms) == _SHOWN_FARMS:
                 break

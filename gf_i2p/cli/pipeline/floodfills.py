@@ -8,19 +8,19 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from gf_i2p.cli.errors import Exit
 from gf_i2p.cli.pipeline.arguments import add_lake
-from gf_i2p.cli.pipeline.working import working
-from gf_i2p.cli.progress import Progress
-from gf_i2p.cli.values import whole
+from gf_i2p.cli.pipeline.spark_job import working
+from gf_i2p.cli.shared.argument_types import whole
+from gf_i2p.cli.shared.errors import Exit
+from gf_i2p.cli.shared.progress import Progress
 from gf_i2p.netdb.errors import StructureError
 from gf_i2p.pipeline.days import FIRST_DAY, LAST_DAY
 from gf_i2p.pipeline.errors import UsageError
-from gf_i2p.pipeline.lake import Lake
-from gf_i2p.pipeline.targets import Target, parse_target, parse_targets
+from gf_i2p.pipeline.floodfills.given_hashes import Target, parse_target, parse_targets
+from gf_i2p.pipeline.lake.paths import Lake
 
 if TYPE_CHECKING:
-    from gf_i2p.pipeline.floodfills import FloodfillFigures
+    from gf_i2p.pipeline.floodfills.job import FloodfillFigures
 
 HELP = "find the floodfills closest to the farms' hashes, out of the RouterInfos that a router knows"
 MAX_NET_ID: Final = 254
@@ -82,7 +82,7 @@ def run(options: argparse.Namespace, print_json: Callable[[Any], None]) -> Exit:
             except UsageError as error:
                 raise UsageError(f"{options.file}: {error}") from None
     with Progress() as progress, working(options, progress) as (spark, steps):
-        from gf_i2p.pipeline.floodfills import FloodfillOptions, find_closest  # noqa: PLC0415 -- needs Spark
+        from gf_i2p.pipeline.floodfills.job import FloodfillOptions, find_closest  # noqa: PLC0415 -- needs Spark
 
         asked = FloodfillOptions(
             netdbs=options.netdbs,

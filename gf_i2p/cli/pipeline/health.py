@@ -5,17 +5,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
-from gf_i2p.cli.errors import Exit
 from gf_i2p.cli.pipeline.arguments import add_days, add_lake
-from gf_i2p.cli.pipeline.working import working
-from gf_i2p.cli.progress import Progress
-from gf_i2p.cli.show import printable
-from gf_i2p.farm.record import FIRST_MEMBER_ID
+from gf_i2p.cli.pipeline.spark_job import working
+from gf_i2p.cli.shared.answer_text import printable
+from gf_i2p.cli.shared.errors import Exit
+from gf_i2p.cli.shared.progress import Progress
+from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID
 from gf_i2p.pipeline.days import Span
-from gf_i2p.pipeline.lake import Lake
+from gf_i2p.pipeline.lake.paths import Lake
 
 if TYPE_CHECKING:
-    from gf_i2p.pipeline.health import Anomaly, HealthFigures, ServerSummary
+    from gf_i2p.pipeline.health.job import Anomaly, HealthFigures, ServerSummary
 
 HELP = "availability, gaps, lag, clock skew and anomalies of servers and destinations, by the hour"
 _SHOWN_SERVERS: Final = 200
@@ -33,12 +33,12 @@ def run(options: argparse.Namespace, print_json: Callable[[Any], None]) -> Exit:
     """Do it. Raises `PipelineError`."""
     lake, span = Lake(options.lake), Span.parse(options.since, options.until)
     with Progress() as progress, working(options, progress) as (spark, steps):
-        from gf_i2p.pipeline import health  # noqa: PLC0415 -- needs Spark
+        from gf_i2p.pipeline.health import job  # noqa: PLC0415 -- needs Spark
 
-        figures = health.refresh(spark, lake, options.farm, span, on_step=lambda step: steps(f"making {step}"))
+        figures = job.refresh(spark, lake, options.farm, span, on_step=lambda step: steps(f"making {step}"))
         steps("summing up")
-        servers, odd = health.summarize(spark, lake, options.farm, span)
-        most = health.MAX_SERVERS, health.MAX_ANOMALIES
+        servers, odd = job.summarize(spark, lake, options.farm, span)
+        most = job.MAX_SERVERS, job.MAX_ANOMALIES
     if options.json:
         print_json(
             {

@@ -5,15 +5,15 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from gf_i2p.cli.errors import Exit
 from gf_i2p.cli.pipeline.arguments import add_lake
-from gf_i2p.cli.pipeline.working import working
-from gf_i2p.cli.progress import Progress
-from gf_i2p.cli.show import printable
-from gf_i2p.pipeline.lake import Lake
+from gf_i2p.cli.pipeline.spark_job import working
+from gf_i2p.cli.shared.answer_text import printable
+from gf_i2p.cli.shared.errors import Exit
+from gf_i2p.cli.shared.progress import Progress
+from gf_i2p.pipeline.lake.paths import Lake
 
 if TYPE_CHECKING:
-    from gf_i2p.pipeline.ingest import Figures
+    from gf_i2p.pipeline.ingest.job import Figures
 
 HELP = "take histories into the lake: each entry once, typed; rerun it when there are more"
 
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, print_json: Callable[[Any], None]) -> Exit:
     """Do it. Raises `PipelineError`."""
     with Progress() as progress, working(options, progress) as (spark, steps):
-        from gf_i2p.pipeline.ingest import ingest  # noqa: PLC0415 -- needs Spark
+        from gf_i2p.pipeline.ingest.job import ingest  # noqa: PLC0415 -- needs Spark
 
         figures = ingest(spark, Lake(options.lake), options.exports, step=steps)
     if options.json:

@@ -7,9 +7,9 @@ import argparse
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
-from gf_i2p.cli.errors import Exit
-from gf_i2p.cli.keys_parser import Add
+from gf_i2p.cli.commands.keys_arguments import Add
 from gf_i2p.cli.pipeline import backtest, floodfills, health, ingest, post, report, stream, synth
+from gf_i2p.cli.shared.errors import Exit
 
 
 class Job(Protocol):

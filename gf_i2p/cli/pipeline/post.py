@@ -12,17 +12,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from gf_i2p.cli import administer
-from gf_i2p.cli.errors import CommandError, Exit
+from gf_i2p.cli.commands import administer
 from gf_i2p.cli.pipeline.arguments import add_lake
-from gf_i2p.cli.pipeline.working import working
-from gf_i2p.cli.progress import Progress
-from gf_i2p.cli.show import printable
-from gf_i2p.farm.admin import AdminEntry
-from gf_i2p.farm.strict import RecordError
-from gf_i2p.node.clientfile import ClientFile
-from gf_i2p.pipeline.fragment import read_parameters
-from gf_i2p.pipeline.lake import Lake
+from gf_i2p.cli.pipeline.spark_job import working
+from gf_i2p.cli.shared.answer_text import printable
+from gf_i2p.cli.shared.errors import CommandError, Exit
+from gf_i2p.cli.shared.progress import Progress
+from gf_i2p.farm.admin_entries import AdminEntry
+from gf_i2p.farm.strict_json import RecordError
+from gf_i2p.node.files.client_file import ClientFile
+from gf_i2p.pipeline.backtest.parameters_file import read_parameters
+from gf_i2p.pipeline.lake.paths import Lake
 
 HELP = "put recommended parameters, and what was sensed of floodfills, into a farm's log"
 AT_ONCE: Final = 32
@@ -88,7 +88,7 @@ def planned(options: argparse.Namespace, file: ClientFile) -> tuple[list[AdminEn
         made.append(AdminEntry(file.cluster, now_ms, file.user, "set", parameters=parameters, reason=REASON))
     if options.sensing:
         with Progress() as progress, working(options, progress) as (spark, steps):
-            from gf_i2p.pipeline.sensing import sensing  # noqa: PLC0415 -- needs Spark
+            from gf_i2p.pipeline.floodfills.sensing_entry import sensing  # noqa: PLC0415 -- needs Spark
 
             steps("looking for what was sensed")
             found = sensing(spark, Lake(options.lake), file.cluster)

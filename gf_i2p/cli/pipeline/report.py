@@ -6,12 +6,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gf_i2p.cli.errors import Exit
 from gf_i2p.cli.pipeline.arguments import add_lake, check_out
-from gf_i2p.cli.pipeline.working import working
-from gf_i2p.cli.progress import Progress
+from gf_i2p.cli.pipeline.spark_job import working
+from gf_i2p.cli.shared.errors import Exit
+from gf_i2p.cli.shared.progress import Progress
 from gf_i2p.pipeline.days import Span
-from gf_i2p.pipeline.lake import Lake
+from gf_i2p.pipeline.lake.paths import Lake
 
 if TYPE_CHECKING:
     from gf_i2p.pipeline.report.job import ReportFigures

@@ -11,16 +11,16 @@ from pathlib import Path
 from threading import Event as Flag
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from gf_i2p.cli.errors import CommandError, Exit
 from gf_i2p.cli.pipeline.arguments import add_lake
-from gf_i2p.cli.pipeline.working import working
-from gf_i2p.cli.progress import Progress
-from gf_i2p.cli.show import printable
-from gf_i2p.cli.values import whole
-from gf_i2p.pipeline.lake import Lake
+from gf_i2p.cli.pipeline.spark_job import working
+from gf_i2p.cli.shared.answer_text import printable
+from gf_i2p.cli.shared.argument_types import whole
+from gf_i2p.cli.shared.errors import CommandError, Exit
+from gf_i2p.cli.shared.progress import Progress
+from gf_i2p.pipeline.lake.paths import Lake
 
 if TYPE_CHECKING:
-    from gf_i2p.pipeline.stream import Batch, Event, StreamFigures
+    from gf_i2p.pipeline.stream.job import Batch, Event, StreamFigures
 
 HELP = "keep the lake, health and alerts current while histories grow"
 _EVERY: Final = 60
@@ -82,8 +82,8 @@ def run(options: argparse.Namespace, print_json: Callable[[Any], None]) -> Exit:
         working(options, progress) as (spark, steps),
         _signals() as stop,
     ):
-        from gf_i2p.pipeline.alerts import Limits  # noqa: PLC0415 -- needs Spark
-        from gf_i2p.pipeline.stream import StreamOptions, stream  # noqa: PLC0415
+        from gf_i2p.pipeline.stream.alerts import Limits  # noqa: PLC0415 -- needs Spark
+        from gf_i2p.pipeline.stream.job import StreamOptions, stream  # noqa: PLC0415
 
         def on_batch(batch: "Batch") -> None:
             progress.end()

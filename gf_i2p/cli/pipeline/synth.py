@@ -6,9 +6,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from gf_i2p.cli.errors import Exit
-from gf_i2p.cli.progress import Progress
-from gf_i2p.cli.values import whole
+from gf_i2p.cli.shared.argument_types import whole
+from gf_i2p.cli.shared.errors import Exit
+from gf_i2p.cli.shared.progress import Progress
 
 HELP = "make histories of farms that never were, for tests and to try sizes"
 
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, print_json: Callable[[Any], None]) -> Exit:
     """Make them. Raises `PipelineError` and `OSError`."""
-    from gf_i2p.pipeline.synth import SynthOptions, synth  # noqa: PLC0415 -- the simulator is needed here only
+    from gf_i2p.pipeline.synth.job import SynthOptions, synth  # noqa: PLC0415 -- the simulator is needed here only
 
     asked = SynthOptions(
         out=options.out,

@@ -10,7 +10,8 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as sf
 
 from gf_i2p.pipeline.errors import PipelineError
-from gf_i2p.pipeline.lake import TABLES, Lake
+from gf_i2p.pipeline.lake.paths import TABLES, Lake
+from gf_i2p.pipeline.lake.tables import read, read_entries
 from gf_i2p.pipeline.report import words
 from gf_i2p.pipeline.report.data import (
     MAX_FARMS,
@@ -27,7 +28,6 @@ from gf_i2p.pipeline.report.data import (
     TableSize,
 )
 from gf_i2p.pipeline.report.gather_farm import anomalies, backtest, heat, is_gap, loads, timeline, weights
-from gf_i2p.pipeline.tables import read, read_entries
 
 FIRST_MS: Final = 1_577_836_800_000
 """2020: a node whose clock says less has no clock."""

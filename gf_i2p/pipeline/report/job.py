@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from gf_i2p.pipeline.lake import Lake
+from gf_i2p.pipeline.lake.paths import Lake
 from gf_i2p.pipeline.report.gather import Asked, gather
 from gf_i2p.pipeline.report.page import page
 

@@ -4,8 +4,8 @@ import json
 from typing import Any, Final
 
 from gf_i2p.farm.parameters import Parameters
-from gf_i2p.farm.strict import RecordError
-from gf_i2p.pipeline.recommend import LEAST_GAIN
+from gf_i2p.farm.strict_json import RecordError
+from gf_i2p.pipeline.backtest.recommendation import LEAST_GAIN
 from gf_i2p.pipeline.report import words
 from gf_i2p.pipeline.report.data import MADE_BY, Backtest, Closest, Floodfills, Near, Quarantine, TableSize, Trial
 from gf_i2p.pipeline.report.layout import WIDTH, block, dot, folded, note, plot, row, table

@@ -1,0 +1,276 @@
+"""One master's publication: its session at the router, opened when needed, answered for while it lives."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Self
+
+import structlog
+
+from bridges.errors import RouterError, RouterRefusedError, RouterUnreachableError
+from bridges.i2cp.connection import I2cpConnection
+from bridges.i2cp.messages import (
+    Disconnect,
+    RequestVariableLeaseSet,
+    RouterMessage,
+    SessionStatus,
+    Status,
+    create_lease_set2,
+)
+from bridges.i2cp.publication_status import Phase, PublicationStatus
+from bridges.i2cp.router_kind import router_kind
+from bridges.i2cp.session import begin_session, end_session, no_request, read_config, session_ended
+from bridges.i2cp.settings import I2cpSettings, RouterKind
+from bridges.protocol import Publication
+from gf_i2p.netdb.meta_lease_set import MetaLeaseSet
+from gf_i2p.netdb.session_config import SessionConfig
+
+logger = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class _Session:
+    """One that the router has opened, and its connection: i2pd has one session a connection."""
+
+    connection: I2cpConnection
+    kind: RouterKind
+    number: int
+    task: "asyncio.Task[None] | None" = None
+    """Heeds what the router says."""
+
+
+class Master:
+    """Publishes for one master; nothing is sent before the first `publish`.
+
+    States and transitions, each seen in `status`:
+
+        idle ── publish ──► opening ── the router asked, and got the set ──► sent ──┐ asked and answered, published anew
+          ▲                    │                                              ▲ │ ◄─┘
+          │ stop               │ refused, out of reach, too late      publish │ │ asked, but the set is too old
+        (any)                  ▼                                              │ ▼
+                             lost ◄── the router hung up ─────────────── stale, sent
+    """
+
+    def __init__(self, b32: str, settings: I2cpSettings, clock: Callable[[], float]) -> None:
+        self.status = PublicationStatus()
+        self._settings = settings
+        self._clock = clock
+        self._log = logger.bind(master=b32)
+        self._turn = asyncio.Lock()  # publish and stop, one by one
+        self._opening: asyncio.Timeout | None = None
+        self._stops = 0  # calls of stop that are under way
+        self._session: _Session | None = None
+        self._set: MetaLeaseSet | None = None
+        self._wanted: Callable[[], bool] = lambda: True
+        self._unkept = asyncio.Event()
+        self._unkept.set()
+
+    # What the node asks for ---------------------------------------------------------------------------------------
+
+    async def publish(self, publication: Publication) -> None:
+        """See `RouterBridge.publish_meta_lease_set`."""
+        async with self._turn:
+            if self._stops:
+                raise _stopped()
+            fresh = publication.lease_set
+            self._check_version(fresh)
+            self._check_time(fresh)
+            if self._session is not None:
+                self._set, self._wanted = fresh, publication.wanted
+                await self._renew(self._session)
+            else:
+                configs = _Configs.read(publication)
+                self._set, self._wanted = fresh, publication.wanted
+                await self._open(configs)
+
+    async def stop(self) -> None:
+        """End the session, and every `publish` that is under way."""
+        self._stops += 1
+        if self._opening is not None and not self._opening.expired():
+            self._opening.reschedule(asyncio.get_running_loop().time())
+        try:
+            async with self._turn:
+                session, self._session, self._set = self._session, None, None
+                self._become(Phase.IDLE)
+                if session is not None:
+                    await self._end(session)
+                    self._log.info("i2cp_session_ended")
+        finally:
+            self._stops -= 1
+
+    async def unkept(self) -> PublicationStatus:
+        """Wait until nobody keeps anything published: at once when that is so."""
+        await self._unkept.wait()
+        return self.status
+
+    # Checks -------------------------------------------------------------------------------------------------------
+
+    def _check_version(self, fresh: MetaLeaseSet) -> None:
+        last = self.status.published
+        # Through a new session the same set again makes sense: the router that had it may not have passed it on.
+        if last is not None and (fresh.published < last or (fresh.published == last and self._session is not None)):
+            raise RouterRefusedError(
+                f"the lease set was not sent: it is published at {fresh.published}, and the last one at {last}; "
+                "routers keep the later one. If the clock was set back, wait until it has passed that time"
+            )
+
+    def _check_time(self, lease_set: MetaLeaseSet) -> None:
+        objection = lease_set.objection(int(self._clock()))
+        if objection is not None:
+            raise RouterRefusedError(f"the lease set was not sent: {objection}. Sign a fresh one")
+
+    # A session ----------------------------------------------------------------------------------------------------
+
+    async def _open(self, configs: "_Configs") -> None:
+        self._become(Phase.OPENING)
+        reason = "the attempt was given up"
+        try:
+            async with asyncio.timeout(None) as self._opening:
+                session = await self._begin(configs)
+        except TimeoutError:
+            reason = str(_stopped())
+            raise _stopped() from None
+        except RouterError as error:
+            reason = str(error)
+            raise
+        finally:
+            self._opening = None
+            if self.status.phase is not Phase.SENT:
+                self._become(Phase.LOST, reason)
+        session.task = asyncio.create_task(self._heed(session))
+        session.task.add_done_callback(partial(self._heeded, session))
+        self._session = session
+        self._log.info("i2cp_session_opened", router=str(session.kind))
+
+    async def _begin(self, configs: "_Configs") -> _Session:
+        kind = await router_kind(self._settings)
+        self.status = replace(self.status, kind=kind)
+        connection = await I2cpConnection.open(self._settings, self._clock)
+        try:
+            session = _Session(connection, kind, await begin_session(connection, kind, configs.of(kind), self._clock))
+            self.status = replace(self.status, sessions=self.status.sessions + 1)
+            await self._first_request(session)
+        except BaseException:
+            connection.close()
+            raise
+        return session
+
+    async def _first_request(self, session: _Session) -> None:
+        """Wait until the router has asked for the set, and has got it."""
+        seconds = self._settings.deadlines.tunnels
+        try:
+            async with asyncio.timeout(seconds):
+                while self.status.phase is Phase.OPENING:
+                    await self._handle(session, await session.connection.receive())
+        except TimeoutError as error:
+            await self._end(session)
+            raise no_request(self._settings) from error
+        if self.status.phase is not Phase.SENT:
+            await self._end(session)
+            raise RouterRefusedError(self.status.reason)
+
+    async def _heed(self, session: _Session) -> None:
+        """Answer the router until the session ends."""
+        while True:
+            await self._handle(session, await session.connection.receive())
+
+    def _heeded(self, session: _Session, task: "asyncio.Task[None]") -> None:
+        if task.cancelled():
+            return
+        error = task.exception()
+        if not isinstance(error, RouterError):
+            self._log.error("i2cp_defect", exc_info=error)
+        self._lose(session, str(error) if isinstance(error, RouterError) else f"a defect of ours: {error!r}")
+
+    async def _handle(self, session: _Session, message: RouterMessage) -> None:
+        match message:
+            case RequestVariableLeaseSet(number) if number == session.number:
+                await self._answer(session)
+            case SessionStatus(number, Status.DESTROYED) if number == session.number:
+                raise RouterUnreachableError(f"{self._settings} ended the session: the router stops; see its log")
+            case Disconnect(reason):
+                raise session_ended(self._settings, reason)
+
+    async def _answer(self, session: _Session) -> None:
+        """Give what we have, which may have grown old; then nothing: the router would publish what others refuse."""
+        assert self._set is not None
+        if not self._wanted():
+            self._become(Phase.STALE, "the router asked for the set, and this node was not sure to be the publisher")
+            return
+        try:
+            self._check_time(self._set)
+        except RouterRefusedError as error:
+            self._become(Phase.STALE, str(error))
+            self._log.warning("i2cp_lease_set_stale", reason=str(error))
+        else:
+            await self._give(session)
+
+    async def _renew(self, session: _Session) -> None:
+        try:
+            await self._give(session)
+        except RouterError as error:
+            self._lose(session, str(error))
+            raise
+
+    async def _give(self, session: _Session) -> None:
+        given = self._set
+        assert given is not None
+        i2pd = session.kind is RouterKind.I2PD
+        await session.connection.send(create_lease_set2(session.number, given.data, key_count=i2pd))
+        now = self._clock()
+        self.status = replace(self.status, published=given.published, given_at=now, given=self.status.given + 1)
+        self._become(Phase.SENT)
+
+    async def _end(self, session: _Session) -> None:
+        """Tell the router, and let it finish: until then it would refuse the same destination again."""
+        try:
+            if session.task is not None:
+                session.task.cancel()
+                await asyncio.wait([session.task])
+            await end_session(session.connection, session.number)
+        finally:
+            session.connection.close()
+
+    def _lose(self, session: _Session, reason: str) -> None:
+        session.connection.close()
+        if self._session is session:
+            self._session = None
+            self._become(Phase.LOST, reason)
+            self._log.warning("i2cp_session_lost", reason=reason)
+
+    def _become(self, phase: Phase, reason: str = "") -> None:
+        if (phase, reason) != (self.status.phase, self.status.reason):
+            self.status = replace(self.status, phase=phase, reason=reason, since=self._clock())
+        if self.status.kept:
+            self._unkept.clear()
+        else:
+            self._unkept.set()
+
+
+def _stopped() -> RouterError:
+    return RouterError("publishing was stopped meanwhile")
+
+
+@dataclass(frozen=True, slots=True)
+class _Configs:
+    """What may open the session: which of them shows when the router is known."""
+
+    fresh: SessionConfig
+    signed: SessionConfig | None
+    """By the destination's own key, long ago perhaps."""
+
+    @classmethod
+    def read(cls, publication: Publication) -> Self:
+        signed = publication.signed_session
+        fresh = _read_config(publication, publication.session)
+        return cls(fresh, None if signed is None else _read_config(publication, signed))
+
+    def of(self, kind: RouterKind) -> SessionConfig:
+        """Give the one that this router takes."""
+        return self.signed if self.signed is not None and kind is RouterKind.I2PD else self.fresh
+
+
+def _read_config(publication: Publication, data: bytes) -> SessionConfig:
+    destination = publication.lease_set.destination
+    return read_config(data, destination, of="the lease set", whose="the lease set's destination")

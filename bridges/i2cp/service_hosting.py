@@ -1,0 +1,324 @@
+"""Serves destinations through a router's I2CP: `ServiceHosting`, with lease sets and streaming of our own.
+
+SAM would leave both to the router. But i2pd's HTTP proxy keeps a lease set that it has found until its leases end, for
+up to ten minutes after their holder has died. Ours end after a minute, and are renewed all the time.
+"""
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+import structlog
+
+from bridges.errors import RouterError, RouterUnreachableError
+from bridges.hosting_protocol import Service, ServiceOffer, ServiceState
+from bridges.i2cp.connection import I2cpConnection
+from bridges.i2cp.messages import (
+    Disconnect,
+    MessagePayload,
+    RequestVariableLeaseSet,
+    SessionStatus,
+    Status,
+    create_service_lease_set,
+    send_message,
+)
+from bridges.i2cp.router_kind import router_kind
+from bridges.i2cp.session import begin_session, end_session, no_request, read_config, session_ended
+from bridges.i2cp.settings import I2cpSettings, RouterKind
+from bridges.streaming.limits import MAX_BACKLOG
+from bridges.streaming.stream import Peer
+from bridges.streaming.tcp_forward import Forwarder
+from gf_i2p.netdb.errors import NetDbError
+from gf_i2p.netdb.lease_set import (
+    X25519,
+    X25519_KEY_BYTES,
+    EncryptionKey,
+    Lease,
+    LeaseSet2,
+    read_offered,
+    shortened,
+)
+from gf_i2p.netdb.session_config import SessionConfig, session_config
+
+logger = structlog.get_logger()
+
+LEASE_SECONDS: Final = {RouterKind.I2PD: 60, RouterKind.JAVA: 150}
+"""How long a lease is good for. A client that knows a dead holder's lease set looks for the next one after that.
+
+Twice as long as the router takes from one publication to the next: i2pd 20 s at least, Java 60 s.
+"""
+RENEW_SECONDS: float = 25.0
+"""Between two lease sets."""
+_PATIENCE: float = 6.0
+"""Seconds for a new set to be announced, before a router that has asked gets the last one again: i2pd waits 10 s."""
+_AGAIN: float = 3.0
+"""Seconds until a set is announced anew, after one that was not."""
+_MESSAGE_MS = 60_000
+"""How long a router may try to send a packet."""
+
+
+class I2cpHosting:
+    """`ServiceHosting` at one router."""
+
+    def __init__(self, settings: I2cpSettings, *, clock: Callable[[], float] = time.time) -> None:
+        """`clock`: seconds since the epoch."""
+        self._settings = settings
+        self._clock = clock
+
+    async def open(self, offer: ServiceOffer) -> Service:
+        """See `ServiceHosting.open`."""
+        kind = await router_kind(self._settings)
+        config = _config(offer, kind, int(self._clock() * 1000))
+        connection = await I2cpConnection.open(self._settings, self._clock)
+        try:
+            number = await begin_session(connection, kind, config, self._clock)
+        except BaseException:
+            connection.close()
+            raise
+        service = I2cpService(offer, connection, kind, number, self._clock)
+        try:
+            await service.start()
+        except BaseException:
+            await asyncio.shield(service.close())
+            raise
+        return service
+
+
+def _config(offer: ServiceOffer, kind: RouterKind, date_ms: int) -> SessionConfig:
+    """Give what opens the session at this kind of router. Raises `RouterRefusedError`."""
+    if offer.signed_session is None or kind is not RouterKind.I2PD:
+        data = session_config(offer.keys, date_ms, offer.options)
+    else:
+        data = offer.signed_session
+    return read_config(data, offer.keys.destination, of="the keys are", whose="the destination that is to be served")
+
+
+class I2cpService:
+    """`Service` in one session. Made by `I2cpHosting`."""
+
+    def __init__(
+        self,
+        offer: ServiceOffer,
+        connection: I2cpConnection,
+        kind: RouterKind,
+        number: int,
+        clock: Callable[[], float],
+    ) -> None:
+        self.state = ServiceState.SERVING
+        self.reason = ""
+        """Why it is lost, in a sentence."""
+        self.announced: LeaseSet2 | None = None
+        """See `Service.announced`."""
+        self.unannounced: str | None = None
+        """Why the router has no fresher set than its last, in a sentence."""
+        self.given = 0
+        """How many lease sets the router has got."""
+        self.dropped = 0
+        """Packets that the router did not take in time."""
+        self._offer = offer
+        self._connection = connection
+        self._lease_seconds = LEASE_SECONDS[kind]
+        self._number = number
+        self._clock = clock
+        self._log = logger.bind(destination=offer.keys.destination.b32)
+        self._private = os.urandom(X25519_KEY_BYTES)
+        self._encryption = (EncryptionKey.of(self._private),)
+        self._offered: tuple[Lease, ...] = ()
+        self._asked = asyncio.Event()
+        self._first_given = asyncio.Event()
+        self._ended = asyncio.Event()
+        self._forwarder = Forwarder(offer.keys, offer.target, self._send, http=offer.http)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._failure: RouterError | None = None
+
+    async def start(self) -> None:
+        """Wait until the router has asked for the lease set, and got it. Raises `RouterError`."""
+        for work in (self._heed(), self._renew()):
+            task = asyncio.create_task(work)
+            task.add_done_callback(partial(self._over))
+            self._tasks.append(task)
+        ended = asyncio.create_task(self._ended.wait())
+        given = asyncio.create_task(self._first_given.wait())
+        try:
+            async with asyncio.timeout(self._connection.settings.deadlines.tunnels):
+                await asyncio.wait([ended, given], return_when=asyncio.FIRST_COMPLETED)
+        except TimeoutError as error:
+            raise no_request(self._connection.settings) from error
+        finally:
+            ended.cancel()
+            given.cancel()
+        if self._failure is not None:
+            raise self._failure
+        self._log.info("service_opened")
+
+    @property
+    def streams(self) -> int:
+        """See `Service.streams`."""
+        return self._forwarder.open
+
+    @property
+    def served(self) -> int:
+        """How many streams were opened in all."""
+        return self._forwarder.served
+
+    @property
+    def trouble(self) -> str | None:
+        """See `Service.trouble`."""
+        return self.reason or self.unannounced or self._forwarder.trouble
+
+    async def lost(self) -> None:
+        """See `Service.lost`."""
+        await self._ended.wait()
+
+    async def drain(self, seconds: float) -> bool:
+        """See `Service.drain`."""
+        if self.state is ServiceState.SERVING:
+            self.state = ServiceState.DRAINING
+        draining = asyncio.create_task(self._drain())
+        ended = asyncio.create_task(self._ended.wait())
+        try:
+            await asyncio.wait([draining, ended], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            return draining.done()
+        finally:
+            draining.cancel()
+            ended.cancel()
+
+    async def _drain(self) -> None:
+        if self.announced is not None:
+            await asyncio.sleep(max(self.announced.expires_at - self._clock(), 0))
+        self._forwarder.taking = False
+        await self._forwarder.none()
+
+    def resume(self) -> None:
+        """See `Service.resume`."""
+        if self.state is ServiceState.DRAINING:
+            self.state = ServiceState.SERVING
+            self._forwarder.taking = True
+            if self._offered:
+                self._asked.set()
+
+    async def close(self) -> None:
+        """See `Service.close`."""
+        if self.state is ServiceState.CLOSED:
+            return
+        self.state = ServiceState.CLOSED
+        try:
+            await self._forwarder.close()  # which tells the clients, as long as there is a session
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await end_session(self._connection, self._number)
+        finally:
+            self._connection.close()
+            self._ended.set()
+        self._log.info("service_closed")
+
+    # The session ----------------------------------------------------------------------------------------------------
+
+    async def _heed(self) -> None:
+        while True:
+            match await self._connection.receive():
+                case MessagePayload(number, payload) if number == self._number:
+                    self._forwarder.receive(payload)
+                case RequestVariableLeaseSet(number, leases) if number == self._number:
+                    self._offered = read_offered(leases)
+                    self._asked.set()
+                case SessionStatus(number, Status.DESTROYED) if number == self._number:
+                    raise RouterUnreachableError(
+                        f"{self._connection.settings} ended the session: the router stops; see its log"
+                    )
+                case Disconnect(reason):
+                    raise session_ended(self._connection.settings, reason)
+
+    async def _renew(self) -> None:
+        """Give the router a lease set when it asks, and a fresh one before the last has aged much."""
+        await self._asked.wait()
+        while True:
+            asked = self._asked.is_set()
+            self._asked.clear()
+            pause = RENEW_SECONDS
+            if self.state is ServiceState.SERVING:
+                pause = await self._give_fresh(asked=asked)
+            elif asked:
+                await self._give_again()  # it is the next holder's turn to publish
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._asked.wait()
+
+    async def _give_fresh(self, *, asked: bool) -> float:
+        """Return when to give the next one, in seconds."""
+        fresh = self._build()
+        if fresh is None:
+            self.unannounced = (
+                "there is no lease set to give: all tunnels have ended, or this machine's clock or another server's is "
+                "far ahead of the router's. See the router's tunnels, and check the clocks"
+            )
+            return RENEW_SECONDS  # the router asks when it has new ones
+        announcing = asyncio.ensure_future(self._offer.announce(fresh))
+        try:
+            while not announcing.done():
+                await asyncio.wait([announcing], timeout=_PATIENCE)
+                if not announcing.done() and (asked or self._asked.is_set()):
+                    self._asked.clear()
+                    asked = False
+                    await self._give_again()
+                if self.state is not ServiceState.SERVING:
+                    return RENEW_SECONDS
+        finally:
+            announcing.cancel()
+        error = announcing.exception()
+        if error is not None:
+            self.unannounced = f"the lease set was not announced: {error}"
+            if self.announced is None:
+                raise RouterError(self.unannounced) from error
+            self._log.warning("service_unannounced", reason=str(error))
+            if asked:
+                await self._give_again()
+            return _AGAIN
+        await self._give(fresh)
+        self.unannounced = None
+        self.announced = fresh
+        self._first_given.set()
+        return RENEW_SECONDS
+
+    def _build(self) -> LeaseSet2 | None:
+        published = self._offer.next_published()
+        router_now = int(self._clock() + self._connection.ahead_ms / 1000)
+        leases = shortened(self._offered, max(router_now, published), self._lease_seconds)
+        if not leases:
+            return None
+        return LeaseSet2.build(self._offer.keys, published=published, encryption=self._encryption, leases=leases)
+
+    async def _give_again(self) -> None:
+        if self.announced is not None:
+            await self._give(self.announced)
+
+    async def _give(self, lease_set: LeaseSet2) -> None:
+        keys = [(X25519, self._private)]
+        await self._connection.send(create_service_lease_set(self._number, lease_set.data, keys))
+        self.given += 1
+
+    def _send(self, peer: Peer, payload: bytes) -> None:
+        expires_ms = int(self._clock() * 1000) + self._connection.ahead_ms + _MESSAGE_MS
+        message = send_message(self._number, peer.destination.data, payload, expires_ms)
+        if not self._connection.post(message, MAX_BACKLOG):
+            self.dropped += 1
+
+    def _over(self, task: "asyncio.Task[None]") -> None:
+        """Heed the end of one of our tasks: neither ends while all is well."""
+        if task.cancelled() or self.state in {ServiceState.CLOSED, ServiceState.LOST}:
+            return
+        error = task.exception()
+        if not isinstance(error, RouterError):
+            if not isinstance(error, NetDbError):
+                self._log.error("service_defect", exc_info=error)
+            error = RouterError(f"no lease set can be given to the router: {error}")
+        self._failure = error
+        self.reason = str(error)
+        self.state = ServiceState.LOST
+        self._log.warning("service_lost", reason=self.reason)
+        self._ended.set()

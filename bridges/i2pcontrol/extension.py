@@ -1,0 +1,220 @@
+"""The six calls of `RouterBridge` as methods of i2pcontrol: names, parameters, results and errors, for both sides.
+
+docs/router-interface.md describes them for everybody; proposal 150 leaves them to "a separate proposal". Whatever is
+made here or read here has JSON's types.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from enum import IntEnum, StrEnum
+from typing import Final
+
+from bridges.errors import RouterError
+from bridges.i2pcontrol.strict_json import Json, clip
+from bridges.protocol import Publication
+from gf_i2p.farm.record.router_facts import LeafStatus, MeasuredStatus, RouterStatus
+from gf_i2p.netdb.encoding import from_b32_address, from_base64, to_b32_address, to_base64
+from gf_i2p.netdb.errors import NetDbError, StructureError
+from gf_i2p.netdb.limits import MAX_DESTINATION_BYTES, MAX_LEASE_SET_BYTES, MAX_MAPPING_BYTES
+from gf_i2p.netdb.meta_lease_set import MetaLeaseSet
+from gf_i2p.netdb.session_config import SessionConfig
+from gf_i2p.netdb.signing import SIGNATURE_BYTES
+
+MAX_REQUEST_BYTES: Final = 16 * 1024
+"""Of a request's JSON. The largest lease set and two session configs have some 12,700 characters in base64."""
+MAX_TIMEOUT: Final = 300.0
+"""Seconds that a caller may have one call take."""
+MAX_REASON_CHARACTERS: Final = 1000
+"""Of what the other side says is the matter."""
+
+_HASH_BYTES: Final = 32
+_SESSION_BYTES: Final = MAX_DESTINATION_BYTES + 2 + MAX_MAPPING_BYTES + 8 + SIGNATURE_BYTES
+_MAX_SECONDS: Final = 2**32 - 1
+
+
+class Method(StrEnum):
+    """What the extension adds."""
+
+    ROUTER_STATUS = "GetLocalRouterStatus"
+    LEAF_HASH = "GetLocalLeafHash"
+    LEAF_STATUS = "GetLocalLeafStatus"
+    MEASURE = "GetRemoteMeasuredStatus"
+    PUBLISH = "PublishMetaLS"
+    STOP = "StopPublishingMetaLS"
+    PUBLICATION = "GetMetaLSStatus"
+    """What has become of a publication: the others need it, the proposal has it not."""
+
+
+class Code(IntEnum):
+    """Of errors: those of JSON-RPC 2, those of i2pcontrol's API 1, and ours from -32010 on."""
+
+    PARSE = -32700
+    REQUEST = -32600
+    METHOD = -32601
+    PARAMETERS = -32602
+    DEFECT = -32603
+    PASSWORD = -32001
+    NO_TOKEN = -32002
+    UNKNOWN_TOKEN = -32003
+    EXPIRED_TOKEN = -32004
+    NO_API = -32005
+    OTHER_API = -32006
+    REFUSED = -32010
+    """The router, or this endpoint for its sake, says no: the same again will not help."""
+    UNREACHABLE = -32011
+    """The router, or the interface of it that is needed, does not answer: it may come back."""
+    ROUTER = -32012
+    """The router's answer is of no use."""
+    TIMEOUT = -32013
+    """Not done within the call's time."""
+    BUSY = -32014
+    """Too much of that is under way already."""
+
+
+class ParameterError(ValueError):
+    """A parameter is missing, unknown, or not what it must be; `str()` says which and why."""
+
+
+class State(StrEnum):
+    """How far a master's publication is."""
+
+    IDLE = "idle"
+    """Nothing is published, and nothing should be."""
+    OPENING = "opening"
+    """The router is being given the first set: tunnels may still have to be built."""
+    SENT = "sent"
+    """The router has the last set, and gets it again whenever it asks."""
+    LOST = "lost"
+    """It has not, or not any more, and nobody goes on trying: publish a fresh set."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublicationState:
+    """One master's publication at the endpoint."""
+
+    state: State = State.IDLE
+    reason: str | None = None
+    """Why it is lost, for people."""
+    published: int | None = None
+    """Of the set that the router was given last; seconds since the epoch."""
+    expires: int | None = None
+    """When that one's last entry ends; seconds since the epoch."""
+
+
+# Results ------------------------------------------------------------------------------------------------------------
+
+
+def encode_status(status: RouterStatus | LeafStatus | MeasuredStatus | PublicationState) -> dict[str, Json]:
+    """Give the fields by their names, as i2pcontrol writes names: `uptime_ms` is UptimeMs."""
+    return {_camel(field.name): getattr(status, field.name) for field in fields(status)}
+
+
+def encode_leaf(leaf: bytes | None) -> dict[str, Json]:
+    """Give a destination's hash, and the same as an address; both null without one."""
+    if leaf is None:
+        return {"LeafHash": None, "Address": None}
+    return {"LeafHash": to_base64(leaf), "Address": to_b32_address(leaf)}
+
+
+def decode_publication_state(result: Mapping[str, Json]) -> PublicationState:
+    """Read what the endpoint says. Raises `RouterError`; members that we do not know are passed over."""
+    try:
+        state = State(str(result.get("State")))
+    except ValueError as error:
+        raise RouterError(
+            f"the endpoint says that the publication is {clip(str(result.get('State')), 20)}, which is no state that "
+            "we know"
+        ) from error
+    reason = result.get("Reason")
+    return PublicationState(
+        state,
+        clip(reason, MAX_REASON_CHARACTERS) if isinstance(reason, str) and reason else None,
+        _seconds(result.get("Published")),
+        _seconds(result.get("Expires")),
+    )
+
+
+def _camel(name: str) -> str:
+    return "".join(part.capitalize() for part in name.split("_"))
+
+
+def _seconds(value: Json) -> int | None:
+    return value if type(value) is int and 0 <= value <= _MAX_SECONDS else None
+
+
+# Parameters ---------------------------------------------------------------------------------------------------------
+
+
+def encode_publication(publication: Publication, timeout: float) -> dict[str, Json]:
+    """Give the parameters of PublishMetaLS."""
+    signed = publication.signed_session
+    return {
+        "MasterHash": to_base64(publication.lease_set.destination.hash),
+        "LeaseSet": to_base64(publication.lease_set.data),
+        "SessionConfig": to_base64(publication.session),
+        **({} if signed is None else {"SignedSessionConfig": to_base64(signed)}),
+        "Timeout": timeout,
+    }
+
+
+class Parameters:
+    """The parameters of one call, taken one by one; `finish` when that was all. Raises `ParameterError`."""
+
+    def __init__(self, params: Mapping[str, Json]) -> None:
+        self._left = dict(params)
+
+    def hash(self, name: str) -> bytes:
+        """Take a destination's hash: I2P base64, or a b32 address."""
+        text = self._text(name)
+        try:
+            found = from_b32_address(text) if text.lower().endswith(".i2p") else from_base64(text, _HASH_BYTES)
+        except StructureError as error:
+            raise ParameterError(f"{name}: {error}") from error
+        if len(found) != _HASH_BYTES:
+            raise ParameterError(f"{name}: a hash has {_HASH_BYTES} bytes, not {len(found)}")
+        return found
+
+    def publication(self) -> Publication:
+        """Take what PublishMetaLS takes, and verify the set's signature."""
+        master = self.hash("MasterHash")
+        try:
+            lease_set = MetaLeaseSet.parse(self._bytes("LeaseSet", MAX_LEASE_SET_BYTES))
+        except NetDbError as error:
+            raise ParameterError(f"LeaseSet: {error}") from error
+        if lease_set.destination.hash != master:
+            raise ParameterError(f"LeaseSet: it is that of {lease_set.destination.b32}, not of MasterHash")
+        session = self._session("SessionConfig", lease_set)
+        signed = self._session("SignedSessionConfig", lease_set) if "SignedSessionConfig" in self._left else None
+        return Publication(lease_set, session, signed)
+
+    def timeout(self, default: float) -> float:
+        """Take how long the call may take, in seconds; it may be missing."""
+        value = self._left.pop("Timeout", default)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_TIMEOUT:
+            raise ParameterError(f"Timeout: expected seconds, a number from 0 to {MAX_TIMEOUT:g}")
+        assert math.isfinite(value)
+        return float(value)
+
+    def finish(self) -> None:
+        """Refuse what is left: a misspelt name would otherwise go unnoticed."""
+        if self._left:
+            raise ParameterError(f"{clip(next(iter(self._left)), 40)}: this method has no such parameter")
+
+    def _session(self, name: str, lease_set: MetaLeaseSet) -> bytes:
+        try:
+            config = SessionConfig.parse(self._bytes(name, _SESSION_BYTES))
+        except NetDbError as error:
+            raise ParameterError(f"{name}: {error}") from error
+        if config.destination != lease_set.destination:
+            raise ParameterError(f"{name}: it is that of {config.destination.b32}, not of MasterHash")
+        return config.data
+
+    def _text(self, name: str) -> str:
+        value = self._left.pop(name, None)
+        if not isinstance(value, str):
+            raise ParameterError(f"{name}: {'is missing' if value is None else 'expected a text'}")
+        return value
+
+    def _bytes(self, name: str, most: int) -> bytes:
+        return from_base64(self._text(name), most)

@@ -1,0 +1,149 @@
+"""Publishes through an i2pcontrol endpoint that has our extension (docs/router-interface.md)."""
+
+import asyncio
+from typing import Final
+
+import structlog
+
+from bridges.errors import RouterError, RouterUnreachableError
+from bridges.i2pcontrol.extension import (
+    MAX_REQUEST_BYTES,
+    Code,
+    Method,
+    PublicationState,
+    State,
+    decode_publication_state,
+    encode_publication,
+)
+from bridges.i2pcontrol.jsonrpc_client import CALL_SECONDS, RpcError, UnknownMethodError
+from bridges.i2pcontrol.router_status import I2pControl
+from bridges.i2pcontrol.strict_json import Json
+from bridges.protocol import Publication
+from gf_i2p.netdb.encoding import to_base64
+
+logger = structlog.get_logger()
+
+ANSWER_SECONDS: Final = 2.0
+"""So long an endpoint may keep a call of ours: the node's others wait for it."""
+POLL_SECONDS: Final = 1.0
+"""Between two questions for how it goes, while tunnels are built."""
+OPENING_SECONDS: Final = 300.0
+"""Then we give up; `I2cpSettings` give up earlier."""
+WATCH_SECONDS: Final = 10.0
+"""Between two questions for whether all is well."""
+MISSES: Final = 3
+"""An endpoint that does not answer so often in a row is away, and what it had is lost. One may be a restart."""
+CLOSE_SECONDS: Final = 5.0
+
+
+class ExtensionPublisher:
+    """`MetaPublishing` by the extension."""
+
+    def __init__(self, control: I2pControl) -> None:
+        """`control`: not closed here."""
+        self._control = control
+        self._troubles: dict[bytes, str | None] = {}  # of each master that is published for
+        self._misses = 0
+        self._watching: asyncio.Task[None] | None = None
+
+    async def available(self) -> bool:
+        """Whether the endpoint has the extension. Raises `RouterError` when that does not show."""
+        try:
+            await self._control.call(Method.PUBLISH, {})
+        except UnknownMethodError:
+            return False
+        except RpcError as error:
+            if error.code == Code.PARAMETERS:  # it misses them, so it knows them
+                return True
+            raise
+        return False
+
+    async def publish_meta_lease_set(self, publication: Publication) -> None:
+        """See `MetaPublishing`. While the endpoint builds tunnels it is asked every second how it goes."""
+        master = publication.lease_set.destination.hash
+        self._troubles[master] = "the first set is on its way"
+        try:
+            await self._publish(master, publication)
+        except RouterError as error:
+            self._note(master, str(error))
+            raise
+        self._note(master, None)
+        self._misses = 0
+        if self._watching is None or self._watching.done():
+            self._watching = asyncio.create_task(self._watch())
+
+    async def stop_publishing_meta_lease_set(self, master: bytes) -> None:
+        """See `MetaPublishing`."""
+        if master in self._troubles:
+            del self._troubles[master]
+            await self._stop(master, CALL_SECONDS)
+
+    def publication_trouble(self, master: bytes) -> str | None:
+        """See `MetaPublishing`. It is known some seconds late: the endpoint is asked now and then."""
+        return self._troubles.get(master, "nothing is published")
+
+    async def close(self) -> None:
+        """Stop publishing. An endpoint that does not hear of it ends by itself what is not renewed."""
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.wait([self._watching])
+        masters = list(self._troubles)
+        self._troubles.clear()
+        await asyncio.gather(*(self._stop(master, CLOSE_SECONDS) for master in masters), return_exceptions=True)
+
+    async def _publish(self, master: bytes, publication: Publication) -> None:
+        params = encode_publication(publication, ANSWER_SECONDS)
+        state = decode_publication_state(await self._control.call(Method.PUBLISH, params, most=MAX_REQUEST_BYTES))
+        try:
+            async with asyncio.timeout(OPENING_SECONDS):
+                while state.state is State.OPENING:
+                    await asyncio.sleep(POLL_SECONDS)
+                    state = await self._state(master)
+        except TimeoutError as error:
+            raise RouterUnreachableError(
+                f"{self._control} has not given the set to the router within {OPENING_SECONDS:g} s: see its log"
+            ) from error
+        if state.state is not State.SENT:
+            raise RouterError(_why(self._control, state))
+
+    async def _state(self, master: bytes) -> PublicationState:
+        return decode_publication_state(await self._control.call(Method.PUBLICATION, _about(master)))
+
+    async def _stop(self, master: bytes, seconds: float) -> None:
+        await self._control.call(Method.STOP, {**_about(master), "Timeout": seconds}, seconds=seconds)
+
+    # Is all well? -----------------------------------------------------------------------------------------------------
+
+    async def _watch(self) -> None:
+        while self._troubles:
+            await asyncio.sleep(WATCH_SECONDS)
+            for master in list(self._troubles):
+                await self._look(master)
+
+    async def _look(self, master: bytes) -> None:
+        try:
+            state = await self._state(master)
+        except RouterUnreachableError as error:
+            self._misses += 1
+            if self._misses >= MISSES:
+                self._note(master, str(error))
+        except RouterError as error:
+            self._note(master, str(error))
+        else:
+            self._misses = 0
+            well = state.state in {State.SENT, State.OPENING}
+            self._note(master, None if well else _why(self._control, state))
+
+    def _note(self, master: bytes, trouble: str | None) -> None:
+        if master in self._troubles:  # it may have been stopped meanwhile
+            self._troubles[master] = trouble
+
+
+def _about(master: bytes) -> dict[str, Json]:
+    return {"MasterHash": to_base64(master)}
+
+
+def _why(control: I2pControl, state: PublicationState) -> str:
+    if state.state is State.IDLE:
+        return f"{control} publishes nothing for this master: it was stopped meanwhile, or restarted"
+    return f"{control} has lost the publication, it says {state.reason or 'not why'}"

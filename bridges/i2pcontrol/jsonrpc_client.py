@@ -1,0 +1,251 @@
+"""JSON-RPC 2 as i2pcontrol speaks it: one HTTPS request a call, a password that buys a token, an own certificate.
+
+What the two routers need (i2pcontrol, API 1; found by running i2pd 2.45.1 and Java 2.8.0):
+
+- i2pd reads once, into 1024 bytes; so the request is small and leaves in one piece. It prints what is no JSON when the
+  first parameter is one that it does not know; so the token is the last. It echoes ids unquoted; so ours is a number,
+  always the same one, since a connection carries one call.
+- i2pd answers a wrong password with an empty result and does not check tokens (newer ones may); Java does both right.
+- The certificate is one that the router has made for itself. It is known by its fingerprint, which is compared
+  before anything is sent, or the operator says that any will do.
+"""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Final
+
+import aiohttp
+
+from bridges.errors import RouterError, RouterRefusedError, RouterUnreachableError
+from bridges.i2pcontrol.access import Access
+from bridges.i2pcontrol.strict_json import Json, JsonError, clip, parse_object
+
+CALL_SECONDS: Final = 20.0
+"""For one call with all that it takes: connecting, a new token, a second try. A router answers in milliseconds."""
+MAX_REQUEST_BYTES: Final = 1024
+"""With its HTTP head: i2pd's buffer."""
+MAX_REPLY_BYTES: Final = 64 * 1024
+"""Without its HTTP head. i2pd's have under 1 KiB; Java's longest, all its settings, some ten."""
+MAX_TOKEN_CHARACTERS: Final = 128
+"""Java's have 44, i2pd's ten."""
+
+_HEAD_BYTES: Final = 160
+"""More than our HTTP heads have, host and path left out."""
+_ID: Final = 1
+
+_WRONG_PASSWORD: Final = -32001
+_TOKEN_ERRORS: Final = frozenset({-32002, -32003, -32004})
+"""None, unknown, expired."""
+_UNKNOWN_METHOD: Final = -32601
+
+_HOW_TO_COMPARE: Final = (
+    "Compare it with the router's own file. i2pd: openssl x509 -noout -fingerprint -sha256 -in i2pcontrol.crt.pem, in "
+    "its data directory. Java: keytool -list -keystore i2pcontrol.ks, in the plugin's directory"
+)
+
+
+class RpcError(RouterRefusedError):
+    """The router answered with an error object."""
+
+    def __init__(self, message: str, code: int | None) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class UnknownMethodError(RpcError):
+    """The router has no such method."""
+
+
+class PasswordError(RouterRefusedError):
+    """The router does not take our password."""
+
+
+class CertificateError(RouterError):
+    """The router has shown a certificate that nothing vouches for. It was told nothing."""
+
+    def __init__(self, message: str, fingerprint: str) -> None:
+        super().__init__(message)
+        self.fingerprint = fingerprint
+        """Of the certificate, as OpenSSL prints it: SHA-256 in hexadecimal, with colons."""
+
+
+class JsonRpc:
+    """Calls methods of one router. Made outside of any event loop, used inside of one. Calls run one by one."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        pin = access.pin()
+        self._ssl: aiohttp.Fingerprint | bool = False if pin is None else aiohttp.Fingerprint(pin)
+        self._session: aiohttp.ClientSession | None = None
+        self._token: str | None = None
+        self._lock = asyncio.Lock()
+
+    def __str__(self) -> str:
+        return f"i2pcontrol at {self._access.url}"
+
+    async def call(
+        self,
+        method: str,
+        params: Mapping[str, Json] | None = None,
+        *,
+        seconds: float = CALL_SECONDS,
+        most: int = MAX_REQUEST_BYTES,
+    ) -> dict[str, Json]:
+        """Call a method; return its result, whatever is in there. A token is got, and renewed, on the way.
+
+        `most`: bytes of the request with its HTTP head; more than the default only for what is known to be no i2pd.
+        Raises `RouterUnreachableError` when the router is away: call again later. Raises `CertificateError`,
+        `PasswordError`, `UnknownMethodError`, `RpcError` or another `RouterError` when it is there.
+        """
+        async with self._lock:
+            try:
+                async with asyncio.timeout(seconds):
+                    return await self._with_token(method, params or {}, most)
+            except TimeoutError as error:
+                raise RouterUnreachableError(f"{self} did not answer {method} within {seconds:g} s") from error
+
+    async def close(self) -> None:
+        """End all connections."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    # Tokens ---------------------------------------------------------------------------------------------------------
+
+    async def _with_token(self, method: str, params: Mapping[str, Json], most: int) -> dict[str, Json]:
+        if self._token is None:
+            self._token = await self._authenticate()
+        try:
+            return await self._exchange(method, params, self._token, most)
+        except RpcError as error:
+            if error.code not in _TOKEN_ERRORS:
+                raise
+        # It has expired, or the router was restarted. Once: a router that refuses a fresh one refuses them all.
+        self._token = None
+        self._token = await self._authenticate()
+        return await self._exchange(method, params, self._token, most)
+
+    async def _authenticate(self) -> str:
+        try:
+            result = await self._exchange("Authenticate", {"API": 1, "Password": self._access.password}, None)
+        except RpcError as error:
+            if error.code != _WRONG_PASSWORD:
+                raise
+            result = {}  # what i2pd says
+        token = result.get("Token")
+        if token is None:
+            raise PasswordError(
+                f"{self} refuses the password: give the router's (i2pd: [i2pcontrol] password; Java: set on "
+                "i2pcontrol's page /password)"
+            )
+        if not isinstance(token, str) or not 0 < len(token) <= MAX_TOKEN_CHARACTERS:
+            raise RouterError(f"{self} gave no usable token: is it i2pcontrol?")
+        return token
+
+    # One request, one reply -----------------------------------------------------------------------------------------
+
+    async def _exchange(
+        self, method: str, params: Mapping[str, Json], token: str | None, most: int = MAX_REQUEST_BYTES
+    ) -> dict[str, Json]:
+        ordered = {name: value for name, value in params.items() if name != "Token"}
+        if token is not None:
+            ordered["Token"] = token
+        request = {"id": _ID, "jsonrpc": "2.0", "method": method, "params": ordered}
+        data = await self._post(method, json.dumps(request, separators=(",", ":")).encode(), most)
+        if not data:
+            raise RouterError(f"{self} answered {method} with nothing: Java does so to what it cannot read")
+        try:
+            reply = parse_object(data)
+        except JsonError as error:
+            raise RouterError(
+                f"{self} answered {method} with what we cannot read, because {error}: is it i2pcontrol? (i2pd prints "
+                "what is no JSON when it does not know a parameter)"
+            ) from error
+        if reply.get("error") is not None:
+            raise self._refusal(method, reply["error"])
+        result = reply.get("result")
+        if not isinstance(result, dict):
+            raise RouterError(f"{self} answered {method} without a result: is it i2pcontrol?")
+        return result
+
+    def _refusal(self, method: str, error: Json) -> RpcError:
+        code = error.get("code") if isinstance(error, dict) else None
+        said = error.get("message") if isinstance(error, dict) else error
+        text = f"{self} said no to {method}: {clip(str(said))} (error {clip(str(code), 20)})"
+        if code == _UNKNOWN_METHOD:
+            return UnknownMethodError(f"{text}; it has no such method", _UNKNOWN_METHOD)
+        return RpcError(text, code if isinstance(code, int) else None)
+
+    async def _post(self, method: str, body: bytes, most: int) -> bytes:
+        if len(body) + len(self._access.url) + _HEAD_BYTES > most:
+            raise RouterError(
+                f"the request {method} has {len(body)} bytes: with its head more than the {most} that are read; ask "
+                "for less at once"
+            )
+        if self._session is None:
+            self._session = _session()
+        try:
+            async with self._session.post(
+                self._access.url, data=body, ssl=self._ssl, allow_redirects=False
+            ) as response:
+                if response.status != 200:
+                    raise RouterRefusedError(self._status_text(response.status))
+                return await self._body(method, response.content)
+        except aiohttp.ServerFingerprintMismatch as error:
+            raise self._stranger(error.got) from error
+        except aiohttp.ClientSSLError as error:
+            raise RouterError(
+                f"{self} does not speak TLS as we do ({error}): is it plain HTTP, or another port?"
+            ) from error
+        except aiohttp.ClientConnectorError as error:
+            raise RouterUnreachableError(
+                f"{self} does not answer ({error}): check that the router runs, and that i2pcontrol is on (i2pd: "
+                "[i2pcontrol] enabled = true, with address and port; Java: the web application jsonrpc, or the plugin "
+                "I2PControl)"
+            ) from error
+        except aiohttp.ClientResponseError as error:
+            raise RouterError(f"{self} answered {method} with what is no HTTP: is it i2pcontrol?") from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise RouterUnreachableError(f"{self} hung up at {method}: it may be starting or stopping") from error
+
+    async def _body(self, method: str, stream: aiohttp.StreamReader) -> bytes:
+        body = b""
+        async for piece in stream.iter_any():
+            body += piece
+            if len(body) > MAX_REPLY_BYTES:
+                raise RouterError(f"{self} answered {method} with more than {MAX_REPLY_BYTES} bytes: is it i2pcontrol?")
+        return body
+
+    def _status_text(self, status: int) -> str:
+        if status == 403:
+            return (
+                f"{self} refuses the host name in its address: use an IP address, or have Java allow the name "
+                "(i2pcontrol.allowedhosts in I2PControl.conf)"
+            )
+        return f"{self} answered with HTTP status {status}: check the path (Java's console has /jsonrpc/)"
+
+    def _stranger(self, digest: bytes) -> CertificateError:
+        fingerprint = digest.hex(":").upper()
+        if self._access.fingerprint is None:
+            what, then = (
+                "a certificate that nothing vouches for",
+                "If they are the same, configure it as the fingerprint.",
+            )
+        else:
+            what = "another certificate than the configured one, and somebody may stand between"
+            then = "Only if the router has made itself a new one, configure that."
+        text = f"{self} shows {what}; its SHA-256 fingerprint is {fingerprint}. {_HOW_TO_COMPARE}. {then}"
+        return CertificateError(f"{text} Nothing was sent.", fingerprint)
+
+
+def _session() -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(
+        # One call a connection, as i2pd does it; the head no longer than it must be.
+        connector=aiohttp.TCPConnector(force_close=True, use_dns_cache=False),
+        headers={"Content-Type": "application/json"},
+        skip_auto_headers=("Accept", "Accept-Encoding", "User-Agent"),
+        timeout=aiohttp.ClientTimeout(),  # the deadline is that of the call
+        cookie_jar=aiohttp.DummyCookieJar(),
+        auto_decompress=False,
+    )

@@ -1,0 +1,183 @@
+"""What i2pcontrol's RouterInfo and NetworkSetting say, and what it means: the two routers do not mean the same.
+
+Both leave out of their answers what they do not know, so that the names in an answer tell which router it is. Java has
+numbers of its own for the state of the network (its RouterInfoHandler); i2pd has changed its numbers twice
+(`RouterStatus` in its RouterContext.h: 2.44.0, 2.49.0), and says which with nothing but its version.
+"""
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Final
+
+from bridges.i2pcontrol.strict_json import Json, clip
+from gf_i2p.farm.record.router_facts import Reachability
+
+UPTIME: Final = "i2p.router.uptime"
+VERSION: Final = "i2p.router.version"
+NET_STATUS: Final = "i2p.router.net.status"
+NET_STATUS_V6: Final = "i2p.router.net.status.v6"
+NET_ERROR: Final = "i2p.router.net.error"
+NET_TESTING: Final = "i2p.router.net.testing"
+INBOUND: Final = "i2p.router.net.bw.inbound.15s"
+OUTBOUND: Final = "i2p.router.net.bw.outbound.15s"
+PARTICIPATING: Final = "i2p.router.net.tunnels.participating"
+KNOWN_PEERS: Final = "i2p.router.netdb.knownpeers"
+ACTIVE_PEERS: Final = "i2p.router.netdb.activepeers"
+ONLY_I2PD: Final = "i2p.router.net.tunnels.successrate"
+ONLY_JAVA: Final = "i2p.router.netdb.fastpeers"
+NEWER_I2PD: Final = (NET_STATUS_V6, NET_ERROR, NET_TESTING)
+"""Since December 2025."""
+KEYS: Final = (
+    UPTIME, VERSION, NET_STATUS, INBOUND, OUTBOUND, PARTICIPATING, KNOWN_PEERS, ACTIVE_PEERS,
+    ONLY_I2PD, ONLY_JAVA, *NEWER_I2PD,
+)  # fmt: skip
+"""All that we ever ask of RouterInfo."""
+
+LIMIT_IN: Final = "i2p.router.net.bw.in"
+LIMIT_OUT: Final = "i2p.router.net.bw.out"
+"""Of NetworkSetting. null reads them; anything else would set them."""
+LIMIT_UNIT: Final = 1024
+"""Bytes in what both routers call a KB."""
+
+_MOST: Final = 2**53
+"""No count of a router is larger; JSON's numbers are exact up to here."""
+_VERSION: Final = re.compile(r"(\d{1,4})\.(\d{1,4})")
+_MAX_TEXT: Final = 64
+
+
+class Kind(StrEnum):
+    """Which router it is."""
+
+    I2PD = "i2pd"
+    JAVA = "Java I2P"
+
+
+def kind(info: Mapping[str, Json]) -> Kind | None:
+    """Tell by the names in an answer of RouterInfo to all of `KEYS`; None when they tell nothing."""
+    i2pd, java = ONLY_I2PD in info, ONLY_JAVA in info
+    if i2pd == java:
+        return None
+    return Kind.I2PD if i2pd else Kind.JAVA
+
+
+class Answer:
+    """The values of one answer: each as what it should be, or None, and then `note` is told what was odd."""
+
+    def __init__(self, values: Mapping[str, Json], note: Callable[[str], None]) -> None:
+        self._values = values
+        self._note = note
+
+    def has(self, name: str) -> bool:
+        """Whether the router has said it."""
+        return name in self._values
+
+    def count(self, name: str) -> int | None:
+        """Give a whole number, 0 or more. The routers print some as texts."""
+        number = self.amount(name)
+        return None if number is None else int(number)
+
+    def amount(self, name: str) -> float | None:
+        """Give a number, 0 or more."""
+        value = self._value(name)
+        if value is None:
+            return None
+        try:
+            number = float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else math.nan
+        except ValueError:
+            number = math.nan
+        if not 0 <= number <= _MOST:
+            self._odd(name, value)
+            return None
+        return number
+
+    def text(self, name: str) -> str | None:
+        """Give a short text that can be shown."""
+        value = self._value(name)
+        if value is None:
+            return None
+        if not isinstance(value, str) or not 0 < len(value) <= _MAX_TEXT or not value.isprintable():
+            self._odd(name, value)
+            return None
+        return value
+
+    def _value(self, name: str) -> Json:
+        if name not in self._values:
+            self._note(f"the router does not tell {name}")
+        return self._values.get(name)
+
+    def _odd(self, name: str, value: Json) -> None:
+        self._note(f"the router says something odd for {name}: {clip(str(value))}; it is left out")
+
+
+# Reachability ---------------------------------------------------------------------------------------------------------
+
+_OK, _TESTING, _FIREWALLED, _UNKNOWN = (
+    Reachability.OK, Reachability.TESTING, Reachability.FIREWALLED, Reachability.UNKNOWN,
+)  # fmt: skip
+_HIDDEN, _WARNING, _ERROR = Reachability.HIDDEN, Reachability.WARNING, Reachability.ERROR
+
+_JAVA: Final = (_OK, _TESTING, _FIREWALLED, _HIDDEN, *[_WARNING] * 4, *[_ERROR] * 7)
+# i2pd's Proxy (it reaches others through a proxy) and Stan (it must not be seen) publish no address: hidden. Mesh, in
+# Yggdrasil only, is reached there.
+_I2PD: Final = (
+    ((2, 49), (_OK, _FIREWALLED, _UNKNOWN, _HIDDEN, _OK, _HIDDEN)),
+    ((2, 44), (_OK, _TESTING, _FIREWALLED, _UNKNOWN, _HIDDEN, _OK)),
+    ((0, 0), (_OK, _TESTING, _FIREWALLED, _ERROR, _UNKNOWN, _HIDDEN, _OK)),
+)
+"""Since which version the numbers mean what."""
+_I2PD_ERRORS: Final = {
+    1: "its clock is wrong",
+    2: "it is offline",
+    3: "it is behind a symmetric NAT",
+    4: "it is behind a full cone NAT",
+    5: "it has no file descriptors left",
+}
+_HARMLESS_ERRORS: Final = frozenset({3, 4})
+"""The kinds of NAT: what comes of them stands in the status."""
+
+
+def reachability(router: Kind | None, answer: Answer, note: Callable[[str], None]) -> Reachability | None:
+    """Say what the router thinks of its place in the network; None when we cannot know what its numbers mean."""
+    number = answer.count(NET_STATUS)
+    if number is None:
+        return None
+    if number == 0:  # the one number that all agree about
+        return _with_error(_OK, answer, note)
+    if router is Kind.JAVA:
+        return _look_up(_JAVA, number, router, note)
+    version = _VERSION.match(answer.text(VERSION) or "")
+    if router is None or version is None:
+        note(f"the router's network status is {number}, and what that means depends on which router it is: left out")
+        return None
+    since = int(version[1]), int(version[2])
+    table = next(table for first, table in _I2PD if since >= first)
+    status = _look_up(table, number, router, note)
+    if answer.has(NET_STATUS_V6):
+        v6 = answer.count(NET_STATUS_V6)
+        other = None if v6 is None else _look_up(table, v6, router, note)
+        if other is _OK or status is _UNKNOWN:
+            status = other  # what works does not get worse by what does not
+    if status is _UNKNOWN and answer.has(NET_TESTING) and answer.count(NET_TESTING):
+        status = _TESTING
+    return None if status is None else _with_error(status, answer, note)
+
+
+def _look_up(
+    table: tuple[Reachability, ...], number: int, router: Kind, note: Callable[[str], None]
+) -> Reachability | None:
+    if number < len(table):
+        return table[number]
+    note(f"{router} says network status {number}, which we do not know: left out")
+    return None
+
+
+def _with_error(status: Reachability, answer: Answer, note: Callable[[str], None]) -> Reachability:
+    if not answer.has(NET_ERROR):
+        return status
+    error = answer.count(NET_ERROR)
+    if not error:
+        return status
+    note(f"the router says that {_I2PD_ERRORS.get(error, f'it has the error {error}')}")
+    return status if error in _HARMLESS_ERRORS else _ERROR

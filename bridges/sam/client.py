@@ -1,0 +1,296 @@
+"""SAM 3.1, the part that we use: destinations, names, and a session that forwards streams or makes them.
+
+The version is 3.1 on purpose: it is enough, and Java I2P then sends no PING, which i2pd answers by hanging up. Values
+have no spaces, since i2pd splits at every one (I2P's SAM v3 specification, API 0.9.66; i2pd 2.45.1).
+"""
+
+import asyncio
+import contextlib
+import os
+import re
+import secrets
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Self
+
+from i2plib import sam
+
+from bridges.errors import RouterError, RouterRefusedError, RouterUnreachableError
+from gf_i2p.netdb.destination import Destination
+from gf_i2p.netdb.errors import NetDbError
+from gf_i2p.netdb.private_keys import DestinationKeys
+
+VERSION: Final = "3.1"
+DEFAULT_PORT: Final = 7656
+ANSWER_SECONDS: Final = 30.0
+"""For answers that need no tunnels."""
+LOOKUP_SECONDS: Final = 60.0
+"""For a name. i2pd asks one floodfill after another, for up to 40 s."""
+SESSION_SECONDS: Final = 120.0
+"""For SESSION CREATE and STREAM CONNECT: tunnels may have to be built first."""
+MAX_LINE_BYTES: Final = 4096
+_NO_SUCH: Final = frozenset({"KEY_NOT_FOUND", "INVALID_KEY", "LEASESET_NOT_FOUND"})
+_REFUSALS: Final = frozenset({"SESSION STATUS", "STREAM STATUS"})
+"""i2pd says the one where the other is due."""
+_ADVICE: Final = {
+    "NOVERSION": "it speaks no SAM 3.1: update the router",
+    "DUPLICATED_DEST": "another session has this destination: no other node or tunnel may have the same keys",
+    "INVALID_KEY": "check the keys or the address",
+    "INVALID_ID": "the session has ended",
+    "CANT_REACH_PEER": "check the address, and that the peer's router is up and has tunnels",
+    "TIMEOUT": "check that the peer's router is up and has tunnels",
+    "CONNECTION_REFUSED": "check that the peer's node runs",
+}
+_WORD: Final = re.compile(r"[!-~]{1,1024}")
+"""A value that i2pd does not split, and that ends no line."""
+_MESSAGE: Final = re.compile(r'MESSAGE=(?:"([^"]*)"|(\S+))')
+_SECRET: Final = re.compile(r"[A-Za-z0-9~=+/-]{60,}")
+"""May be a private key in base64; a b32 address has 52 characters before its dot."""
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+@dataclass(frozen=True, slots=True)
+class Sam:
+    """Where a router's SAM is."""
+
+    host: str
+    """An IP address."""
+    port: int = DEFAULT_PORT
+
+    async def probe(self) -> None:
+        """Return when it answers. Raises `RouterError`."""
+        async with await _Exchange.open(self):
+            pass
+
+    async def generate(self) -> DestinationKeys:
+        """Have the router make a new Ed25519 destination. Raises `RouterError`."""
+        async with await _Exchange.open(self) as exchange:
+            reply = await exchange.ask(sam.dest_generate(7), "DEST REPLY", ANSWER_SECONDS)
+            return _keys(_value(reply, "PRIV"))
+
+    async def lookup(self, name: str) -> Destination | None:
+        """Return the destination of a name or b32 address, None when the router finds none. Raises `RouterError`."""
+        request = sam.naming_lookup(_word(name))
+        async with await _Exchange.open(self) as exchange:
+            reply = await exchange.ask(request, "NAMING REPLY", LOOKUP_SECONDS, ok=False)
+            if reply.opts.get("RESULT") in _NO_SUCH:
+                return None
+            exchange.check(reply, "NAMING LOOKUP")
+            return _destination(_value(reply, "VALUE"))
+
+    async def session(self, keys: DestinationKeys, options: Mapping[str, str] | None = None) -> "SamSession":
+        """Make a session for streams under this destination; takes up to two minutes. Raises `RouterError`."""
+        words = {"SIGNATURE_TYPE": "7", "i2cp.leaseSetEncType": "4,0", **(options or {})}
+        # A Java router that hears an id twice ends the session that had it: never one that can be guessed.
+        session_id = "gf" + secrets.token_hex(8)
+        settings = " ".join(_word(f"{name}={value}") for name, value in words.items())
+        request = sam.session_create("STREAM", session_id, keys.base64, settings)
+        async with await _Exchange.open(self) as exchange:
+            await exchange.ask(request, "SESSION STATUS", SESSION_SECONDS)
+            return SamSession(self, session_id, keys.destination, await exchange.keep())
+
+    def __str__(self) -> str:
+        return f"SAM at {self.host}:{self.port}"
+
+
+class SamSession:
+    """A destination that is up as long as this is: its tunnels, and the streams through them."""
+
+    def __init__(self, router: Sam, session_id: str, destination: Destination, control: Streams) -> None:
+        self.destination = destination
+        self._router = router
+        self._id = session_id
+        self._kept = [control]
+        """Connections that the session, or what it forwards, ends with."""
+
+    async def forward(self, host: str, port: int) -> None:
+        """Have every stream that comes connected to this TCP address, with the peer's destination as its first line.
+
+        `host`: an IP address of this machine that the router can reach. It lasts as long as the session. Raises
+        `RouterError`.
+        """
+        request = sam.stream_forward(self._id, port, f"HOST={host} SILENT=false")
+        # i2pd before 2.57 does not read HOST: it connects to where the asking connection comes from.
+        async with await _Exchange.open(self._router, local=host) as exchange:
+            await exchange.ask(request, "STREAM STATUS", ANSWER_SECONDS)
+            self._kept.append(await exchange.keep())
+
+    async def connect(self, peer: str) -> Streams:
+        """Open a stream to a destination, by its base64 or b32 form.
+
+        Raises `RouterRefusedError` when it cannot be reached. i2pd says so only later, by the end of the stream.
+        """
+        return await asyncio.open_connection(sock=await self.connect_socket(peer))
+
+    async def connect_socket(self, peer: str) -> socket.socket:
+        """Open a stream as `connect` does, and return its socket, non-blocking; nothing of the stream is read yet."""
+        request = sam.stream_connect(self._id, _word(peer))
+        async with await _Exchange.open(self._router) as exchange:
+            await exchange.ask(request, "STREAM STATUS", SESSION_SECONDS)
+            return exchange.take()
+
+    async def ended(self) -> None:
+        """Return when the router has ended the session or forwards no more, or is gone."""
+        ends = [asyncio.ensure_future(_ended(reader)) for reader, _ in self._kept]
+        try:
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for end in ends:
+                end.cancel()
+            await asyncio.gather(*ends, return_exceptions=True)
+
+    def close(self) -> None:
+        """End the session and all its streams."""
+        for _, writer in reversed(self._kept):
+            writer.close()
+
+
+async def _ended(reader: asyncio.StreamReader) -> None:
+    """Return when the router has hung up."""
+    with contextlib.suppress(OSError):
+        while await reader.read(MAX_LINE_BYTES):
+            pass  # nothing that it says later matters to us
+
+
+class _Exchange:
+    """One connection to SAM: requests and replies, one by one. It is over with the `with` block, unless taken."""
+
+    def __init__(self, router: Sam, sock: socket.socket) -> None:
+        self._router = router
+        self._sock = sock
+        self._taken = False
+
+    @classmethod
+    async def open(cls, router: Sam, local: str | None = None) -> Self:
+        """Connect, from this address of ours, and say HELLO. Raises `RouterError`."""
+        exchange = cls(router, socket.socket(socket.AF_INET6 if ":" in router.host else socket.AF_INET))
+        try:
+            await exchange._connect(local)
+            await exchange.ask(sam.hello(VERSION, VERSION), "HELLO REPLY", ANSWER_SECONDS)
+        except BaseException:
+            exchange._sock.close()
+            raise
+        return exchange
+
+    async def _connect(self, local: str | None) -> None:
+        try:
+            self._sock.setblocking(False)
+            if local is not None:
+                self._sock.bind((local, 0))
+            async with asyncio.timeout(ANSWER_SECONDS):
+                await asyncio.get_running_loop().sock_connect(self._sock, (self._router.host, self._router.port))
+        except OSError as error:
+            whence = "" if local is None else f" {local}"
+            why = os.strerror(error.errno) if error.errno else str(error) or f"nothing within {ANSWER_SECONDS:g} s"
+            raise RouterUnreachableError(
+                f"{self._router} does not answer{whence} ({why}): check that the router runs, and that SAM is on "
+                "(i2pd: [sam] enabled = true; Java: the SAM application bridge among the clients) and its address is "
+                "right"
+            ) from error
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if not self._taken:
+            self._sock.close()
+
+    async def keep(self) -> Streams:
+        """Take the connection, to be kept as long as what was asked for."""
+        streams = await asyncio.open_connection(sock=self._sock, limit=MAX_LINE_BYTES)
+        self.take()
+        return streams
+
+    def take(self) -> socket.socket:
+        """Take the connection, to end it oneself."""
+        self._taken = True
+        return self._sock
+
+    async def ask(self, request: bytes, expected: str, seconds: float, *, ok: bool = True) -> sam.Message:
+        """Send one line, return the reply. Raises `RouterError`, also for a refusal unless `ok` is false."""
+        what = " ".join(request.decode().split()[:2])  # never more: keys follow
+        try:
+            async with asyncio.timeout(seconds):
+                await asyncio.get_running_loop().sock_sendall(self._sock, request)
+                line = await self._line()
+        except TimeoutError as error:
+            raise RouterUnreachableError(f"{self._router} did not answer {what} within {seconds:g} s") from error
+        except (OSError, EOFError) as error:
+            raise RouterUnreachableError(f"{self._router} hung up at {what}: it may be starting or stopping") from error
+        if len(line) > MAX_LINE_BYTES:
+            raise RouterError(f"{self._router} answered {what} with an endless line: is it SAM?")
+        reply = _message(line)
+        kind = None if reply is None else f"{reply.cmd} {reply.action}"
+        if reply is None or (kind != expected and (kind not in _REFUSALS or _result(reply) == "OK")):
+            raise RouterError(f"{self._router} answered {what} with something else: is it SAM?")
+        if ok or kind != expected:
+            self.check(reply, what)
+        return reply
+
+    async def _line(self) -> bytes:
+        """Read one line, or as much as is too long for one, and nothing behind it: that may be a stream's already."""
+        line = b""
+        while not line.endswith(b"\n") and len(line) <= MAX_LINE_BYTES:
+            byte = await asyncio.get_running_loop().sock_recv(self._sock, 1)
+            if not byte:
+                raise EOFError
+            line += byte
+        return line
+
+    def check(self, reply: sam.Message, what: str) -> None:
+        """Raise `RouterRefusedError` when a reply to `what` says no."""
+        result = _result(reply)
+        if result == "OK":
+            return
+        said = _MESSAGE.search(repr(reply))
+        message = _clean(said[1] or said[2] or "") if said else ""
+        words = [f"{self._router} said {_clean(result)}", f"({message})" if message else "", f"to {what}"]
+        advice = _ADVICE.get(result)
+        raise RouterRefusedError(" ".join(filter(None, words)) + (f": {advice}" if advice else ""))
+
+
+def _message(line: bytes) -> sam.Message | None:
+    try:
+        return sam.Message(line)
+    except ValueError:  # too few words, or no UTF-8
+        return None
+
+
+def _result(reply: sam.Message) -> str:
+    """`DEST REPLY` has none when it is good."""
+    return str(reply.opts.get("RESULT", "OK" if reply.cmd == "DEST" else "nothing"))
+
+
+def _value(reply: sam.Message, name: str) -> str:
+    value = reply.opts.get(name)
+    if not isinstance(value, str):
+        raise RouterError(f"the router's SAM answered without {name}: is it SAM?")
+    return value
+
+
+def _word(text: str) -> str:
+    """Check what becomes a word of a request, before it is sent."""
+    if _WORD.fullmatch(text) is None:
+        raise RouterRefusedError(f"{_clean(text)[:80]!r} cannot be said to SAM: it takes ASCII without spaces")
+    return text
+
+
+def _clean(text: str) -> str:
+    """What may be shown of a text that is not ours."""
+    return _SECRET.sub("...", "".join(letter for letter in text if letter.isprintable()))[:200]
+
+
+def _keys(text: str) -> DestinationKeys:
+    try:
+        return DestinationKeys.from_base64(text)
+    except NetDbError as error:
+        raise RouterError(f"the router's SAM gave keys that are none: {error}") from error
+
+
+def _destination(text: str) -> Destination:
+    try:
+        return Destination.from_base64(text)
+    except NetDbError as error:
+        raise RouterError(f"the router's SAM gave a destination that we cannot use: {error}") from error

@@ -1,0 +1,87 @@
+"""A SAM session that has the streams for one destination brought to a port of this machine."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from bridges.errors import RouterError, RouterUnreachableError
+from bridges.sam.client import Sam, SamSession
+from gf_i2p.netdb.private_keys import DestinationKeys
+
+_SETTLE_SECONDS: Final = 8.0
+"""i2pd keeps a destination for 5 s after its session, and then ends it, also when a new session has it by then."""
+
+
+class SamInbound:
+    """What `gf_i2p.transport.i2p.i2p_listener.Inbound` asks for, by SESSION CREATE and STREAM FORWARD."""
+
+    names_peers: Final = True
+    failure: type[Exception] = RouterError
+
+    def __init__(
+        self,
+        router: Sam,
+        keys: DestinationKeys,
+        options: Mapping[str, str] | None = None,
+        *,
+        settle: float = _SETTLE_SECONDS,
+    ) -> None:
+        """`keys`: of the destination. `options`: of the session's tunnels, in I2CP's words.
+
+        `settle`: seconds that the first session waits when somebody had one a moment ago, such as a node that was
+        killed and started again.
+        """
+        self._router = router
+        self._keys = keys
+        self._options = options
+        self._settle = settle
+        self._session: SamSession | None = None
+        self.on_open: Callable[[], None] | None = None
+        """Called when there is a new session."""
+        self.on_close: Callable[[], None] | None = None
+        """Called when it is over."""
+
+    async def open(self, host: str, port: int) -> str:
+        """See `Inbound.open`."""
+        self.close()
+        await self._settled()
+        self._session = await self._router.session(self._keys, self._options)
+        await self._session.forward(host, port)
+        if self.on_open is not None:
+            self.on_open()
+        return self._keys.destination.b32
+
+    async def _settled(self) -> None:
+        """Return at once when nobody finds our address; else it may be a session's that is being ended: let it end."""
+        if not self._settle:
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._settle):
+                if await self.published():
+                    await asyncio.get_running_loop().create_future()
+        self._settle = 0.0
+
+    async def connect(self, host: str) -> socket.socket:
+        """Open a stream from this destination; see `gf_i2p.transport.i2p.session_dialler.Streams`."""
+        if self._session is None:
+            raise RouterUnreachableError("there is no SAM session now; it is being made")
+        return await self._session.connect_socket(host)
+
+    async def published(self) -> bool:
+        """See `Inbound.published`. The router asks the floodfills, as it does for any address."""
+        return await self._router.lookup(self._keys.destination.b32) is not None
+
+    async def ended(self) -> None:
+        """See `Inbound.ended`."""
+        assert self._session is not None
+        await self._session.ended()
+
+    def close(self) -> None:
+        """See `Inbound.close`."""
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()
+            if self.on_close is not None:
+                self.on_close()

@@ -1,0 +1,235 @@
+"""A `RouterBridge` for programs in any language: an i2pcontrol endpoint that has the router's methods, and ours.
+
+docs/router-interface.md describes it from outside. What needs a token is looked at only when the token is good: until
+then all methods get the same answer, those that there are and those that there are not.
+"""
+
+import asyncio
+import ssl
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+import structlog
+
+from bridges.errors import RouterError, RouterRefusedError, RouterUnreachableError
+from bridges.i2pcontrol.extension import (
+    Code,
+    Method,
+    ParameterError,
+    Parameters,
+    encode_leaf,
+    encode_status,
+)
+from bridges.i2pcontrol.jsonrpc_client import RpcError
+from bridges.i2pcontrol.router_status import SAFE_TUNNELS, I2pControl
+from bridges.i2pcontrol.strict_json import Json
+from bridges.protocol import RouterBridge
+from bridges.serving.caller_access import Door
+from bridges.serving.http_server import Caller, HttpLimits, HttpServer
+from bridges.serving.jsonrpc_server import Call, CallError, error_reply, read_call, reply
+from bridges.serving.publications import Publications
+
+logger = structlog.get_logger()
+T = TypeVar("T")
+
+API: Final = 1
+"""Of i2pcontrol."""
+LOCAL_SECONDS: Final = 30.0
+"""What our calls may take unless their `Timeout` says otherwise, and the router's own always."""
+REMOTE_SECONDS: Final = 180.0
+"""The same for those that build tunnels."""
+MAX_MEASUREMENTS: Final = 2
+"""At once: each has tunnels of its own."""
+
+_AUTHENTICATE: Final = "Authenticate"
+_PASSWORD_METHOD: Final = "I2PControl"  # noqa: S105
+_SERVICES: Final = "ClientServicesInfo"
+_LONG_LISTS: Final = frozenset({"I2PTunnel", "SAM"})
+_STANDARD: Final = frozenset({Code.REQUEST, Code.METHOD, Code.PARAMETERS, Code.DEFECT})
+"""Errors of the router that mean the same when they are ours. Those about tokens would not."""
+_LOG_SECONDS: Final = 10.0
+"""Between two lines about wrong passwords."""
+
+
+class BridgeServer:
+    """Serves one router. Use `start`, then `stop`; the bridge is the caller's to close.
+
+    Args:
+        bridge: does what our methods ask for.
+        control: the router's own i2pcontrol; None: there are only our methods.
+        password: what callers must know.
+        tls: of a server, with its certificate; None speaks plain HTTP, and then it listens on loopback only.
+        allow_long_lists: pass questions for the router's tunnels and sessions through; see `I2pControl` for what they
+            can do to an i2pd.
+    """
+
+    def __init__(
+        self,
+        bridge: RouterBridge,
+        control: I2pControl | None,
+        password: str,
+        tls: ssl.SSLContext | None,
+        *,
+        allow_long_lists: bool = False,
+        limits: HttpLimits | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.http = HttpServer(self._answer, tls, limits)
+        self.publications = Publications(bridge)
+        self._bridge = bridge
+        self._control = control
+        self._door = Door(password, clock)
+        self._allow_long_lists = allow_long_lists
+        self._measuring = 0
+        self._said_at = float("-inf")
+        self._methods: dict[str, Callable[[Parameters], Awaitable[dict[str, Json]]]] = {
+            Method.ROUTER_STATUS: self._router_status,
+            Method.LEAF_HASH: self._leaf_hash,
+            Method.LEAF_STATUS: self._leaf_status,
+            Method.MEASURE: self._measure,
+            Method.PUBLISH: self._publish,
+            Method.STOP: self._stop,
+            Method.PUBLICATION: self._publication,
+        }
+
+    async def start(self, host: str, port: int) -> int:
+        """Listen; return the port. Raises `OSError`."""
+        return await self.http.start(host, port)
+
+    async def stop(self) -> None:
+        """Listen no more; break what is under way."""
+        await self.http.stop()
+        await self.publications.close()
+
+    # One call ---------------------------------------------------------------------------------------------------------
+
+    async def _answer(self, body: bytes, caller: Caller) -> bytes:
+        try:
+            call = read_call(body)
+        except CallError as error:
+            return error_reply(error.id, error.code, str(error))
+        try:
+            return reply(call.id, await self._result(call, caller))
+        except CallError as error:
+            return error_reply(call.id, error.code, str(error))
+        except ParameterError as error:
+            return error_reply(call.id, Code.PARAMETERS, str(error))
+        except RouterError as error:
+            return error_reply(call.id, _code(error), str(error))
+        except Exception:
+            logger.exception("a call failed", method=call.method)
+            return error_reply(call.id, Code.DEFECT, "a defect of this endpoint; its log says where")
+
+    async def _result(self, call: Call, caller: Caller) -> dict[str, Json]:
+        if call.method == _AUTHENTICATE:
+            return self._authenticate(call, caller)
+        self._door.check(call.token)
+        caller.known = True
+        method = self._methods.get(call.method)
+        if method is None:
+            return await self._pass_on(call.method, call.params)
+        return await method(Parameters(call.params))
+
+    def _authenticate(self, call: Call, caller: Caller) -> dict[str, Json]:
+        try:
+            token = self._door.authenticate(call.params.get("Password"), caller.source)
+        except CallError:
+            now = time.monotonic()
+            if now - self._said_at >= _LOG_SECONDS:
+                self._said_at = now
+                logger.warning("a wrong password was given", source=caller.source)
+            raise
+        api = call.params.get("API")
+        if api is None:
+            raise CallError(Code.NO_API, "API is missing: it must be 1")
+        if type(api) is not int or api != API:
+            raise CallError(Code.OTHER_API, "this API is not there: it must be 1")
+        return {"API": API, "Token": token}
+
+    # The router's own methods -----------------------------------------------------------------------------------------
+
+    async def _pass_on(self, method: str, params: dict[str, Json]) -> dict[str, Json]:
+        if self._control is None:
+            raise CallError(
+                Code.METHOD, f"{method} is not here: this endpoint knows of no i2pcontrol that could have it"
+            )
+        if method == _PASSWORD_METHOD:
+            raise CallError(
+                Code.REFUSED,
+                f"{method} is not passed on: it would change the password by which this endpoint asks the router",
+            )
+        if method == _SERVICES and not _LONG_LISTS.isdisjoint(params):
+            self._check_lists(params)
+        control = self._control
+        return await _within(LOCAL_SECONDS, control.call(method, params))
+
+    def _check_lists(self, params: dict[str, Json]) -> None:
+        if not self._allow_long_lists:
+            raise CallError(
+                Code.REFUSED,
+                "tunnels and sessions are not asked for: i2pd would write a long list past the end of a buffer, and "
+                f"die. If this i2pd has at most {SAFE_TUNNELS} of them, the operator of this endpoint may allow it",
+            )
+        if len(params) > 1:
+            raise CallError(Code.REFUSED, "ask for one service at a time: i2pd's answer has little room")
+
+    # Ours -------------------------------------------------------------------------------------------------------------
+
+    async def _router_status(self, params: Parameters) -> dict[str, Json]:
+        seconds = params.timeout(LOCAL_SECONDS)
+        params.finish()
+        return encode_status(await _within(seconds, self._bridge.local_router_status()))
+
+    async def _leaf_hash(self, params: Parameters) -> dict[str, Json]:
+        master, seconds = params.hash("MasterHash"), params.timeout(LOCAL_SECONDS)
+        params.finish()
+        return encode_leaf(await _within(seconds, self._bridge.local_leaf_hash(master)))
+
+    async def _leaf_status(self, params: Parameters) -> dict[str, Json]:
+        leaf, seconds = params.hash("LeafHash"), params.timeout(LOCAL_SECONDS)
+        params.finish()
+        return encode_status(await _within(seconds, self._bridge.local_leaf_status(leaf)))
+
+    async def _measure(self, params: Parameters) -> dict[str, Json]:
+        target, seconds = params.hash("Hash"), params.timeout(REMOTE_SECONDS)
+        params.finish()
+        if self._measuring >= MAX_MEASUREMENTS:
+            raise CallError(Code.BUSY, f"{MAX_MEASUREMENTS} measurements are under way: wait for one of them")
+        self._measuring += 1
+        try:
+            return encode_status(await _within(seconds, self._bridge.remote_measured_status(target)))
+        finally:
+            self._measuring -= 1
+
+    async def _publish(self, params: Parameters) -> dict[str, Json]:
+        publication, seconds = params.publication(), params.timeout(REMOTE_SECONDS)
+        params.finish()
+        return encode_status(await self.publications.publish(publication, seconds))
+
+    async def _stop(self, params: Parameters) -> dict[str, Json]:
+        master, seconds = params.hash("MasterHash"), params.timeout(LOCAL_SECONDS)
+        params.finish()
+        await _within(seconds, self.publications.stop(master))
+        return encode_status(self.publications.state(master))
+
+    async def _publication(self, params: Parameters) -> dict[str, Json]:
+        master = params.hash("MasterHash")
+        params.finish()
+        return encode_status(self.publications.state(master))
+
+
+async def _within(seconds: float, work: Awaitable[T]) -> T:
+    try:
+        async with asyncio.timeout(seconds):
+            return await work
+    except TimeoutError as error:
+        raise CallError(Code.TIMEOUT, f"not done within {seconds:g} s") from error
+
+
+def _code(error: RouterError) -> int:
+    if isinstance(error, RpcError) and error.code in _STANDARD:
+        return error.code
+    if isinstance(error, RouterRefusedError):
+        return Code.REFUSED
+    return Code.UNREACHABLE if isinstance(error, RouterUnreachableError) else Code.ROUTER

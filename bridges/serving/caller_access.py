@@ -1,0 +1,100 @@
+"""Who may call: one password, the tokens that it buys, and a limit on wrong ones."""
+
+import hashlib
+import hmac
+import secrets
+import time
+from collections.abc import Callable
+from typing import Final
+
+from bridges.i2pcontrol.extension import Code
+from bridges.i2pcontrol.strict_json import Json
+from bridges.serving.jsonrpc_server import CallError
+
+TOKEN_SECONDS: Final = 86_400.0
+"""A token's life, as with Java."""
+MAX_TOKENS: Final = 256
+"""At once; the oldest gives way, and its owner authenticates again."""
+MAX_TEXT: Final = 1024
+"""Characters of a password or token that are looked at."""
+FREE_TRIES: Final = 10
+"""Wrong passwords that one source has in stock."""
+TRY_SECONDS: Final = 6.0
+"""After which it gets another one: ten a minute."""
+MAX_SOURCES: Final = 1024
+"""That are kept apart; those beyond share one stock."""
+
+_OTHERS: Final = ""
+# The same whether a password was looked at or not: a guesser does not learn which of its guesses counted.
+_WRONG: Final = "wrong password; or there were too many wrong ones, then wait a minute"
+
+
+class Throttle:
+    """Counts wrong passwords by source. A source with too many is not listened to, not even if it is right."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._debts: dict[str, tuple[float, float]] = {}  # wrong ones not yet forgiven, and when that was
+
+    def allows(self, source: str) -> bool:
+        """Whether it may try now."""
+        return self._debt(source)[1] <= FREE_TRIES - 1
+
+    def wrong(self, source: str) -> None:
+        """Count one."""
+        key, debt = self._debt(source)
+        self._debts[key] = debt + 1, self._clock()
+
+    def _debt(self, source: str) -> tuple[str, float]:
+        now = self._clock()
+        if source not in self._debts and len(self._debts) >= MAX_SOURCES:
+            self._debts = {key: each for key, each in self._debts.items() if _left(each, now) > 0}
+            if len(self._debts) >= MAX_SOURCES:
+                source = _OTHERS
+        return source, _left(self._debts.get(source, (0.0, now)), now)
+
+
+def _left(debt: tuple[float, float], now: float) -> float:
+    count, since = debt
+    return max(0.0, count - (now - since) / TRY_SECONDS)
+
+
+class Door:
+    """Lets in who knows the password. Raises `CallError`, whose texts tell nothing else."""
+
+    def __init__(self, password: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._password = _digest(password)
+        self._clock = clock
+        self._throttle = Throttle(clock)
+        self._tokens: dict[bytes, float] = {}  # digest of the token -> when it ends; the oldest first
+
+    def authenticate(self, password: Json, source: str) -> str:
+        """Give a token for the right password."""
+        given = password if isinstance(password, str) else ""
+        allowed = self._throttle.allows(source)
+        if not hmac.compare_digest(_digest(given), self._password) or not allowed:
+            if allowed:
+                self._throttle.wrong(source)
+            raise CallError(Code.PASSWORD, _WRONG)
+        while len(self._tokens) >= MAX_TOKENS:
+            del self._tokens[next(iter(self._tokens))]
+        token = secrets.token_urlsafe(32)
+        self._tokens[_digest(token)] = self._clock() + TOKEN_SECONDS
+        return token
+
+    def check(self, token: Json) -> None:
+        """Return when the token is good."""
+        if token is None:
+            raise CallError(Code.NO_TOKEN, "no token: call Authenticate, and give its Token with every call")
+        # Looked up by its digest: how long that takes says nothing about the tokens that there are.
+        key = _digest(token if isinstance(token, str) else "")
+        end = self._tokens.get(key)
+        if end is None:
+            raise CallError(Code.UNKNOWN_TOKEN, "unknown token: call Authenticate again")
+        if self._clock() >= end:
+            del self._tokens[key]
+            raise CallError(Code.EXPIRED_TOKEN, "the token has expired: call Authenticate again")
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text[:MAX_TEXT].encode("utf-8", "surrogatepass")).digest()

@@ -1,0 +1,254 @@
+"""HTTP for strangers: one POST a connection, and nothing said that was not asked for.
+
+An answer has no Server and no Date header. What is no POST gets an empty 404, whatever its path; the path of a POST
+does not matter, as with i2pd. A request with an Origin header comes from a page in somebody's browser, and gets the
+404, too: pages have no business here, and those of a name that leads to this machine look like ours to a browser.
+"""
+
+import asyncio
+import contextlib
+import socket
+import ssl
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from ipaddress import IPv6Address, ip_address, ip_network
+from typing import Any, Final
+
+import h11
+import structlog
+
+from bridges.i2pcontrol.extension import MAX_REQUEST_BYTES
+
+logger = structlog.get_logger()
+
+_READ_BYTES: Final = 16_384
+_AGAIN_SECONDS: Final = 0.2
+"""After which accepting is tried again when this process has no file descriptors left."""
+_LINGER_SECONDS: Final = 1.0
+"""For a sender to read that its request is refused while it still sends; hanging up at once would hide that."""
+_QUIET_SECONDS: Final = 0.2
+"""Who has sent nothing for so long has ended, and reads."""
+_BACKLOG: Final = 64
+_NOT_HERE: Final = 404
+_REASONS: Final = {200: "OK", 400: "Bad Request", 404: "Not Found", 413: "Content Too Large"}
+_SOURCE_BITS: Final = 64
+"""Whoever has one IPv6 address has usually so many."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpLimits:
+    """What strangers, and others, may take."""
+
+    connections: int = 64
+    """At once. When there are more, the oldest that has not shown a token yet has to go."""
+    request_seconds: float = 10.0
+    """For TLS, head and body together."""
+    reply_seconds: float = 10.0
+    """For the caller to take the answer."""
+    head_bytes: int = 8192
+    body_bytes: int = MAX_REQUEST_BYTES
+
+
+@dataclass(slots=True)
+class Caller:
+    """Who is at the other end of a connection."""
+
+    source: str
+    """For whom wrong passwords count: an address, or a network."""
+    known: bool = False
+    """Has shown a token: set by whoever checks it, and then the connection may stay."""
+
+
+Handler = Callable[[bytes, Caller], Awaitable[bytes]]
+"""Answers one body with another. Cancelled when the caller hangs up."""
+
+
+class _RefusedError(Exception):
+    """A request that is not handed on."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__()
+        self.status = status
+
+
+class HttpServer:
+    """Listens on one address. Use `start`, then `stop`."""
+
+    def __init__(self, handler: Handler, tls: ssl.SSLContext | None, limits: HttpLimits | None = None) -> None:
+        """`tls`: of a server, with its certificate; None speaks plain HTTP."""
+        self._handler = handler
+        self._tls = tls
+        self._limits = limits or HttpLimits()
+        self._socket: socket.socket | None = None
+        self._accepting: asyncio.Task[None] | None = None
+        self._connections: dict[asyncio.Task[None], Caller] = {}  # the oldest first
+
+    @property
+    def connections(self) -> int:
+        """How many there are."""
+        return len(self._connections)
+
+    async def start(self, host: str, port: int) -> int:
+        """Listen on an IP address; return the port, which the system chooses for 0. Raises `OSError`."""
+        family = socket.AF_INET6 if isinstance(ip_address(host), IPv6Address) else socket.AF_INET
+        self._socket = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+        self._socket.setblocking(False)
+        self._accepting = asyncio.create_task(self._accept(self._socket))
+        return int(self._socket.getsockname()[1])
+
+    async def stop(self) -> None:
+        """Listen no more, and break all connections."""
+        tasks = [*self._connections, *([self._accepting] if self._accepting is not None else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._socket is not None:
+            self._socket.close()
+
+    # Connections ----------------------------------------------------------------------------------------------------
+
+    async def _accept(self, listening: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                sock, address = await loop.sock_accept(listening)
+            except OSError as error:
+                logger.warning("cannot accept connections for now", reason=error.strerror)
+                await asyncio.sleep(_AGAIN_SECONDS)
+                continue
+            if not self._make_room():
+                sock.close()
+                continue
+            caller = Caller(_source(address))
+            task = asyncio.create_task(self._serve(sock, caller))
+            self._connections[task] = caller
+            task.add_done_callback(self._ended)
+
+    def _make_room(self) -> bool:
+        if len(self._connections) < self._limits.connections:
+            return True
+        stranger = next((task for task, caller in self._connections.items() if not caller.known), None)
+        if stranger is None:
+            return False
+        del self._connections[stranger]
+        stranger.cancel()
+        return True
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        self._connections.pop(task, None)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("a defect in a connection", exc_info=error)
+
+    async def _serve(self, sock: socket.socket, caller: Caller) -> None:
+        writer = None
+        try:
+            async with asyncio.timeout(self._limits.request_seconds):
+                reader, writer = await self._open(sock)
+                try:
+                    body = await self._request(reader, writer)
+                except _RefusedError as refusal:
+                    writer.write(_answer(refusal.status, b""))
+                    await writer.drain()
+                    await _linger(reader, writer)
+                    return
+            answer = await self._handle(body, caller, reader)
+            if answer is not None:
+                async with asyncio.timeout(self._limits.reply_seconds):
+                    writer.write(_answer(200, answer))
+                    writer.close()
+                    await writer.wait_closed()
+        except (TimeoutError, OSError):
+            pass  # slow, gone, or no TLS: nobody is there to be told
+        finally:
+            if writer is not None:
+                writer.transport.abort()
+
+    async def _open(self, sock: socket.socket) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(limit=_READ_BYTES)
+        protocol = asyncio.StreamReaderProtocol(reader)
+        try:
+            transport, _ = await loop.connect_accepted_socket(lambda: protocol, sock, ssl=self._tls)
+        except BaseException:
+            sock.close()
+            raise
+        return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
+
+    async def _handle(self, body: bytes, caller: Caller, reader: asyncio.StreamReader) -> bytes | None:
+        """Return the answer; None when the caller has gone before there was one."""
+        call = asyncio.ensure_future(self._handler(body, caller))
+        gone = asyncio.ensure_future(reader.read(1))
+        try:
+            await asyncio.wait([call, gone], return_when=asyncio.FIRST_COMPLETED)
+            if not call.done() and (gone.exception() is not None or not gone.result()):
+                return None
+            return await call
+        finally:
+            for task in (call, gone):
+                task.cancel()
+            await asyncio.gather(call, gone, return_exceptions=True)
+
+    # A request ------------------------------------------------------------------------------------------------------
+
+    async def _request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+        """Read head and body; return the body. Raises `_RefusedError`."""
+        connection = h11.Connection(h11.SERVER, max_incomplete_event_size=self._limits.head_bytes)
+        body = bytearray()
+        told_to_go_on = False
+        while True:
+            try:
+                event = connection.next_event()
+                if event is h11.NEED_DATA:
+                    if connection.they_are_waiting_for_100_continue and not told_to_go_on:
+                        told_to_go_on = True
+                        writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+                    connection.receive_data(await reader.read(_READ_BYTES))
+                    continue
+            except h11.RemoteProtocolError as error:
+                raise _RefusedError(400) from error
+            match event:
+                case h11.Request():
+                    self._check(event)
+                case h11.Data():
+                    body += event.data
+                    if len(body) > self._limits.body_bytes:
+                        raise _RefusedError(413)
+                case h11.EndOfMessage():
+                    return bytes(body)
+                case _:
+                    raise ConnectionResetError
+
+    def _check(self, request: h11.Request) -> None:
+        """Refuse what need not be read any further."""
+        headers = dict(request.headers)
+        if request.method != b"POST" or b"origin" in headers:
+            raise _RefusedError(_NOT_HERE)
+        if int(headers.get(b"content-length", b"0")) > self._limits.body_bytes:
+            raise _RefusedError(413)
+
+
+def _answer(status: int, body: bytes) -> bytes:
+    kind = "Content-Type: application/json\r\n" if body else ""
+    head = f"HTTP/1.1 {status} {_REASONS[status]}\r\n{kind}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    return head.encode() + body
+
+
+async def _linger(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    if writer.can_write_eof():
+        writer.write_eof()
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_LINGER_SECONDS):
+            while True:
+                async with asyncio.timeout(_QUIET_SECONDS):
+                    if not await reader.read(_READ_BYTES):
+                        return
+
+
+def _source(address: Any) -> str:
+    """For whom a connection counts, by its remote address as the socket module has it."""
+    host = ip_address(str(address[0]).partition("%")[0])
+    if isinstance(host, IPv6Address):
+        if host.ipv4_mapped is not None:
+            return str(host.ipv4_mapped)
+        return str(ip_network((host, _SOURCE_BITS), strict=False))
+    return str(host)

@@ -1,0 +1,300 @@
+"""Carries streams to the operator's local service and back, over TCP."""
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+
+from bridges.streaming.acceptor import Acceptor
+from bridges.streaming.envelope import pack
+from bridges.streaming.errors import StreamingError
+from bridges.streaming.http_headers import BAD_REQUEST, Request, RequestError
+from bridges.streaming.limits import IDLE, LONG_IDLE, MAX_PAYLOAD
+from bridges.streaming.stream import Peer, State, Stream
+from gf_i2p.netdb.private_keys import DestinationKeys
+
+logger = structlog.get_logger()
+
+CONNECT_SECONDS: Final = 10.0
+"""For the local service to take a connection."""
+DRAIN_SECONDS: Final = 300.0
+"""For the local service to take what it was sent."""
+HEAD_SECONDS: Final = 60.0
+"""For a client to send a request's head, and so much that its stream is worth a connection to the service."""
+_READ: Final = 32 * MAX_PAYLOAD
+
+Send = Callable[[Peer, bytes], None]
+"""Gives a packed packet to the router, or drops it; never waits."""
+
+
+class _Carried:
+    """One stream with its connection to the service."""
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+        self.timer: asyncio.Handle | None = None
+        self.timer_at = 0.0
+        """When that goes off."""
+        self.changed = asyncio.Event()
+        """Something has come, there is room, or it has ended."""
+        self.task: asyncio.Task[None] | None = None
+
+
+class Forwarder:
+    """All streams of one destination. Give it what comes with `receive`; `close` it in the end."""
+
+    def __init__(
+        self,
+        keys: DestinationKeys,
+        target: tuple[str, int],
+        send: Send,
+        *,
+        http: bool = False,
+        entropy: Callable[[int], bytes] = os.urandom,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        """`target`: host and port of the service. `http`: tell it who asks, in each request's head."""
+        self.trouble: str | None = None
+        """Why the service was not reached the last time that a stream came, in a sentence; None: it was."""
+        self.served = 0
+        """How many streams were opened."""
+        self._acceptor = Acceptor(keys, entropy, wall, idle=IDLE if http else LONG_IDLE)
+        self._target = target
+        self._http = http
+        self._send = send
+        self._carried: dict[Stream, _Carried] = {}
+        self._none = asyncio.Event()
+        self._none.set()
+        self._loop = asyncio.get_running_loop()
+
+    @property
+    def open(self) -> int:
+        """How many streams are open."""
+        return len(self._carried)
+
+    @property
+    def refused(self) -> int:
+        """How many streams were not opened."""
+        return self._acceptor.refused
+
+    def receive(self, payload: bytes) -> None:
+        """Take an I2CP payload. What is wrong with it is its sender's business."""
+        try:
+            found = self._acceptor.receive(payload, self._loop.time())
+        except StreamingError as error:
+            logger.debug("streaming_dropped", reason=str(error))
+            return
+        if found is None:
+            return
+        stream, new = found
+        if new:
+            carried = self._carried[stream] = _Carried(stream)
+            self._none.clear()
+            self.served += 1
+            carried.task = asyncio.create_task(self._carry(carried))
+        self._flush(stream)
+
+    @property
+    def taking(self) -> bool:
+        """Whether new streams are opened; otherwise their clients hear nothing."""
+        return self._acceptor.taking
+
+    @taking.setter
+    def taking(self, value: bool) -> None:
+        self._acceptor.taking = value
+
+    async def none(self) -> None:
+        """Wait until no stream is open."""
+        await self._none.wait()
+
+    async def close(self) -> None:
+        """Break all streams off."""
+        self._acceptor.taking = False
+        tasks = []
+        for carried in list(self._carried.values()):
+            carried.stream.reset("the service is closed")
+            self._flush(carried.stream)
+            assert carried.task is not None
+            carried.task.cancel()
+            tasks.append(carried.task)
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # A stream's packets and time ------------------------------------------------------------------------------------
+
+    def _flush(self, stream: Stream) -> None:
+        """Send what is to be sent, and see to it that the stream's time is heeded."""
+        for data in stream.take():
+            self._send(stream.peer, pack(data, stream.peer.local_port, stream.peer.port))
+        carried = self._carried.get(stream)
+        if carried is None:
+            return
+        carried.changed.set()
+        due = stream.due
+        if carried.timer is not None:
+            if due is not None and carried.timer_at <= due:
+                return  # it comes early, and then looks again
+            carried.timer.cancel()
+            carried.timer = None
+        if due is not None:
+            carried.timer_at = due
+            carried.timer = self._loop.call_at(due, self._tick, carried)
+
+    def _tick(self, carried: _Carried) -> None:
+        carried.timer = None
+        carried.stream.tick(self._loop.time())
+        self._flush(carried.stream)
+
+    # To the service and back ----------------------------------------------------------------------------------------
+
+    async def _carry(self, carried: _Carried) -> None:
+        stream = carried.stream
+        try:
+            await self._connect(carried)
+        except (OSError, TimeoutError) as error:
+            stream.reset(f"the connection to the local service broke: {error!r}")
+        except Exception as error:
+            logger.exception("streaming_defect")
+            stream.reset(f"a defect of ours: {error!r}")
+        finally:
+            stream.reset("it was given up")
+            self._flush(stream)
+            self._forget(carried)
+
+    def _forget(self, carried: _Carried) -> None:
+        if carried.timer is not None:
+            carried.timer.cancel()
+            carried.timer = None
+        self._carried.pop(carried.stream, None)
+        self._acceptor.ended(carried.stream, self._loop.time())
+        if not self._carried:
+            self._none.set()
+        if carried.stream.state is State.RESET:
+            logger.debug("streaming_reset", reason=carried.stream.reason)
+
+    async def _connect(self, carried: _Carried) -> None:
+        stream = carried.stream
+        request = Request(stream.peer.destination) if self._http else None
+        first = b""
+        if request is not None:
+            try:
+                async with asyncio.timeout(HEAD_SECONDS):
+                    first = await self._head(carried, request)
+            except RequestError as error:
+                logger.debug("streaming_bad_request", reason=str(error))
+                await self._answer(carried, BAD_REQUEST)
+                return
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                reader, writer = await asyncio.open_connection(*self._target)
+        except (OSError, TimeoutError) as error:
+            host, port = self._target
+            why = str(error) or "too late"
+            self.trouble = f"the local service at {host}:{port} does not answer ({why}): start it, or mend the address"
+            logger.warning("service_unreachable", reason=self.trouble)
+            stream.reset(self.trouble)
+            return
+        self.trouble = None
+        try:
+            writer.write(first)
+            inward = asyncio.create_task(self._inward(carried, writer, request))
+            try:
+                await self._outward(carried, reader)
+            finally:
+                inward.cancel()
+                await asyncio.gather(inward, return_exceptions=True)
+            await self._until_ended(carried)
+        finally:
+            writer.transport.abort()
+
+    async def _head(self, carried: _Carried, request: Request) -> bytes:
+        """Wait until a request's head is whole, and return what goes to the service."""
+        while True:
+            data = await self._next(carried)
+            if not data:
+                raise RequestError("a request ends inside its head")
+            if first := request.feed(data):
+                return first
+
+    async def _answer(self, carried: _Carried, text: bytes) -> None:
+        stream = carried.stream
+        if stream.state is State.OPEN:
+            stream.write(text, self._loop.time())
+            stream.close(self._loop.time())
+            self._flush(stream)
+            await self._until_ended(carried)
+
+    async def _inward(self, carried: _Carried, writer: asyncio.StreamWriter, request: Request | None) -> None:
+        """From the client to the service. An end is passed on, a reset breaks the connection."""
+        try:
+            while request is None or not request.finished:
+                data = await self._next(carried)
+                if not data:
+                    break
+                writer.write(data if request is None else request.feed(data))
+                async with asyncio.timeout(DRAIN_SECONDS):
+                    await writer.drain()
+            while not carried.stream.ended:
+                await self._next(carried)  # what follows a request is not passed on
+            if request is None and writer.can_write_eof() and carried.stream.state is State.OPEN:
+                writer.write_eof()
+            while carried.stream.state is State.OPEN:
+                carried.changed.clear()
+                await carried.changed.wait()
+            if carried.stream.state is State.RESET:
+                writer.transport.abort()
+        except (RequestError, OSError, TimeoutError) as error:
+            carried.stream.reset(str(error) or "the local service takes nothing any more")
+            self._flush(carried.stream)
+            writer.transport.abort()
+        except Exception as error:
+            logger.exception("streaming_defect")
+            carried.stream.reset(f"a defect of ours: {error!r}")
+            self._flush(carried.stream)
+            writer.transport.abort()
+
+    async def _outward(self, carried: _Carried, reader: asyncio.StreamReader) -> None:
+        """From the service to the client, until the service has said all."""
+        stream = carried.stream
+        while True:
+            while not stream.room:
+                if stream.state is not State.OPEN:
+                    return
+                carried.changed.clear()
+                await carried.changed.wait()
+            data = await reader.read(min(stream.room, _READ))
+            if stream.state is not State.OPEN:
+                return
+            if not data:
+                break
+            stream.write(data, self._loop.time())
+            self._flush(stream)
+        stream.close(self._loop.time())
+        self._flush(stream)
+
+    async def _next(self, carried: _Carried) -> bytes:
+        """Wait for something to read; b"" when nothing more comes."""
+        stream = carried.stream
+        while not stream.readable:
+            if stream.ended:
+                return b""
+            carried.changed.clear()
+            await carried.changed.wait()
+        data = stream.read()
+        self._flush(stream)
+        return data
+
+    async def _until_ended(self, carried: _Carried) -> None:
+        """Wait until the client has all."""
+        stream = carried.stream
+        while stream.state is State.OPEN:
+            stream.read()
+            self._flush(stream)
+            carried.changed.clear()
+            if stream.state is State.OPEN:
+                await carried.changed.wait()
+        with contextlib.suppress(StreamingError):
+            self._flush(stream)

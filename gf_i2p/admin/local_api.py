@@ -1,0 +1,366 @@
+"""The local interface: HTTP on a Unix socket in the node's directory, which only the node's user can open.
+
+    GET  /v1/status                     what the node knows, leader or not
+    GET  /v1/explain                    who publishes what, and why (node/status/explanation.py)
+    GET  /v1/administration             what administrators have said, and what it leads to (admin_status.py)
+    POST /v1/entries?timeout=SECONDS    {"values": [TEXT, ...]} -> {"index": INDEX OF THE LAST}, when committed
+    GET  /v1/entries?first=N&limit=N    committed entries, from where the log begins without `first`;
+                                        `stale=1` reads a server that does not lead
+    POST /v1/servers                    {"add": {"id": N, "endpoint": TEXT}} or {"remove": N}
+                                        -> {"begun": true, "leader": WHO HAS BEGUN IT, "term": WHEN}
+    POST /v1/stepdown                   {} -> {"leader": WHO LEADS NOW, OR NULL}
+    POST /v1/reload                     {} -> what came of it, as "reload" of the status has it; as SIGHUP does
+    GET  /v1/snapshot                   what `gf-i2p snapshot save` keeps, as bytes (storage/snapshot_file.py)
+
+An entry's value is a text ("value") when it is one in UTF-8, otherwise "base64". Errors are
+{"error": SENTENCE, "outcome": "no" | "unknown"} with a 4xx or 5xx status.
+"""
+
+import asyncio
+import base64
+import contextlib
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import structlog
+from aiohttp import web
+
+from gf_i2p.admin.limits import DEFAULT_TIMEOUT, MAX_PAGE, MAX_PAGE_BYTES, MAX_TIMEOUT
+from gf_i2p.admin.socket_path import socket_address
+from gf_i2p.admin.wording import LAST_SERVER, NO_LEADER
+from gf_i2p.node.access.roles import concerned
+from gf_i2p.node.consensus.driver import Driver, NotLeaderError, PostError, PostOutcomeUnknownError
+from gf_i2p.storage.errors import StorageError
+from gf_i2p.storage.snapshot_file import SavedSnapshot
+from gf_i2p.wire.entries import Entry, ValueType
+from gf_i2p.wire.errors import LocalProtocolError
+from gf_i2p.wire.limits import MAX_ENTRIES, MAX_ENTRIES_BYTES, MAX_INTEGER, MAX_VALUE_BYTES
+from gf_i2p.wire.log_values import ClusterServer, encode_server_id
+from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
+
+logger = structlog.get_logger()
+
+CHANGE_SECONDS: Final = 30.0
+"""For the leader's answer, or a new leader."""
+STEP_POLL_SECONDS: Final = 0.05
+SNAPSHOT_SECONDS: Final = 30.0
+"""For what is committed to be taken in."""
+_BODY_BYTES: Final = 6 * MAX_ENTRIES_BYTES  # a JSON string may need six bytes for one
+
+
+class LocalInterface:
+    """Serves one node. `status` describes it; `snapshot` makes one of all that is committed, None when nothing is.
+
+    `lacking` says why the node's files do not let it speak with a server that is to join, None when they do. `farm`
+    tells who belongs to the farm when this server is out of it, None while it is not. `objection` says why the operator
+    of this server may not post these values, None when it may. `administration` gives what administrators have said,
+    and what it leads to. `explain` says who publishes what, and why. `reload` takes the files over that have changed.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        driver: Driver,
+        status: Callable[[], dict[str, Any]],
+        snapshot: Callable[[], Awaitable[SavedSnapshot | None]],
+        *,
+        lacking: Callable[[ClusterServer], str | None] = lambda _: None,
+        objection: Callable[[Sequence[bytes]], str | None] = lambda _: None,
+        administration: Callable[[], dict[str, Any]] = dict,
+        farm: Callable[[], Sequence[ClusterServer] | None] = lambda: None,
+        explain: Callable[[], dict[str, Any]] = dict,
+        reload: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._path = path
+        self._driver = driver
+        self._status = status
+        self._snapshot = snapshot
+        self._lacking = lacking
+        self._objection_to = objection
+        self._administration = administration
+        self._farm = farm
+        self._explain = explain
+        self._reload = reload
+        app = web.Application(client_max_size=_BODY_BYTES, middlewares=[_errors_as_json])
+        app.add_routes(
+            [
+                web.get("/v1/status", self._get_status),
+                web.get("/v1/explain", self._get_explanation),
+                web.get("/v1/administration", self._get_administration),
+                web.post("/v1/entries", self._post_entries),
+                web.get("/v1/entries", self._get_entries),
+                web.post("/v1/servers", self._post_servers),
+                web.post("/v1/stepdown", self._post_stepdown),
+                web.post("/v1/reload", self._post_reload),
+                web.get("/v1/snapshot", self._get_snapshot),
+            ]
+        )
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+        self._open_directory = contextlib.ExitStack()
+
+    async def start(self) -> None:
+        """Listen. A socket that a killed node left behind gives way; the lock on the database says who runs."""
+        await self._runner.setup()
+        self._path.unlink(missing_ok=True)
+        name = self._open_directory.enter_context(socket_address(self._path))
+        old = os.umask(0o177)
+        try:
+            await web.UnixSite(self._runner, name).start()
+        finally:
+            os.umask(old)
+
+    async def stop(self) -> None:
+        """Close, and remove the socket."""
+        await self._runner.cleanup()
+        self._open_directory.close()
+        with contextlib.suppress(OSError):
+            self._path.unlink()
+
+    async def _get_status(self, _request: web.Request) -> web.Response:
+        return web.json_response(self._status())
+
+    async def _get_explanation(self, _request: web.Request) -> web.Response:
+        return web.json_response(self._explain())
+
+    async def _get_administration(self, _request: web.Request) -> web.Response:
+        return web.json_response(self._administration())
+
+    async def _post_entries(self, request: web.Request) -> web.Response:
+        timeout = _number(request, "timeout", DEFAULT_TIMEOUT, 0.001, MAX_TIMEOUT)
+        values = _values(await _json(request))
+        if (why_not := self._objection_to(values)) is not None:
+            return _error(403, f"nothing was posted: {why_not}", outcome="no")
+        if (farm := self._farm()) is not None:
+            # It could still hand them to the leader; but who posts here takes this server for one of the farm's.
+            servers = ", ".join(f"{server.id} ({server.endpoint})" for server in farm)
+            return _error(
+                409,
+                f"this server was removed from the farm, and takes no posts any more: post on one of its servers, "
+                f"{servers}, or anywhere with a client-NAME.toml",
+                outcome="no",
+            )
+        try:
+            index = await self._driver.post(values, seconds=timeout)
+        except PostError as error:
+            return _error(503, str(error), outcome="no")
+        except PostOutcomeUnknownError as error:
+            return _error(504, str(error), outcome="unknown")
+        return web.json_response({"index": index})
+
+    async def _get_entries(self, request: web.Request) -> web.Response:
+        given = _whole(request, "first", 1, MAX_INTEGER) if "first" in request.query else None
+        limit = _whole(request, "limit", 100, MAX_PAGE)
+        if request.query.get("stale") == "1":
+            last = self._driver.core.applicable
+        else:
+            try:
+                last = await self._driver.read_barrier()
+            except NotLeaderError as error:
+                return _error(409, str(error), outcome="no")
+            except PostError as error:
+                return _error(503, str(error), outcome="no")
+        base = self._driver.core.log.base
+        first = base + 1 if given is None else given
+        if first <= base:
+            return _error(
+                410,
+                f"the log begins at {base + 1} (--first {base + 1}): what stood before it is in the snapshot, and in "
+                "the history directory",
+                outcome="no",
+            )
+        entries = self._driver.core.log.slice(first, last, max_entries=limit, max_bytes=MAX_PAGE_BYTES)
+        page = [_shown(index, entry) for index, entry in enumerate(entries, first)]
+        return web.json_response({"entries": page, "commit": last})
+
+    async def _get_snapshot(self, _request: web.Request) -> web.Response:
+        try:
+            async with asyncio.timeout(SNAPSHOT_SECONDS):
+                saved = await self._snapshot()
+        except TimeoutError:
+            return _error(503, "the node is far behind in taking in its log: try again in a moment", outcome="no")
+        if saved is None:
+            return _error(
+                503,
+                "nothing is known to be committed yet: wait for a leader, or stop this node and save again",
+                outcome="no",
+            )
+        # The checksum of a large one takes longer than a heartbeat.
+        return web.Response(body=await asyncio.to_thread(saved.encode), content_type="application/octet-stream")
+
+    # Servers --------------------------------------------------------------------------------------------------------
+
+    async def _post_servers(self, request: web.Request) -> web.Response:
+        core = self._driver.core
+        asked = _change(await _json(request), core.id)
+        if core.leader == NOBODY:
+            return _error(503, NO_LEADER, outcome="no")
+        if not core.is_leader and concerned(asked) != core.id:
+            return _error(409, f"only the leader takes this, and {self._leads()}: run it there", outcome="no")
+        if core.is_leader and (why_not := self._objection(asked)) is not None:
+            return _error(409, why_not, outcome="no")
+        response = await self._driver.change_servers(asked, seconds=CHANGE_SECONDS)
+        if response is None:
+            return _error(
+                504,
+                "no leader has answered: whether the change has begun, `gf-i2p members list` shows in a moment",
+                outcome="unknown",
+            )
+        if not response.accepted:
+            return self._refused(asked, response)
+        return web.json_response({"begun": True, "leader": response.source, "term": response.term})
+
+    def _objection(self, asked: Request) -> str | None:
+        """Why the leader refuses this, as far as our log and, on the leader, its office tell; None when it does not."""
+        core, about = self._driver.core, concerned(asked)
+        assert about is not None  # `_change` made it
+        members = {server.id: server.endpoint for server in core.configuration.servers}
+        if asked.type is MessageType.ADD_SERVER_REQUEST:
+            server = ClusterServer.decode(asked.entries[0].value)
+            endpoint = server.endpoint
+            if members.get(about) == endpoint:
+                return None  # it is done already
+            if about in members:
+                return (
+                    f"the farm has a server {about} already, at {members[about]}: give another id. One that moves is "
+                    "removed first, and invited with a new id"
+                )
+            holder = next((each for each, other in members.items() if other == endpoint), None)
+            if holder is not None:
+                return f"{endpoint} is the endpoint of server {holder}: give the one that server {about} has"
+            if core.is_leader and (lacking := self._lacking(server)) is not None:
+                return f"nothing was begun: {lacking}"
+        elif about not in members:
+            return f"the farm has no server {about}: its servers are {sorted(members)}"
+        elif len(members) == 1:
+            return LAST_SERVER
+        if core.is_leader and core.change_obstacle is not None:
+            return f"no change can begin now: {core.change_obstacle}"
+        return None
+
+    def _refused(self, asked: Request, response: Response) -> web.Response:
+        if response.destination == NOBODY:
+            return _error(503, NO_LEADER, outcome="no")
+        if response.destination != response.source:
+            sentence = f"server {response.destination} leads now: try again there, or here in a moment"
+            return _error(409, sentence, outcome="no")
+        busy = (
+            f"server {response.source}, the leader, refuses: another change is under way there, or the one before is "
+            "not committed yet. Try again in a moment; its own `gf-i2p members list` knows more"
+        )
+        return _error(409, self._objection(asked) or busy, outcome="no")
+
+    def _leads(self) -> str:
+        return f"server {self._driver.core.leader} leads"
+
+    async def _post_stepdown(self, _request: web.Request) -> web.Response:
+        core = self._driver.core
+        if core.leader == NOBODY:
+            return _error(503, NO_LEADER, outcome="no")
+        if not core.is_leader:
+            return _error(409, f"this server does not lead: {self._leads()}", outcome="no")
+        self._driver.step_down()
+        end = asyncio.get_running_loop().time() + CHANGE_SECONDS
+        while core.leader == NOBODY and asyncio.get_running_loop().time() < end:  # noqa: ASYNC110 -- no event says so
+            await asyncio.sleep(STEP_POLL_SECONDS)
+        return web.json_response({"leader": None if core.leader == NOBODY else core.leader})
+
+    async def _post_reload(self, _request: web.Request) -> web.Response:
+        self._reload()
+        return web.json_response(self._status()["reload"])
+
+
+def _change(body: Any, source: int) -> Request:
+    """Make the request for a change of the servers. Raises `web.HTTPBadRequest`."""
+    add, remove = (body.get("add"), body.get("remove")) if isinstance(body, dict) else (None, None)
+    try:
+        if isinstance(add, dict) and type(add.get("id")) is int and isinstance(add.get("endpoint"), str):
+            value, kind = ClusterServer(add["id"], add["endpoint"]).encode(), MessageType.ADD_SERVER_REQUEST
+        elif type(remove) is int:
+            value, kind = encode_server_id(remove), MessageType.REMOVE_SERVER_REQUEST
+        else:
+            raise _bad_request('expected {"add": {"id": NUMBER, "endpoint": TEXT}} or {"remove": NUMBER}')
+    except LocalProtocolError as error:
+        raise _bad_request(str(error)) from error
+    return Request(kind, source, NOBODY, 0, 0, 0, 0, (Entry(0, ValueType.CLUSTER_SERVER, value),))
+
+
+async def _json(request: web.Request) -> Any:
+    try:
+        return await request.json()
+    except (ValueError, LookupError, RecursionError) as error:  # no JSON, no such charset, too deep
+        raise _bad_request(f"the body is not JSON: {error}") from error
+
+
+def _number(request: web.Request, name: str, default: float, low: float, high: float) -> float:
+    text = request.query.get(name)
+    try:
+        value = default if text is None else float(text)
+    except ValueError:
+        value = float("nan")
+    if not low <= value <= high:
+        raise _bad_request(f"{name} must be a number from {low:g} to {high:g}")
+    return value
+
+
+def _whole(request: web.Request, name: str, default: int, high: int) -> int:
+    text = request.query.get(name, str(default))
+    value = int(text) if text.isascii() and text.isdigit() and len(text) <= len(str(high)) else 0
+    if not 1 <= value <= high:
+        raise _bad_request(f"{name} must be a whole number from 1 to {high}")
+    return value
+
+
+def _values(body: Any) -> list[bytes]:
+    if not isinstance(body, dict) or not isinstance(values := body.get("values"), list):
+        raise _bad_request('expected {"values": [TEXT, ...]}')
+    if not values or len(values) > MAX_ENTRIES or not all(isinstance(value, str) for value in values):
+        raise _bad_request(
+            f"{len(values)} values were given; one post takes 1 to {MAX_ENTRIES}, all of them texts: post in pieces"
+        )
+    encoded = [_encoded(number, value) for number, value in enumerate(values, 1)]
+    if max(map(len, encoded)) > MAX_VALUE_BYTES or sum(map(len, encoded)) > MAX_ENTRIES_BYTES // 2:
+        raise _bad_request(
+            f"a value may have {MAX_VALUE_BYTES} bytes (the largest has {max(map(len, encoded))}), and all of one post "
+            f"{MAX_ENTRIES_BYTES // 2} (these have {sum(map(len, encoded))}): post in pieces"
+        )
+    return encoded
+
+
+def _encoded(number: int, text: str) -> bytes:
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise _bad_request(f"value {number} is no text that UTF-8 can write ({error.reason})") from error
+
+
+def _shown(index: int, entry: Entry) -> dict[str, Any]:
+    shown = {"index": index, "term": entry.term, "type": entry.value_type.name.lower()}
+    if entry.value_type is ValueType.APPLICATION:
+        with contextlib.suppress(UnicodeDecodeError):
+            return {**shown, "value": entry.value.decode("utf-8")}
+    return {**shown, "base64": base64.b64encode(entry.value).decode("ascii")}
+
+
+def _error(status: int, sentence: str, *, outcome: str) -> web.Response:
+    return web.json_response({"error": sentence, "outcome": outcome}, status=status)
+
+
+def _bad_request(sentence: str) -> web.HTTPBadRequest:
+    return web.HTTPBadRequest(text=sentence)
+
+
+@web.middleware
+async def _errors_as_json(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    try:
+        return await handler(request)
+    except web.HTTPException as error:
+        return _error(error.status, error.text or error.reason, outcome="no")
+    except StorageError as error:
+        return _error(500, str(error), outcome="no")
+    except Exception:
+        logger.exception("a local request failed", method=request.method, path=request.path)
+        return _error(500, "a defect of this program; see the node's log for where it is", outcome="unknown")

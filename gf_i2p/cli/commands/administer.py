@@ -1,0 +1,348 @@
+"""`gf-i2p leaves`, `publisher` and `farm`: what administrators say of a farm, and what it leads to.
+
+With a server's directory the change is its operator's, in the server's name; with an admin-NAME.toml the
+administrator's, from any machine. What a farm makes of its log only its servers know: the wire has no message that asks
+for it, so from afar no more is known than that the change is committed.
+"""
+
+import argparse
+import asyncio
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from gf_i2p.cli.commands.admin_arguments import Action
+from gf_i2p.cli.shared.answer_text import OUTSIDE, in_touch, printable, sensed_lines, standing_lines
+from gf_i2p.cli.shared.argument_files import load_client_file
+from gf_i2p.cli.shared.errors import CommandError, Exit
+from gf_i2p.cli.shared.logs import configure
+from gf_i2p.cli.shared.node_reload import Ask, Print
+from gf_i2p.farm.admin_entries import AdminEntry
+from gf_i2p.farm.strict_json import RecordError
+from gf_i2p.netdb.encoding import to_b32_address
+from gf_i2p.node.access.roles import Role, User
+from gf_i2p.node.files.client_file import ClientFile
+from gf_i2p.transport.client.farm_client import FarmClient
+from gf_i2p.transport.errors import NotCommittedError, OutcomeUnknownError
+
+POST_SECONDS: Final = 30.0
+_I2P_SECONDS: Final = 120.0
+APPLY_SECONDS: Final = 15.0
+"""Until the node of the directory has taken in what is committed: a heartbeat or two."""
+_ASK_SECONDS: Final = 5.0
+_POLL_SECONDS: Final = 0.1
+_SILENT_SECONDS: Final = 2.0
+NOT_KNOWN: Final = "What the log says is not known yet: nothing of it is known to be committed."
+
+
+def run(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
+    """Do what the arguments say. Raises `CommandError`."""
+    action: Action = options.action
+    from_afar = options.directory.is_file()
+    if not action.changes:
+        if from_afar:
+            raise CommandError(
+                f"{options.directory}: what the farm makes of its log only its servers know; run this on a server's "
+                "machine, with its directory",
+                code=Exit.USAGE,
+            )
+        return _show(options, ask, print_json)
+    return _from_afar(options, print_json) if from_afar else _here(options, ask, print_json)
+
+
+# Changes -------------------------------------------------------------------------------------------------------------
+
+
+def _here(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
+    before = ask(options.directory, "GET", "/v1/administration")
+    if before["membership"] == "removed":
+        raise CommandError(f"nothing was changed. {OUTSIDE['removed']}", code=Exit.DEGRADED)
+    entry = _entry(options, before["cluster"], f"server-{before['id']}")
+    servers = [each["id"] for each in before["servers"]]
+    if entry.action in {"move", "drain"} and servers and entry.server not in servers:
+        raise CommandError(f"nothing was changed: {_strange(entry.server, servers)[0]}", code=Exit.USAGE)
+    warnings = _warnings(entry, before)
+    for warning in warnings:
+        _say(options, f"note: {warning}")
+    body = {"values": [entry.encode().decode()]}
+    path = f"/v1/entries?timeout={POST_SECONDS}"
+    index = ask(options.directory, "POST", path, seconds=POST_SECONDS + 5, body=body)["index"]
+    after = _taken_in(options, ask, index)
+    if after is None:
+        raise CommandError(
+            f"committed at index {index}; the node of {options.directory} has not taken it in yet: see "
+            f"`gf-i2p farm log {options.directory}` in a moment",
+            code=Exit.DEGRADED,
+            outcome="unknown",
+        )
+    if not any(made["index"] == index for made in after["log"]):
+        raise CommandError(
+            f"committed at index {index}, and it changes nothing: there are too many of its kind already, or another "
+            "change before it has made it impossible. See `gf-i2p farm show` and `leaves list`"
+        )
+    if options.json:
+        print_json({"ok": True, "index": index, "what": entry.what, "warnings": warnings, **_outcome(entry, after)})
+    else:
+        print(f"committed at index {index}: {entry.what}")
+        print(printable(_leads_to(entry, after)))
+    return Exit.OK
+
+
+def _taken_in(options: argparse.Namespace, ask: Ask, index: int) -> Any:
+    """Return what the node knows when it has taken in the entry; None when it has not in time."""
+    end = time.monotonic() + APPLY_SECONDS
+    while True:
+        try:
+            answer = ask(options.directory, "GET", "/v1/administration")
+        except CommandError as error:
+            raise CommandError(
+                f"committed at index {index}; then: {error}", code=error.code, outcome="unknown"
+            ) from error
+        if answer["applied"] >= index:
+            return answer
+        if time.monotonic() >= end:
+            return None
+        time.sleep(_POLL_SECONDS)
+
+
+def _from_afar(options: argparse.Namespace, print_json: Print) -> Exit:
+    file = administrators_file(options.directory)
+    entry = _entry(options, file.cluster, file.user)
+    index, warnings = asyncio.run(post(file, [entry], lambda text: _say(options, text)))
+    if options.json:
+        print_json({"ok": True, "index": index, "what": entry.what, "warnings": warnings})
+    else:
+        print(
+            f"committed at index {index}: {entry.what}\nWhat it leads to is known on the servers' machines: "
+            f"gf-i2p {options.action.group} {'list' if options.action.group == 'leaves' else 'show'} DIR"
+        )
+    return Exit.OK
+
+
+def administrators_file(path: Path) -> ClientFile:
+    """Read an admin-NAME.toml. Raises `CommandError`, also when it is another user's."""
+    configure("error", "text")  # what goes wrong stands in the answer; the logs would say it twice
+    file = load_client_file(path)
+    try:
+        role = User(file.user).role
+    except ValueError:
+        role = None
+    if role is not Role.ADMIN:
+        raise CommandError(
+            f"{path} is the file of {file.user}, and this is an administrator's business: use an "
+            "admin-NAME.toml (gf-i2p init --admin NAME), or a server's directory on its machine",
+            code=Exit.USAGE,
+        )
+    return file
+
+
+async def post(file: ClientFile, entries: Sequence[AdminEntry], say: Callable[[str], None]) -> tuple[int, list[str]]:
+    """Post entries together; return the index of the last, and what the operator should know. Raises `CommandError`."""
+    seconds = POST_SECONDS if file.way is None else _I2P_SECONDS
+    async with file.open() as client:
+        warnings = await _look_around(client, entries[0])
+        for warning in warnings:
+            say(f"note: {warning}")
+        posting = asyncio.ensure_future(client.post([entry.encode() for entry in entries], timeout=seconds))
+        await asyncio.wait([posting], timeout=_SILENT_SECONDS)
+        if not posting.done():
+            say(f"looking for the leader of {file.cluster}, {seconds:g} s at most")
+        try:
+            return await posting, warnings
+        except NotCommittedError as error:
+            raise CommandError(str(error), code=Exit.DEGRADED) from error
+        except OutcomeUnknownError as error:
+            raise CommandError(
+                f"{error} A leader also hangs up on what it refuses: its log says why", outcome="unknown"
+            ) from error
+
+
+async def _look_around(client: FarmClient, entry: AdminEntry) -> list[str]:
+    """Warn of a server that is none by what all servers tell that can be asked from here.
+
+    Raises `CommandError` when every one of them refuses to talk to us: no waiting would change that.
+    """
+    found = await client.survey(timeout=_ASK_SECONDS)
+    told = found.told.values()
+    if not told and found.troubles.keys() == found.refused:
+        raise CommandError(
+            "nothing was changed: "
+            + " ".join(dict.fromkeys(found.troubles[server] for server in sorted(found.refused)))
+        )
+    if not told or entry.server is None:
+        return []
+    newest = max(told, key=lambda each: each.log_index)
+    return _strange(entry.server, [server.id for server in newest.servers])
+
+
+def _strange(server: int | None, servers: Sequence[int]) -> list[str]:
+    if server in servers:
+        return []
+    return [f"the farm has no server {server}: its servers are {sorted(servers)}"]
+
+
+def _entry(options: argparse.Namespace, cluster: str, by: str) -> AdminEntry:
+    """Make the entry, and read it back as the servers will. Raises `CommandError`."""
+    action: Action = options.action
+    given: list[tuple[str, Any]] = options.changes if action.takes in {"changes", "names"} else []
+    changes = dict(given)
+    if len(changes) != len(given):
+        twice = next(name for name in changes if sum(name == each for each, _ in given) > 1)
+        raise CommandError(f"nothing was changed: {twice[:80]!r} is given twice", code=Exit.USAGE)
+    try:
+        made = AdminEntry(
+            cluster,
+            int(time.time() * 1000),
+            by,
+            "set" if changes else action.name,
+            hash=options.leaf if action.takes in {"leaf", "cost"} else None,
+            cost=options.cost if action.takes == "cost" else None,
+            server=options.id if action.takes == "server" else None,
+            parameters=changes,
+            reason=options.reason,
+        )
+        return AdminEntry.parse(made.encode())
+    except RecordError as error:
+        raise CommandError(f"nothing was changed: {error}", code=Exit.USAGE) from error
+
+
+def _warnings(entry: AdminEntry, before: Mapping[str, Any]) -> list[str]:
+    found = []
+    if entry.hash is not None and not any(
+        each["address"] == to_b32_address(entry.hash) and each["owners"] for each in before["leaves"]
+    ):
+        found.append("nobody names this leaf now; it counts when somebody does")
+    if entry.server is not None:
+        found += _strange(entry.server, [each["id"] for each in before["servers"]])
+    return found
+
+
+def _outcome(entry: AdminEntry, after: Mapping[str, Any]) -> dict[str, Any]:
+    """Give what has come of a change, for programs."""
+    if entry.hash is not None:
+        return {"leaf": _leaf(entry, after)}
+    if entry.action == "set":
+        return {"parameters": {name: after["parameters"][name]["value"] for name in entry.parameters}}
+    return {key: after[key] for key in ("publisher", "mode", "moved_to", "servers")}
+
+
+def _leaf(entry: AdminEntry, after: Mapping[str, Any]) -> Any:
+    assert entry.hash is not None
+    return next((each for each in after["leaves"] if each["address"] == to_b32_address(entry.hash)), None)
+
+
+def _leads_to(entry: AdminEntry, after: Mapping[str, Any]) -> str:
+    """Say what has come of a change, for people."""
+    if entry.hash is not None:
+        leaf = _leaf(entry, after)
+        if leaf is None:
+            return "nobody names that leaf now"
+        return f"it is listed at cost {leaf['cost']}" if leaf["listed"] else f"it is not listed: {leaf['why_not']}"
+    if entry.action == "set":
+        values = ", ".join(f"{name} = {after['parameters'][name]['value']}" for name in entry.parameters)
+        return f"on all servers, when they have it: {values}"
+    now = _chosen(after)
+    if entry.server is None or entry.server == after["publisher"]:
+        return now
+    why = next((each["why_not"] for each in after["servers"] if each["id"] == entry.server), None)
+    return now if why is None else f"{now}; server {entry.server} is not: {why}"
+
+
+def _chosen(answer: Mapping[str, Any]) -> str:
+    """Say who is to do what: in a dry run nobody publishes."""
+    verb = "serve" if answer["mode"] == "failover" else "publish"
+    publisher = answer["publisher"]
+    return "nobody is to publish" if publisher is None else f"server {publisher} is to {verb} ({answer['mode']})"
+
+
+def _say(options: argparse.Namespace, text: str) -> None:
+    if not options.json:
+        print(f"gf-i2p: {text}", file=sys.stderr)
+
+
+# Answers -------------------------------------------------------------------------------------------------------------
+
+
+def _show(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
+    action: Action = options.action
+    answer = ask(options.directory, "GET", "/v1/administration")
+    keys, lines = {
+        "list": (("leaves",), _leaves),
+        "log": (("log",), _log),
+        "show": (("parameters", "sensed"), _parameters)
+        if action.group == "farm"
+        else (("publisher", "mode", "moved_to", "servers"), _publisher),
+    }[action.name]
+    if options.json:
+        told = ("applied", "leader", "membership", *keys)
+        print_json({"ok": True, **{key: answer[key] for key in told}})
+    else:
+        known = lines(answer) if answer["servers"] else [NOT_KNOWN]
+        print("\n".join(printable(line) for line in [*standing_lines(answer), *known]))
+    return Exit.OK if in_touch(answer) else Exit.DEGRADED
+
+
+def _leaves(answer: Mapping[str, Any]) -> list[str]:
+    if not answer["leaves"]:
+        return ["nobody names a leaf now"]
+    lines = []
+    for leaf in answer["leaves"]:
+        words = [f"cost {leaf['cost']}" if leaf["listed"] else f"not listed: {leaf['why_not']}"]
+        if leaf["set_cost"] is not None:
+            words.append(f"cost set to {leaf['set_cost']}")
+        if leaf["excluded"] is not None:
+            words.append(f"excluded {_when(leaf['excluded'])}")
+        words.append("of " + ", ".join(map(str, leaf["owners"])) if leaf["owners"] else "nobody's now")
+        lines.append(f"{leaf['address']}  {', '.join(words)}")
+    if answer["mode"] == "failover":
+        lines.append("none of them is published: in mode failover clients reach the service at the server that serves")
+    return lines
+
+
+def _publisher(answer: Mapping[str, Any]) -> list[str]:
+    moved = answer["moved_to"]
+    does = {"failover": "serves", "dry-run": "would publish"}.get(answer["mode"], "publishes")
+    lines = [_chosen(answer)]
+    if moved is not None:
+        lines.append(f"publishing was moved to server {moved}: it publishes as long as it can")
+    for server in answer["servers"]:
+        words = [] if server["score"] is None else [f"{server['score']} points"]
+        if server["drained"] is not None:
+            words.append(f"drained {_when(server['drained'])}")
+        if server["why_not"] is not None:
+            words.append(server["why_not"])
+        lines.append(f"{server['id']:>5}  {', '.join(words) or does}")
+    return lines
+
+
+def _parameters(answer: Mapping[str, Any]) -> list[str]:
+    lines = []
+    for name, each in answer["parameters"].items():
+        allowed = " or ".join(each["range"]) if name == "tree" else f"{each['range'][0]} to {each['range'][1]}"
+        line = f"{name:<15} {each['value']!s:>9}  ({allowed}; default {each['default']})"
+        lines.append(line if each["changed"] is None else f"{line}  changed {_when(each['changed'])}")
+    return [*lines, *sensed_lines(answer["sensed"])]
+
+
+def _log(answer: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{made['index']:>8}  {_time(made)}  {made['by']}  {made['what']}{_reason(made)}" for made in answer["log"]
+    ] or ["nobody has changed anything, as far as is remembered"]
+
+
+def _when(made: Mapping[str, Any]) -> str:
+    return f"by {made['by']} at {_time(made)}{_reason(made)}"
+
+
+def _reason(made: Mapping[str, Any]) -> str:
+    return f" ({made['reason']})" if made.get("reason") else ""
+
+
+def _time(made: Mapping[str, Any]) -> str:
+    try:
+        return f"{datetime.fromtimestamp(made['date'] / 1000, UTC):%Y-%m-%d %H:%M:%S}Z"
+    except (ValueError, OverflowError):  # whoever posted it has a strange clock
+        return f"{made['date']} ms"

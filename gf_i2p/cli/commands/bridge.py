@@ -1,0 +1,118 @@
+"""`gf-i2p bridge serve`: the router beside a node for programs in any language, until SIGTERM or Ctrl-C."""
+
+import asyncio
+import json
+import ssl
+from dataclasses import replace
+from ipaddress import ip_address
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from bridges.serving.bridge_server import BridgeServer
+from gf_i2p.cli.shared.errors import CommandError, Exit
+from gf_i2p.cli.shared.event_loop import loop_factory, stop_signal
+from gf_i2p.cli.shared.logs import configure
+from gf_i2p.cli.shared.router_setup import router_bridge
+from gf_i2p.node.files.config import MIN_PASSWORD, Config, Secrets, check_private
+from gf_i2p.node.files.errors import ConfigError
+from gf_i2p.node.files.farm_setup import write_private
+from gf_i2p.node.files.layout import CONFIG_FILE, SECRETS_FILE
+from gf_i2p.node.files.router_config import BridgeTable, RouterTable, place
+from gf_i2p.transport.tls.certificates import fingerprint_of_file, make_certificate
+from gf_i2p.transport.tls.tcp_sockets import why
+
+
+def serve(directory: Path, *, as_json: bool) -> Exit:
+    """Serve the router of this directory's node; returns when it has stopped."""
+    config, secrets = Config.load(directory), Secrets.load(directory)
+    configure(config.logging.level, config.logging.format)
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(_serve(directory, config, secrets, as_json=as_json))
+
+
+async def _serve(directory: Path, config: Config, secrets: Secrets, *, as_json: bool) -> Exit:
+    bridge = router_bridge(config, secrets)
+    if bridge is None or config.router is None:
+        raise ConfigError(f"{directory / CONFIG_FILE}: router: is missing, and it says which router is to be served")
+    bridge = replace(bridge, again_seconds=None)  # a call has its time-out; whoever calls may look again
+    _check_no_circle(config.router, config.bridge)
+    if secrets.bridge_password is None:
+        raise ConfigError(
+            f"{directory / SECRETS_FILE}: bridge_password: is missing. Choose one of at least {MIN_PASSWORD} "
+            "characters, another one than the router's: callers of this endpoint log in with it"
+        )
+    server = BridgeServer(
+        bridge,
+        bridge.control,
+        secrets.bridge_password.get_secret_value(),
+        None if config.bridge.plain else _tls(directory, config.bridge),
+        allow_long_lists=config.router.i2pcontrol_few_tunnels,
+    )
+    host, port = place(config.bridge.listen)
+    stopped, _ = stop_signal()
+    try:
+        try:
+            await server.start(host, port)
+        except OSError as error:
+            raise CommandError(
+                f"cannot listen on {config.bridge.listen} ({why(error)}): stop what listens there, or set "
+                "bridge.listen to another address"
+            ) from error
+        _announce(directory, config.bridge, as_json=as_json)
+        await stopped
+    finally:
+        await server.stop()
+        await bridge.close()
+    return Exit.OK
+
+
+def _announce(directory: Path, table: BridgeTable, *, as_json: bool) -> None:
+    url = f"{'http' if table.plain else 'https'}://{table.listen}/"
+    fingerprint = None if table.plain else fingerprint_of_file(directory / table.certificate)
+    if as_json:
+        print(json.dumps({"ok": True, "url": url, "fingerprint": fingerprint}), flush=True)
+    else:
+        print(f"serving {url}" + ("" if fingerprint is None else f", certificate {fingerprint}"), flush=True)
+
+
+def _check_no_circle(router: RouterTable, table: BridgeTable) -> None:
+    """Refuse to be our own router."""
+    if router.i2pcontrol is None:
+        return
+    there, (host, port) = urlsplit(router.i2pcontrol), place(table.listen)
+    try:
+        here = ip_address(there.hostname or "")
+        same = here == ip_address(host) or (here.is_loopback and ip_address(host).is_unspecified)
+    except ValueError:
+        same = there.hostname == "localhost"
+    if same and there.port == port:
+        raise ConfigError(
+            f"router.i2pcontrol: {router.i2pcontrol} is where this endpoint is to listen: give the router's own there, "
+            "or set bridge.listen to another address"
+        )
+
+
+def _tls(directory: Path, table: BridgeTable) -> ssl.SSLContext:
+    certificate, key = directory / table.certificate, directory / table.key
+    if not certificate.exists() and not key.exists():
+        # Strangers see it, and learn nothing from it: only where they are.
+        host = place(table.listen)[0]
+        hosts = [host] if not ip_address(host).is_loopback else [host, "localhost"]
+        made, its_key = make_certificate("i2pcontrol", hosts=hosts)
+        write_private(key, its_key)
+        certificate.write_bytes(made)
+    for one, other in ((certificate, key), (key, certificate)):
+        if not one.exists():
+            raise ConfigError(f"{one} is missing, and {other} is there: restore it, or remove the other for a new pair")
+    check_private(key)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        # Without a password that would be asked for at the terminal, and a service has none.
+        context.load_cert_chain(certificate, key, password=lambda: b"")
+    except (ssl.SSLError, ValueError) as error:
+        raise ConfigError(
+            f"{certificate} and {key} are no PEM certificate with its key, unencrypted: restore the pair, or remove "
+            "both for a new one"
+        ) from error
+    return context

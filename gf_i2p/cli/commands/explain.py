@@ -1,0 +1,84 @@
+"""`gf-i2p explain`: why this server publishes and not another one, and what each leaf has to do with it."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from gf_i2p.cli.shared.answer_text import (
+    in_touch,
+    mode_words,
+    printable,
+    publishing_lines,
+    sensed_lines,
+    standing_lines,
+)
+from gf_i2p.cli.shared.errors import Exit
+
+
+def explain(
+    directory: Path, ask: Callable[[Path, str, str], Any], print_json: Callable[[Any], None], *, as_json: bool
+) -> Exit:
+    """Ask the node of this directory, and print its answer.
+
+    Returns `DEGRADED` when somebody is to publish and nobody can, when there is no leader, or this server was removed.
+    """
+    answer = ask(directory, "GET", "/v1/explain")
+    if as_json:
+        print_json({"ok": True, **answer})
+    else:
+        print(show_explanation(answer))
+    farm = answer["farm"]
+    as_wanted = farm["publisher"] is not None or (farm["off"] and answer["this"]["mode"] == "off")
+    return Exit.OK if as_wanted and in_touch(answer) else Exit.DEGRADED
+
+
+def show_explanation(answer: dict[str, Any]) -> str:
+    """Say it in lines: the farm's choice, what administrators have said, what this server does."""
+    farm, ours = answer["farm"], answer["this"]
+    standing = standing_lines(answer)
+    lines = [*standing, *([""] if standing else []), *map(printable, answer["lines"])]
+    if not answer["applied"]:  # nothing is known, so nothing more is said of the farm
+        lines = lines[: len(lines) - len(answer["lines"]) + 1]
+    else:
+        lines += _administration(farm["administration"])
+    lines += ["", f"this server, {answer['id']}: mode {mode_words(ours)}"]
+    if ours["publishing"] is None:
+        lines.append(f"  it {'serves' if ours['mode'] == 'failover' else 'publishes'} nothing now")
+    else:
+        lines += ["  " + line for line in publishing_lines(ours["publishing"])]
+    return "\n".join([*lines, *(f"  trouble: {printable(trouble)}" for trouble in ours["trouble"])])
+
+
+def _administration(said: dict[str, Any]) -> list[str]:
+    """What administrators have said that still counts, and their last changes."""
+    lines = []
+    if said["moved_to"] is not None:
+        lines.append(f"  publishing was moved to server {said['moved_to']}")
+    lines += [f"  server {server} is drained{_by(made)}" for server, made in said["drained"].items()]
+    lines += [f"  {leaf} is excluded{_by(made)}" for leaf, made in said["excluded"].items()]
+    lines += [f"  {leaf} costs {cost}" for leaf, cost in said["costs"].items()]
+    if said["changes"]:
+        lines.append("  the last changes:")
+        lines += [f"    {made['index']:>8}  {_when(made['date'])}  {_what(made)}" for made in said["changes"]]
+    sensed = [printable(line) for line in sensed_lines(said["sensed"])]
+    if sensed:
+        sensed = ["", sensed[0] + ":", *(f"  {line}" for line in sensed[1:])]
+    return [*(["", "administrators:", *lines] if lines else ["", "administrators have changed nothing"]), *sensed]
+
+
+def _by(made: dict[str, Any]) -> str:
+    reason = f": {printable(made['reason'])}" if made.get("reason") else ""
+    return f" by {printable(made['by'])} since {_when(made['date'])}{reason}"
+
+
+def _what(made: dict[str, Any]) -> str:
+    reason = f" ({printable(made['reason'])})" if made.get("reason") else ""
+    return f"{printable(made['by'])}: {printable(made['what'])}{reason}"
+
+
+def _when(date_ms: int) -> str:
+    try:
+        return f"{datetime.fromtimestamp(date_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except (OverflowError, ValueError):  # whoever posted it may have said anything
+        return "at an unknown time"

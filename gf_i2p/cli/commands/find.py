@@ -1,0 +1,97 @@
+"""`gf-i2p find`: the servers of a farm and its leader, as a client with its file finds them from any machine."""
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+from gf_i2p.cli.shared.answer_text import printable
+from gf_i2p.cli.shared.argument_files import load_client_file
+from gf_i2p.cli.shared.errors import CommandError, Exit
+from gf_i2p.cli.shared.logs import configure
+from gf_i2p.node.files.client_file import ClientFile
+from gf_i2p.transport.client.farm_client import Found, FoundPlace
+
+SECONDS: Final = 30.0
+"""How long the leader is looked for, unless the caller says otherwise."""
+I2P_SECONDS: Final = 120.0
+"""The same when a server is inside I2P: the router may have to build tunnels first."""
+_SILENT_SECONDS: Final = 2.0
+"""So long nothing is said of the search."""
+
+
+def find(path: Path, *, seconds: float | None, as_object: bool) -> Exit:
+    """Find the farm of this client's file. Raises `CommandError` when no server is reached, or the file is wrong."""
+    configure("error", "text")  # what goes wrong stands in the answer; the logs would say it twice
+    file = load_client_file(path)
+    if seconds is None:
+        seconds = SECONDS if file.i2p is None else I2P_SECONDS
+    found = asyncio.run(_find(file, seconds, quiet=as_object))
+    if not any(place.connected for place in found.places):
+        raise CommandError(f"{path}: {found.trouble}")
+    if as_object:
+        print(json.dumps(_as_json(file.cluster, found), indent=2 if sys.stdout.isatty() else None))
+    else:
+        print(_show(file.cluster, found))
+    return Exit.OK if found.trouble is None else Exit.DEGRADED
+
+
+async def _find(file: ClientFile, seconds: float, *, quiet: bool) -> Found:
+    async with file.open() as client:
+        finding = asyncio.ensure_future(client.find(timeout=seconds))
+        await asyncio.wait([finding], timeout=_SILENT_SECONDS)
+        if not finding.done() and not quiet:
+            print(f"gf-i2p: looking for the leader of {file.cluster}, {seconds:g} s at most", file=sys.stderr)
+        return await finding
+
+
+def _as_json(cluster: str, found: Found) -> dict[str, Any]:
+    return {
+        "ok": True,
+        "cluster": cluster,
+        "leader": found.leader,
+        "trouble": found.trouble,
+        "log_index": found.log_index,
+        "servers": [
+            {
+                "id": place.server,
+                "endpoint": place.endpoint,
+                "leader": place.server == found.leader,
+                "in_file": place.given,
+                "in_farm": place.current,
+                "connected": place.connected,
+                "error": place.trouble,
+            }
+            for place in found.places
+        ],
+    }
+
+
+def _show(cluster: str, found: Found) -> str:
+    leader = "none is known" if found.leader is None else f"server {found.leader}"
+    told = "the file's: no server tells who belongs to the farm"
+    if found.log_index is not None:
+        told = f"as of entry {found.log_index} of the log" if found.log_index else "with which the farm began"
+    lines = [f"farm     {cluster}", f"leader   {leader}", f"servers  {told}"]
+    if found.trouble is not None:
+        lines.insert(2, f"trouble  {printable(found.trouble)}")
+    width = max(len(place.endpoint) for place in found.places)
+    return "\n".join(
+        [*lines, *(f"  {place.server:>3}  {place.endpoint:<{width}}  {_place(place, found)}" for place in found.places)]
+    )
+
+
+def _place(place: FoundPlace, found: Found) -> str:
+    parts: list[str] = []
+    if place.connected:
+        parts.append("leader" if place.server == found.leader and found.trouble is None else "answers")
+    elif place.trouble is None:
+        parts.append("not asked")
+    if place.current is False:
+        parts.append("not there any more, says the farm")
+    elif not place.given:
+        parts.append("not in the file")
+    if place.trouble is not None:
+        parts.append(printable(place.trouble))
+    return ", ".join(parts)

@@ -1,0 +1,56 @@
+"""`gf-i2p history verify`: reads a history to its end and says what is in it."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Final
+
+from gf_i2p.cli.shared.errors import CommandError, Exit
+from gf_i2p.cli.shared.progress import Progress
+from gf_i2p.node.files.layout import CONFIG_FILE, HISTORY_DIRECTORY
+from gf_i2p.storage.history_reader import Summary, summarize
+
+_SHOWN_GAPS: Final = 20
+
+
+def verify(directory: Path, *, as_json: bool) -> Exit:
+    """Check the history of a node's directory, or in a directory of its own; the node may run or not.
+
+    Raises `HistoryError`, `OSError` and `CommandError`.
+    """
+    if (directory / CONFIG_FILE).exists():
+        directory = directory / HISTORY_DIRECTORY
+    if not directory.is_dir():
+        raise CommandError(f"{directory} is no directory: the node makes it when it runs with history.enabled = true")
+    with Progress() as progress:
+        summary = summarize(directory, on_file=lambda number, count: progress(f"reading file {number} of {count}"))
+    if as_json:
+        print(json.dumps({"ok": True, **asdict(summary)}))
+    else:
+        print(show_summary(summary))
+    return Exit.OK
+
+
+def show_summary(found: Summary) -> str:
+    """Describe a history in a few lines."""
+    extent = f"entries {found.first} to {found.last}" if found.last >= found.first else "no entries yet"
+    lines = [
+        f"history  of server {found.server} of farm {found.cluster}: {extent}, in {found.files} files",
+        f"records  {found.records}, {found.raw} of them not JSON",
+        f"servers  {found.configurations} Configurations; {found.others} entries of other kinds are left out",
+    ]
+    if found.first > 1:
+        lines.append(f"removed  the entries up to {found.first - 1}: the files in which they were are gone")
+    lines += [
+        f"restored {first} to {last}: the farm began anew in term {term}, from a snapshot of entry {last}; what "
+        f"another history has from {last + 1} on, in lower terms, is forgotten"
+        for first, last, term in found.restored
+    ]
+    for first, last in found.gaps[:_SHOWN_GAPS]:
+        lines.append(
+            f"gap      {first} to {last}: not in this directory, for the log did not have them either; look in other "
+            "servers' histories, or in older copies of this one"
+        )
+    if len(found.gaps) > _SHOWN_GAPS:
+        lines.append(f"         and {len(found.gaps) - _SHOWN_GAPS} more gaps; --json has them all")
+    return "\n".join(lines)

@@ -1,0 +1,272 @@
+"""`gf-i2p keys`: the master's key, which stays off all nodes, and what it lets each of them publish by."""
+
+import argparse
+import stat
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from gf_i2p.cli.shared.argument_files import named
+from gf_i2p.cli.shared.errors import CommandError, Exit
+from gf_i2p.cli.shared.router_setup import master_keys
+from gf_i2p.farm.choice.tree import BRANCHES
+from gf_i2p.netdb.encoding import from_base64
+from gf_i2p.netdb.errors import NetDbError
+from gf_i2p.netdb.private_keys import DestinationKeys
+from gf_i2p.node.files.config import Config
+from gf_i2p.node.files.layout import MASTER_FILE
+from gf_i2p.node.publish.branch_keys import branch_file, derive
+from gf_i2p.node.publish.publishing_keys import MAX_FILE_BYTES, PublishingKeys, Stage, date, load
+from gf_i2p.storage.snapshot_file import write
+
+Print = Callable[[Any], None]
+
+_DAY: Final = 86_400
+_STANDARD_INPUT: Final = "-"
+
+
+# The master ---------------------------------------------------------------------------------------------------------
+
+
+def new(options: argparse.Namespace, print_json: Print) -> Exit:
+    """`keys master new`."""
+    keys = DestinationKeys.generate()
+    _write(options.file, keys.encode())
+    return _told_of_master(options, keys, [], print_json)
+
+
+def import_(options: argparse.Namespace, print_json: Print) -> Exit:
+    """`keys master import`."""
+    source: str = options.source
+    notes = []
+    if source == _STANDARD_INPUT:
+        if sys.stdin.isatty():
+            print("Paste the base64 of the private key file; end it with Enter and Ctrl-D.", file=sys.stderr)
+        data = sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
+        name = "standard input"
+    else:
+        path = Path(source)
+        with path.open("rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+        name = source
+        if stat.S_IMODE(path.stat().st_mode) & 0o077:
+            notes.append(f"{path} can be read by others on this machine: remove it, or run: chmod 600 {path}")
+    notes.append(
+        "A tunnel or program that uses the same keys must be gone before a farm publishes for them: the netDb has one "
+        "place for each address."
+    )
+    keys = _master_of(data, name)
+    _write(options.file, keys.encode())
+    return _told_of_master(options, keys, notes, print_json)
+
+
+def show(options: argparse.Namespace, print_json: Print) -> Exit:
+    """`keys master show`."""
+    with named(options.file):
+        keys = load(options.file)
+    now = int(time.time())
+    if options.json:
+        print_json({"ok": True, "file": str(options.file), **_described(keys, now), **_destination(keys)})
+        return Exit.OK
+    print(f"master       {keys.destination.b32}")
+    print(f"keys         {keys.described(now)}")
+    if keys.server is not None:
+        print(f"made for     server {keys.server}")
+    print(f"destination  {keys.destination.base64}")
+    return Exit.OK
+
+
+def _master_of(data: bytes, name: str) -> DestinationKeys:
+    """Read the own keys of a destination, as bytes or in base64. Raises `CommandError`."""
+    try:
+        if len(data) <= MAX_FILE_BYTES and _is_text(data):
+            data = from_base64("".join(data.decode("ascii").split()), MAX_FILE_BYTES)
+        keys = PublishingKeys.parse(data)
+    except NetDbError as error:
+        raise CommandError(
+            f"{name} holds no private keys of an I2P destination: {error}. Give a router's private key file (i2pd: "
+            "what stands as keys = … in tunnels.conf; Java: the tunnel's private key file), or its base64",
+            code=Exit.USAGE,
+        ) from error
+    if keys.delegated:
+        raise CommandError(
+            f"{name} holds delegated keys of {keys.destination.b32}, and not the master's own: give the file that "
+            "they were delegated with. Delegated keys themselves go to a node, as its key file",
+            code=Exit.USAGE,
+        )
+    return keys.keys
+
+
+def _is_text(data: bytes) -> bool:
+    """Whether it is base64, and not the bytes themselves, which are random for the most part."""
+    return data.isascii() and not any(byte < 9 for byte in data)
+
+
+def _told_of_master(options: argparse.Namespace, keys: DestinationKeys, notes: list[str], print_json: Print) -> Exit:
+    made = PublishingKeys(keys)
+    if options.json:
+        described = _described(made, int(time.time()))
+        print_json({"ok": True, "file": str(options.file), "notes": notes, **described, **_destination(made)})
+        return Exit.OK
+    print(f"wrote {options.file}\nmaster {keys.destination.b32}\n")
+    for note in notes:
+        print(note)
+    print(
+        f"Keep this file away from all nodes, and a copy of it in another safe place: whoever has it is the service, "
+        "and without it the address is lost. Next, for each server of the farm:\n"
+        f"  gf-i2p keys delegate {options.file} --server ID"
+    )
+    return Exit.OK
+
+
+# What a node gets ---------------------------------------------------------------------------------------------------
+
+
+def delegate(options: argparse.Namespace, print_json: Print) -> Exit:
+    """`keys delegate`."""
+    with named(options.master):
+        master = load(options.master)
+    if master.delegated:
+        raise CommandError(
+            f"{options.master} holds delegated keys itself, and a transient key authorises nobody: run this where the "
+            "master's own key is, with its file",
+            code=Exit.USAGE,
+        )
+    server, days = options.server, options.days
+    now = int(time.time())
+    ends = now + days * _DAY
+    path = options.out if options.out is not None else Path(f"publish-server-{server}.keys")
+    try:
+        made = PublishingKeys.delegate(master.keys, ends, now, server=server, service=dict(options.options))
+    except NetDbError as error:
+        raise CommandError(f"nothing was made with these options: {error}", code=Exit.USAGE) from error
+    branches = _branches(master.keys, path) if options.branches else []
+    _write(path, made.encode())
+    if options.json:
+        print_json(
+            {"ok": True, "file": str(path), "branches": [str(each) for each in branches], **_described(made, now)}
+        )
+        return Exit.OK
+    print(
+        f"wrote {path}\nServer {server} can publish for {made.destination.b32} by it, until {date(ends)} ({days} days)."
+        "\n\n"
+        f"Bring it to that server, and only there, by a safe way, as the file that [publish] keys names ({MASTER_FILE} "
+        "unless you have changed that), mode 0600. Put it there whole, by its name:\n"
+        f"  scp -p {path} HOST:DIR/new.keys && ssh HOST mv DIR/new.keys DIR/{MASTER_FILE}\n"
+        "A node that runs, and publishes for this master already, takes it over within seconds; another one wants "
+        'mode = "meta" or "failover" in [publish], and a start. Then remove it here.\n\n'
+        "i2pd takes no session from a transient key: the node opens it by a session config in this file, which the "
+        "master has signed now, once. Java takes a fresh one that the node signs itself. Both are in order.\n"
+        f"A stolen file cannot be called back before {date(ends)}. `gf-i2p keys status DIR` says when a new one is due."
+    )
+    if branches:
+        print(
+            f"\nwrote {branches[0]} to {branches[-1].name}, the keys of the sets below the first one. Bring them "
+            f"to each server that has a delegated key, beside its {MASTER_FILE}. They do not end: who has stolen them "
+            "can write such a set for ever."
+        )
+    return Exit.OK
+
+
+def _branches(master: DestinationKeys, beside: Path) -> list[Path]:
+    """Write the keys of branches that are not there yet. Raises `CommandError`."""
+    paths = []
+    for number in range(BRANCHES):
+        path, data = branch_file(beside, number), derive(master, number).encode()
+        if not path.exists() or path.read_bytes() != data:
+            _write(path, data)
+        paths.append(path)
+    return paths
+
+
+def status(options: argparse.Namespace, print_json: Print) -> Exit:
+    """`keys status`."""
+    directory, now = options.directory, int(time.time())
+    config = Config.load(directory)
+    path, mode = directory / config.publish.keys, config.publish.mode
+    if mode == "off" and not path.exists():
+        if options.json:
+            print_json({"ok": True, "mode": mode, "file": None, "due": False})
+        else:
+            print('publishing   off ([publish] mode = "off"), and there are no keys for it')
+        return Exit.OK
+    keys = master_keys(directory, config) or load(path)
+    kind = "auto" if config.router is None else config.router.kind
+    objection, stage = keys.objection(kind), keys.stage(now)
+    due = objection is not None or stage in {Stage.ENDING, Stage.ENDED}
+    foreign = keys.server not in {None, config.node.id}
+    if options.json:
+        print_json(
+            {
+                "ok": True,
+                "mode": mode,
+                "file": str(path),
+                **_described(keys, now),
+                "router": kind,
+                "objection": objection,
+                "due": due,
+            }
+        )
+        return Exit.DEGRADED if due else Exit.OK
+    print(f"publishing   {mode}\nfile         {path}\nmaster       {keys.destination.b32}")
+    print(f"keys         {keys.described(now)}")
+    if keys.server is not None:
+        print(f"made for     server {keys.server}{', and this is server ' + str(config.node.id) if foreign else ''}")
+    print(f"router       {_fits(keys, kind)}")
+    if due:
+        what = {Stage.ENDED: "ENDED: nothing is published by these keys", Stage.ENDING: "they end soon"}
+        print(
+            f"\n{what.get(stage, 'they do not fit')}. Where the master's own key is, run\n"
+            f"  gf-i2p keys delegate MASTERFILE --server {config.node.id}\n"
+            f"and put the file that it writes in the place of {path}."
+        )
+    return Exit.DEGRADED if due else Exit.OK
+
+
+def _fits(keys: PublishingKeys, kind: str) -> str:
+    """Say what the node's router makes of the keys."""
+    objection = keys.objection(kind)
+    if objection is not None:
+        return f"{kind}: {objection}"
+    if kind != "auto":
+        return f"{kind}: it takes sessions by these keys"
+    only_java = keys.objection("i2pd") is not None
+    return "not said in the configuration: " + (
+        "a Java router takes these keys, and an i2pd does not (see `gf-i2p keys delegate`)"
+        if only_java
+        else "i2pd and Java take sessions by these keys"
+    )
+
+
+def _described(keys: PublishingKeys, now: int) -> dict[str, Any]:
+    """Their public parts. Times in seconds since the epoch, null for never and for unknown."""
+    return {
+        "master": keys.destination.b32,
+        "delegated": keys.delegated,
+        "server": keys.server,
+        "made": keys.made,
+        "ends": keys.ends,
+        "seconds_left": None if keys.ends is None else max(keys.ends - now, 0),
+        "stage": str(keys.stage(now)),
+        "routers": [kind for kind in ("i2pd", "java") if keys.objection(kind) is None],
+    }
+
+
+def _destination(keys: PublishingKeys) -> dict[str, str]:
+    return {"destination": keys.destination.base64}
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Write a secret file that is new. Raises `CommandError`."""
+    if path.is_dir():
+        raise CommandError(f"{path} is a directory: name the file in it", code=Exit.USAGE)
+    if not path.absolute().parent.is_dir():
+        raise CommandError(f"{path.parent} is no directory: make it, or write the file elsewhere")
+    try:
+        write(path, data, force=False)
+    except FileExistsError as error:
+        raise CommandError(
+            f"{path} exists already, and keys are not overwritten: choose another name, or move it away"
+        ) from error

@@ -1,0 +1,151 @@
+"""`gf-i2p leaf`: a leaf-only member beside its router, in the foreground; and how it does."""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import structlog
+
+from bridges.i2cp.publisher import MetaPublisher
+from bridges.router import LocalRouter
+from bridges.sam.client import Sam
+from gf_i2p.cli.shared.answer_text import printable
+from gf_i2p.cli.shared.argument_files import named
+from gf_i2p.cli.shared.errors import CommandError, Exit
+from gf_i2p.cli.shared.event_loop import loop_factory, stop_signal
+from gf_i2p.cli.shared.logs import configure
+from gf_i2p.cli.shared.router_setup import i2cp_settings, i2pcontrol
+from gf_i2p.node.files.errors import ConfigError
+from gf_i2p.node.files.farm_setup import write_private
+from gf_i2p.node.files.leaf_file import REPORT_FILE, LeafFile
+from gf_i2p.node.files.router_config import place
+from gf_i2p.node.membership.leaf_member import INTERVAL_SECONDS, LeafMember, MemberReport, patient
+from gf_i2p.storage.errors import StorageError
+from gf_i2p.storage.private_files import Lock, holder
+
+logger = structlog.get_logger()
+
+LATE_SECONDS: Final = 3 * INTERVAL_SECONDS
+"""A member whose last record is older is about to be listed no more, or is not."""
+_CLOSE_SECONDS: Final = 5.0
+
+Print = Callable[[Any], None]
+
+
+def run(path: Path) -> Exit:
+    """`leaf run`: returns when it has been stopped. Raises `CommandError` when it runs already."""
+    file_path = LeafFile.find(path)
+    with named(file_path):
+        file = LeafFile.load(file_path)
+    configure(file.logging.level, file.logging.format)
+    report = file_path.with_name(REPORT_FILE)
+    try:
+        lock = Lock(report)
+    except StorageError as error:
+        raise CommandError(
+            f"this member runs already (process {holder(report)}), or {report.parent} cannot be written: stop that "
+            "process, or give this one a directory of its own"
+        ) from error
+    try:
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            return runner.run(_serve(file, report))
+    finally:
+        lock.close()
+
+
+async def _serve(file: LeafFile, report: Path) -> Exit:
+    stopped, _ = stop_signal()
+    bridge = router_of(file)
+    async with file.open(backoff=patient) as client:
+        member = LeafMember(
+            file.id,
+            file.cluster,
+            client,
+            bridge,
+            look_seconds=file.publish.status_seconds,
+            tell=lambda each: _write(report, each),
+            why=lambda: client.waits_for,
+        )
+        _write(report, member.report)
+        task = asyncio.get_running_loop().create_task(member.run(), name="leaf-only member")
+        logger.info("started", cluster=file.cluster, member=file.id)
+        try:
+            ends: list[asyncio.Future[Any]] = [task, stopped]
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                await task  # it ends for a defect only
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_CLOSE_SECONDS):
+                    await bridge.close()
+    logger.info("stopped", member=file.id)
+    return Exit.OK
+
+
+def router_of(file: LeafFile) -> LocalRouter:
+    """Make what asks the member's router. Raises `ConfigError`."""
+    router = file.router
+    control = i2pcontrol(router, file)
+    return LocalRouter(Sam(*place(router.sam)), MetaPublisher(i2cp_settings(router)), control, file.publish.leaf)
+
+
+def _write(path: Path, report: MemberReport) -> None:
+    """Put a report in the place of the last one. Whoever reads it gets all of one; a full disk ends no member."""
+    new = path.with_name(f"{path.name}-new")
+    try:
+        new.unlink(missing_ok=True)
+        write_private(new, json.dumps(report.encode()) + "\n")
+        new.replace(path)
+    except OSError as error:
+        logger.warning("what we do cannot be written down", file=str(path), reason=error.strerror)
+
+
+def status(options: argparse.Namespace, print_json: Print) -> Exit:
+    """`leaf status`."""
+    path = LeafFile.find(options.directory).with_name(REPORT_FILE)
+    running = holder(path) is not None
+    try:
+        report = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise CommandError(f"it has never run here. Start it: gf-i2p leaf run {options.directory}") from None
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}. Start the member anew.") from error
+    age = None if report["committed"] is None else max(time.time() - report["committed"] / 1000, 0.0)
+    healthy = running and age is not None and age <= LATE_SECONDS and report["router"] == "up"
+    if options.json:
+        print_json({"ok": True, "running": running, "healthy": healthy, "age": age, **report})
+    else:
+        print("\n".join(_lines(report, age, options.directory, running=running)))
+    return Exit.OK if healthy else Exit.DEGRADED
+
+
+def _lines(report: dict[str, Any], age: float | None, directory: Path, *, running: bool) -> list[str]:
+    lines = [f"member   {report['id']} of {report['cluster']}"]
+    if not running:
+        lines.append(f"         does not run. Start it: gf-i2p leaf run {directory}")
+    committed = "nothing yet"
+    if age is not None:
+        late = "; the farm lists its leaf no more, or soon" if age > LATE_SECONDS else ""
+        ago = timedelta(seconds=int(age))
+        committed = f"committed {ago} ago at index {report['index']}, {report['posted']} in all{late}"
+    lines.append(f"record   {committed}")
+    if running and age is None and report["error"] is None:
+        lines.append("         it is on its way to the farm: ask again in some seconds")
+    if report["error"] is not None:
+        lines.append(f"trouble  {printable(report['error'])}")
+    lines.append(f"router   {'not known yet' if report['router'] is None else printable(report['router'])}")
+    for address, up in report["leaves"]:
+        lines.append(f"leaf     {printable(address)}, {'up' if up else 'down: its lease set was not found'}")
+    if report["leaf"] is not None:
+        lines.append(f"leaf     {printable(report['leaf'])}")
+    elif not report["leaves"]:
+        lines.append("leaf     none: [publish] leaf in leaf.toml says which one it is")
+    return lines

@@ -1,0 +1,78 @@
+"""`gf-i2p members` for leaf-only members: who may post without being a server."""
+
+import argparse
+from typing import Any
+
+from gf_i2p.cli.shared.errors import Exit
+from gf_i2p.cli.shared.node_reload import Ask, Print, have_it_reloaded
+from gf_i2p.node.membership import leaf_invitation
+
+
+def invite(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
+    """`members invite-leaf`: the server of the directory knows the member at once, the others are told by a file."""
+    invited = leaf_invitation.invite_and_accept(options.directory, options.into, options.id)
+    said, reloaded, _ = have_it_reloaded(options.directory, ask)
+    if options.json:
+        print_json(
+            {
+                "ok": True,
+                "id": invited.id,
+                "member": str(invited.member),
+                "accept": str(invited.accept),
+                "unknown": list(invited.unknown),
+                "reloaded": reloaded,
+            }
+        )
+        return Exit.OK
+    print(
+        f"wrote {invited.member}\nwrote {invited.accept}\n{options.directory} knows it now; {said}\n\n"
+        f"1. On each other server of the farm:\n     gf-i2p members accept DIR {invited.accept.name}\n"
+        f"   Then delete {invited.accept.name} and its copies: whoever reads it can post as that member.\n"
+        f"2. Bring {invited.member.name} to its router's machine, set its leaf in leaf.toml, and there:\n"
+        f"     gf-i2p leaf run {invited.member.name}"
+    )
+    if invited.unknown:
+        print(
+            f"   It cannot know the certificates of the servers {list(invited.unknown)}: nothing here has their "
+            "fingerprints, and no CA."
+        )
+    return Exit.OK
+
+
+def accept(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
+    """`members accept`, of a leaf-only member's invitation."""
+    changed = leaf_invitation.accept(options.directory, options.file)
+    said, reloaded, pending = have_it_reloaded(options.directory, ask) if changed else ("", False, list[str]())
+    if options.json:
+        print_json({"ok": True, "changed": changed, "dropped": [], "reloaded": reloaded, "needs_restart": pending})
+        return Exit.OK
+    print(f"accepted; {said}" if changed else "it was known already")
+    print(f"Whoever reads {options.file} can post as that member: delete it when all servers have accepted.")
+    return Exit.OK
+
+
+def remove(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
+    """`members remove-leaf`: from now on this server refuses it, and ends its connections."""
+    changed = leaf_invitation.remove(options.directory, options.id)
+    said, reloaded, _ = have_it_reloaded(options.directory, ask) if changed else ("", False, list[str]())
+    if options.json:
+        print_json({"ok": True, "changed": changed, "reloaded": reloaded})
+        return Exit.OK
+    if changed:
+        print(
+            f"{options.directory} refuses {leaf_invitation.user_of(options.id)} from now on; {said}\n"
+            "Do the same on each other server. Its leaves are listed no more when its last record is too old."
+        )
+    else:
+        print(f"{options.directory} does not know {leaf_invitation.user_of(options.id)}")
+    return Exit.OK
+
+
+def described(members: list[dict[str, Any]]) -> list[str]:
+    """Describe the leaf-only members of a farm, a line each, as `/v1/administration` tells of them."""
+    lines = []
+    for member in members:
+        leaves = ", ".join(f"{each['address']}{'' if each['up'] else ' (down)'}" for each in member["leaves"])
+        age = "no server tells the time" if member["age"] is None else f"record of {member['age']:.0f} s ago"
+        lines.append(f"{member['id']:>10}  leaf only, {age}, {leaves or 'no leaf'}")
+    return lines

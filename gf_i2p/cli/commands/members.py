@@ -1,0 +1,249 @@
+"""`gf-i2p members`: who belongs to a farm, and how that changes while it runs."""
+
+import argparse
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from gf_i2p.admin.wording import LAST_SERVER, NO_LEADER
+from gf_i2p.cli.commands import leaf_members
+from gf_i2p.cli.shared.answer_text import in_touch, standing_lines
+from gf_i2p.cli.shared.argument_files import named
+from gf_i2p.cli.shared.errors import CommandError, Exit
+from gf_i2p.cli.shared.node_reload import Ask, Print, have_it_reloaded
+from gf_i2p.node.files.errors import ConfigError
+from gf_i2p.node.files.layout import CONFIG_FILE, DATABASE_FILE, SECRETS_FILE
+from gf_i2p.node.files.stopped_log import members_of_stopped
+from gf_i2p.node.membership import invitation, leaf_invitation
+from gf_i2p.storage.private_files import holder
+from gf_i2p.wire.endpoint import Endpoint
+
+CHANGE_SECONDS: Final = 600.0
+"""How long a change is watched: a server that joins gets the whole log."""
+SETTLE_SECONDS: Final = 15.0
+"""How long a node may not know what is committed: three heartbeats of the slowest profile."""
+_POLL_SECONDS: Final = 0.2
+_ELECTIONS: Final = 3
+"""For so many of the longest time-outs an office is over, and nothing is under way; then the change is not waited for.
+A follower that asked for itself hears of an entry later than the new leader has it."""
+
+
+def show(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
+    """`members list`."""
+    answer = ask(options.directory, "GET", "/v1/status")
+    members = [
+        {key: server[key] for key in ("id", "endpoint", "self", "leader", "connected", "lag")}
+        for server in answer["servers"]
+    ]
+    leaf_only = ask(options.directory, "GET", "/v1/administration")["members"]
+    code = Exit.OK if in_touch(answer) else Exit.DEGRADED
+    if options.json:
+        told = {key: answer[key] for key in ("membership", "leader", "change")}
+        print_json({"ok": True, **told, "servers": members, "leaf_members": leaf_only})
+        return code
+    for server in members:
+        words = [word for word in ("self", "leader") if server[word]]
+        words += [] if server["connected"] else ["not connected"]
+        print(f"{server['id']:>5}  {server['endpoint']}  {', '.join(words)}".rstrip())
+    for line in leaf_members.described(leaf_only):
+        print(line)
+    for line in standing_lines(answer):
+        print(line)
+    if answer["change"] is not None:
+        print(f"no change can begin now: {answer['change']}")
+    return code
+
+
+def invite(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
+    """`members invite`."""
+    server_id, endpoint = options.server
+    _check_endpoint(endpoint)
+    written = invitation.invite(options.directory, options.into, server_id, endpoint, members=partial(_members, ask))
+    if options.json:
+        found = {"server": str(written.server), "accept": str(written.accept), "left_out": written.left_out}
+        print_json({"ok": True, **found, "client_table": written.table})
+        return Exit.OK
+    if written.left_out is not None:
+        print(
+            f"server {written.left_out}, which had this endpoint, is out of the farm: it is left out here, and "
+            "`members accept` takes its table and user out of each server's files"
+        )
+    print(
+        f"wrote {written.server}\nwrote {written.accept}\n\n"
+        f"1. On each server of the farm, {options.directory.name} included:\n"
+        f"     gf-i2p members accept DIR {written.accept.name}\n"
+        f"   Then delete {written.accept.name} and its copies: whoever reads it can act as that server.\n"
+        f"2. Bring {written.server.name} to its machine, set it up as the others are (router, leaf, keys), and there, "
+        "beside the\n   directory that you have copied there:\n"
+        f"     gf-i2p run {written.server.name}\n"
+        "   It asks to be taken in by itself, and is a member when it has the log."
+    )
+    if written.table is not None:
+        print(
+            "3. Clients and administrators cannot follow it when it leads unless they know its certificate. To each\n"
+            '   client-NAME.toml and admin-NAME.toml whose ca = "..." does not vouch for it, add at the end:\n\n'
+            f"{written.table}",
+            end="",
+        )
+    return Exit.OK
+
+
+def _check_endpoint(endpoint: Endpoint | None) -> None:
+    if endpoint is not None and endpoint.is_i2p:
+        raise CommandError(f"{endpoint}: write i2p instead of the endpoint for a new address", code=Exit.USAGE)
+
+
+def accept(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
+    """`members accept`."""
+    with named(options.file):
+        of_leaf = leaf_invitation.is_one(options.file)
+        (leaf_invitation.load if of_leaf else invitation.load)(options.file)
+    if of_leaf:
+        return leaf_members.accept(options, ask, print_json)
+    done = invitation.accept(options.directory, options.file, members=partial(_members, ask))
+    said, reloaded, pending = have_it_reloaded(options.directory, ask) if done.changed else ("", False, [])
+    if options.json:
+        found = {"changed": done.changed, "dropped": [] if done.dropped is None else [done.dropped]}
+        print_json({"ok": True, **found, "reloaded": reloaded, "needs_restart": pending})
+        return Exit.OK
+    if done.dropped is not None:
+        print(
+            f"server {done.dropped}, which had this endpoint, is out of the farm: its table and its user were taken "
+            f"out of {CONFIG_FILE} and {SECRETS_FILE}"
+        )
+    print(f"accepted; {said}" if done.changed else "it was known already")
+    print(f"Whoever reads {options.file} can act as the new server: delete it when all servers have accepted.")
+    return Exit.OK
+
+
+def _members(ask: Ask, directory: Path) -> frozenset[int]:
+    """Tell who belongs to the farm: see `invitation.Members`. A node that runs is asked, of another the log is read."""
+    pid = holder(directory / DATABASE_FILE)
+    if pid is None:
+        return members_of_stopped(directory)
+    end = time.monotonic() + SETTLE_SECONDS
+    while True:
+        try:
+            answer = ask(directory, "GET", "/v1/status")
+        except CommandError as error:
+            raise ConfigError(f"process {pid} holds the log in {directory}, and does not answer ({error})") from error
+        if answer["membership"] == "removed":
+            raise CommandError(
+                f"nothing was changed: the server of {directory} was removed from the farm itself. Do this with the "
+                "directory of one that belongs to it"
+            )
+        if answer["membership"] != "member":
+            raise ConfigError(f"the server of {directory} is {answer['membership']} itself")
+        # Who has no leader may have missed a change; who has one learns with its next heartbeat what is committed.
+        if answer["configuration_committed"] and answer["leader"] is not None:
+            return frozenset(server["id"] for server in answer["servers"])
+        if time.monotonic() >= end:
+            why = "no leader is known" if answer["leader"] is None else "a change of the servers is not committed yet"
+            raise ConfigError(f"{why} to the node of {directory}: see `gf-i2p status {directory}`, then try again")
+        time.sleep(_POLL_SECONDS)
+
+
+def add(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
+    """`members add`: for a server that waits to be taken in, and does not ask by itself."""
+    server_id, endpoint = options.server
+    if endpoint is None:
+        raise CommandError("give the endpoint that it has, tcp://HOST:PORT", code=Exit.USAGE)
+    body = {"add": {"id": server_id, "endpoint": str(endpoint)}}
+    begun = ask(options.directory, "POST", "/v1/servers", seconds=40, body=body)
+    return _watch(options, ask, print_json, begun, server_id, present=True)
+
+
+def remove(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
+    """`members remove`."""
+    answer = ask(options.directory, "GET", "/v1/status")
+    servers = {server["id"]: server for server in answer["servers"]}
+    server = servers.get(options.id)
+    if server is None:
+        raise CommandError(f"the farm has no server {options.id}: see `gf-i2p members list`")
+    if len(servers) == 1:
+        raise CommandError(LAST_SERVER)
+    if answer["leader"] is None:  # what the others' silence would have us say cannot be followed
+        raise CommandError(NO_LEADER, code=Exit.DEGRADED)
+    left = len(servers) - 1
+    alive = sum(each["connected"] for each in servers.values() if each["id"] != options.id)
+    if not options.force and not server["connected"]:
+        raise CommandError(
+            f"server {options.id} cannot be reached. If it is dead for good, add --force: it is removed without being "
+            "told, and when it comes back it can do no harm. It may be taken in again (members add) with its own "
+            "directory; a new one, or an older copy, needs a new id (members invite)"
+        )
+    if not options.force and alive <= left // 2:
+        raise CommandError(
+            f"only {alive} of the {left} other servers can be reached: without server {options.id} nothing could be "
+            "committed. Start the others first; add --force if you know better"
+        )
+    begun = ask(options.directory, "POST", "/v1/servers", seconds=40, body={"remove": options.id})
+    return _watch(options, ask, print_json, begun, options.id, present=False)
+
+
+def step_down(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
+    """`members stepdown`."""
+    answer = ask(options.directory, "POST", "/v1/stepdown", seconds=40, body={})
+    if options.json:
+        print_json({"ok": True, **answer})
+    else:
+        print("no server leads yet" if answer["leader"] is None else f"server {answer['leader']} leads")
+    return Exit.OK if answer["leader"] is not None else Exit.DEGRADED
+
+
+def _watch(
+    options: argparse.Namespace, ask: Ask, print_json: Print, begun: Any, server_id: int, *, present: bool
+) -> Exit:
+    """Wait until the change is committed, as far as the node of this directory knows, or nobody is at it any more.
+
+    `begun`: who has begun it, and in which term.
+    """
+    end = time.monotonic() + CHANGE_SECONDS
+    idle_since: float | None = None
+    while (now := time.monotonic()) < end:
+        answer = _asked_again(options, ask)
+        ids = [server["id"] for server in answer["servers"]]
+        if (server_id in ids) == present and answer["configuration_committed"]:
+            if options.json:
+                print_json({"ok": True, "servers": ids})
+            else:
+                print(f"server {server_id} {'belongs to the farm' if present else 'is out of the farm'} now: {ids}")
+            return Exit.OK
+        if present and answer["change_refused"] is not None:
+            raise CommandError(answer["change_refused"])
+        in_office = (answer["leader"], answer["term"]) == (begun["leader"], begun["term"])
+        under_way = answer["change"] is not None or not answer["configuration_committed"]
+        if in_office or under_way or answer["membership"] == "joining":  # who joins knows little, and asks again itself
+            idle_since = None
+        elif idle_since is None:
+            idle_since = now
+        elif now >= idle_since + _ELECTIONS * answer["timing"]["election_max"]:
+            raise _lost(begun["leader"], answer["leader"])
+        time.sleep(_POLL_SECONDS)
+    raise CommandError(
+        f"not done within {CHANGE_SECONDS:.0f} s; it may still be. See `gf-i2p members list`", outcome="unknown"
+    )
+
+
+def _asked_again(options: argparse.Namespace, ask: Ask) -> Any:
+    try:
+        return ask(options.directory, "GET", "/v1/status")
+    except CommandError as error:
+        raise CommandError(
+            f"{error}. But the change had begun, and may still be done: see `gf-i2p members list` on another server",
+            code=error.code,
+            outcome="unknown",
+        ) from error
+
+
+def _lost(by: int, leader: int | None) -> CommandError:
+    now = "no server leads now" if leader is None else f"server {leader} leads now"
+    where = "there" if leader is not None and leader != by else "on the server that leads next"
+    where = "here" if leader == by else where
+    return CommandError(
+        f"server {by} had begun it, and has lost its office since; {now}, and nothing of the change is under way as "
+        f"far as this node knows. See `gf-i2p members list` {where}, and ask again if it is not done",
+        code=Exit.DEGRADED if leader is None else Exit.FAILED,
+        outcome="unknown",
+    )

@@ -1,0 +1,288 @@
+"""`gf-i2p simulate`: many seeds on all cores, one seed as a trace, or the canaries."""
+
+import json
+import multiprocessing
+import os
+import secrets
+import sys
+import threading
+import time
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import nullcontext
+from dataclasses import dataclass
+from multiprocessing.connection import wait as wait_for
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+from gf_i2p.cli.shared.errors import CommandError, Exit
+from gf_i2p.simulator.cluster.canaries import CANARIES
+from gf_i2p.simulator.cluster.invariants import ALL
+from gf_i2p.simulator.life.invariants import FARM_RULES
+from gf_i2p.simulator.run import Result, live, simulate
+from gf_i2p.simulator.totals import COUNTED, COUNTED_IN_LIVES, Totals
+
+CANARY_SEEDS: Final = 500
+"""Within so many seeds every canary must be caught."""
+CANARY_STARTS: Final = 5
+_CHUNK: Final = 8
+"""Seeds that one process takes at a time."""
+_PROGRESS_SECONDS: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Seed:
+    """One run to be made."""
+
+    number: int
+    nodes: int | None
+    lives: bool = False
+    """Whether nothing but hours of a farm's life is run."""
+
+    def run(self, *, trace: bool = False) -> Result:
+        """Run it; `trace`: and print each event as a line."""
+        write = print if trace else None
+        if self.lives:
+            return live(self.number, write=write)
+        return simulate(self.number, self.nodes, trace=trace, write=write)
+
+
+def run(options: Namespace) -> Exit:
+    """Do what the options say. Raises `CommandError`."""
+    if options.canaries:
+        return _canaries(options)
+    seeds = _seeds(options)
+    if options.canary is not None and options.canary not in CANARIES:
+        raise CommandError(f"there is no canary {options.canary!r}: {', '.join(CANARIES)}", code=Exit.USAGE)
+    if options.trace:
+        return _trace(options, seeds)
+    began = time.monotonic()
+    totals = Totals()
+    for result in _all(options, seeds):
+        totals.add(result)
+        if result.violation is not None and not options.json:
+            print(_failure(result, options), flush=True)
+    took = time.monotonic() - began
+    if options.json:
+        failed = [_failure_object(result, options) for result in totals.failed]
+        answer = {"ok": not failed, "firstSeed": seeds[0].number, "seconds": round(took, 1), **totals.as_object()}
+        print(json.dumps({**answer, "violations": failed}))
+    else:
+        print(_summary(totals, seeds, took))
+    return Exit.FAILED if totals.failed else Exit.OK
+
+
+def _seeds(options: Namespace) -> list[Seed]:
+    if options.file is not None:
+        return read_seeds(options.file)
+    first = options.seed or 1 + secrets.randbelow(10**9)
+    count = options.seeds or (1 if options.seed else 100)
+    if not options.json:
+        print(f"{count} seed{'s' * (count > 1)} from {first} on", flush=True)
+    lives = options.lives or (options.canary in CANARIES and CANARIES[options.canary].lives)
+    return [Seed(first + i, options.nodes, lives) for i in range(count)]
+
+
+def read_seeds(path: Path) -> list[Seed]:
+    """Read a file with `SEED` or `SEED NODES` in each line; what follows a # is a comment. Raises `CommandError`."""
+    found: list[Seed] = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        words = line.partition("#")[0].split()
+        if not words:
+            continue
+        if len(words) > 2 or not all(word.isascii() and word.isdigit() for word in words):
+            raise CommandError(f"{path}, line {number}: expected SEED or SEED NODES, two whole numbers")
+        found.append(Seed(int(words[0]), int(words[1]) if len(words) == 2 else None))
+    if not found:
+        raise CommandError(f"{path} has no seeds")
+    return found
+
+
+# Running --------------------------------------------------------------------------------------------------------------
+
+
+def _run(seeds: Sequence[Seed], canary: str | None) -> list[Result]:
+    with nullcontext() if canary is None else CANARIES[canary].perched():
+        return [seed.run() for seed in seeds]
+
+
+def _pool(options: Namespace, tasks: int) -> ProcessPoolExecutor:
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    jobs = min(options.jobs or usable, tasks)
+    return ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=_end_with_parent)
+
+
+def _end_with_parent() -> None:
+    """End this process when the one that started it has ended, however that was: nobody would stop it then."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        wait_for([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _all(options: Namespace, seeds: Sequence[Seed]) -> Iterator[Result]:
+    chunks = [seeds[i : i + _CHUNK] for i in range(0, len(seeds), _CHUNK)]
+    if len(chunks) == 1 or options.jobs == 1:
+        for chunk in chunks:
+            yield from _run(chunk, options.canary)
+        return
+    done = 0
+    with _pool(options, len(chunks)) as pool:
+        for results in _as_they_come(pool, [pool.submit(_run, chunk, options.canary) for chunk in chunks]):
+            yield from results
+            done += len(results)
+            _progress(done, len(seeds), "seeds")
+
+
+def _as_they_come(pool: ProcessPoolExecutor, futures: Sequence[Future[Any]]) -> Iterator[Any]:
+    left = set(futures)
+    try:
+        while left:
+            done, left = wait(left, _PROGRESS_SECONDS, FIRST_COMPLETED)
+            for future in done:
+                yield future.result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+_told_at = 0.0
+
+
+def _progress(done: int, of: int, what: str) -> None:
+    global _told_at  # noqa: PLW0603 -- one line for one process's standard error
+    now = time.monotonic()
+    if now - _told_at >= _PROGRESS_SECONDS and done < of:
+        _told_at = now
+        print(f"  {done} of {of} {what}", file=sys.stderr, flush=True)
+
+
+def _trace(options: Namespace, seeds: Sequence[Seed]) -> Exit:
+    if options.json or len(seeds) != 1:
+        raise CommandError("--trace is for one seed (--seed S), and without --json", code=Exit.USAGE)
+    with nullcontext() if options.canary is None else CANARIES[options.canary].perched():
+        result = seeds[0].run(trace=True)
+    print(f"trace {result.digest}")
+    if result.violation is None:
+        print(f"no violation: {result.nodes} servers, {result.profile}, {result.events} events")
+        return Exit.OK
+    print(_failure(result, options))
+    return Exit.FAILED
+
+
+# Canaries -------------------------------------------------------------------------------------------------------------
+
+
+def _hunt(canary: str, first: int, nodes: int | None) -> tuple[str, int | None, str]:
+    """Return after how many seeds a canary is caught (None: it survives), and by which invariant."""
+    with CANARIES[canary].perched():
+        for i in range(CANARY_SEEDS):
+            try:
+                violation = Seed(first + i, nodes, CANARIES[canary].lives).run().violation
+            except Exception as error:  # noqa: BLE001 -- it is broken on purpose, and may break down altogether
+                return canary, i + 1, type(error).__name__
+            if violation is not None:
+                return canary, i + 1, violation.invariant
+    return canary, None, "-"
+
+
+def _canaries(options: Namespace) -> Exit:
+    first = options.seed or 1 + secrets.randbelow(10**9)
+    starts = [first + i * CANARY_SEEDS for i in range(CANARY_STARTS)]
+    caught: dict[str, list[tuple[int | None, str]]] = {name: [] for name in CANARIES}
+    tasks = [(name, start) for name in CANARIES for start in starts]
+    done = 0
+    with _pool(options, len(tasks)) as pool:
+        futures = [pool.submit(_hunt, name, start, options.nodes) for name, start in tasks]
+        for name, seeds, invariant in _as_they_come(pool, futures):
+            caught[name].append((seeds, invariant))
+            done += 1
+            _progress(done, len(tasks), "hunts")
+    survivors = [name for name, found in caught.items() if any(seeds is None for seeds, _ in found)]
+    rows = [_canary_object(name, found) for name, found in caught.items()]
+    if options.json:
+        print(json.dumps({"ok": not survivors, "firstSeed": first, "starts": CANARY_STARTS, "canaries": rows}))
+    else:
+        print(f"seeds until caught, from {CANARY_STARTS} starts ({first}, then every {CANARY_SEEDS})")
+        print(f"{'canary':<16}{'median':>7}{'worst':>7}  {'caught by':<42} mistake")
+        for row in rows:
+            worst = row["worst"] or "never"
+            print(f"{row['name']:<16}{row['median']:>7}{worst:>7}  {', '.join(row['by']):<42} {row['mistake']}")
+        print("all caught" if not survivors else f"NOT TO BE TRUSTED: {', '.join(survivors)} survived")
+    return Exit.FAILED if survivors else Exit.OK
+
+
+def _canary_object(name: str, found: Sequence[tuple[int | None, str]]) -> dict[str, Any]:
+    seeds = [CANARY_SEEDS + 1 if each is None else each for each, _ in found]
+    return {
+        "name": name,
+        "mistake": CANARIES[name].mistake,
+        "median": int(median(seeds)),
+        "worst": None if any(each is None for each, _ in found) else max(seeds),
+        "by": sorted({invariant for _, invariant in found}),
+    }
+
+
+# What is shown --------------------------------------------------------------------------------------------------------
+
+
+def _replay(result: Result, options: Namespace) -> str:
+    nodes = f" --nodes {result.nodes}" if options.nodes is not None else ""
+    canary = f" --canary {options.canary}" if options.canary is not None else ""
+    lives = " --lives" if options.lives else ""
+    return f"gf-i2p simulate --seed {result.seed}{nodes}{canary}{lives} --trace"
+
+
+def _statement(name: str) -> str:
+    found = next((each.__doc__ for each in (*ALL, *FARM_RULES) if each.__name__ == name), None)
+    return " ".join((found or name).split())
+
+
+def _failure(result: Result, options: Namespace) -> str:
+    violation = result.violation
+    assert violation is not None
+    return (
+        f"VIOLATION of {violation.invariant}: {_statement(violation.invariant)}\n"
+        f"  seen    {violation.seen}\n"
+        f"  seed    {result.seed} ({result.nodes} servers, {result.profile})\n"
+        f"  replay  {_replay(result, options)}"
+    )
+
+
+def _failure_object(result: Result, options: Namespace) -> dict[str, Any]:
+    violation = result.violation
+    assert violation is not None
+    return {
+        "seed": result.seed,
+        "nodes": result.nodes,
+        "invariant": violation.invariant,
+        "statement": _statement(violation.invariant),
+        "seen": violation.seen,
+        "replay": _replay(result, options),
+    }
+
+
+def _summary(totals: Totals, seeds: Sequence[Seed], took: float) -> str:
+    median_, longest = totals.recovery
+    lines = [
+        f"{totals.seeds} seeds in {took:.1f} s, {60 * totals.seeds / max(took, 0.001):,.0f} a minute",
+        f"{totals.events:,} events, {totals.entries:,} entries committed, {totals.elections:,} elections",
+        f"{totals.operations:,} reads and writes checked; {totals.unknown:,} of unknown outcome",
+        f"{totals.undecided} registers on which the check gave up",
+        f"recovery after the last fault: median {median_:.1f}, longest {longest:.1f} election time-outs",
+        "faults",
+        *(f"  {name:<46}{totals.faults[name]:>10,}" for name in COUNTED),
+        f"{totals.hours:,.1f} hours of farms' lives: who publishes what",
+        *(f"  {name:<46}{totals.faults[name]:>10,}" for name in COUNTED_IN_LIVES),
+    ]
+    if totals.failed:
+        numbers = ", ".join(str(result.seed) for result in totals.failed)
+        lines.append(f"{len(totals.failed)} of {len(seeds)} seeds failed: {numbers}")
+    else:
+        lines.append("no invariant was violated")
+    return "\n".join(lines)

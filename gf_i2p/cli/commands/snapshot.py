@@ -1,0 +1,225 @@
+"""`gf-i2p snapshot`: the farm's state in a file, what is in such a file, and a farm that begins anew with it."""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from gf_i2p.cli.shared import local_client
+from gf_i2p.cli.shared.answer_text import printable
+from gf_i2p.cli.shared.confirmation import check_name, check_typed
+from gf_i2p.cli.shared.errors import CommandError, Exit
+from gf_i2p.cli.shared.progress import Progress
+from gf_i2p.node.files.errors import ConfigError
+from gf_i2p.node.files.layout import CONFIG_FILE, DATABASE_FILE
+from gf_i2p.node.recovery.restore import Plan, plan, restore
+from gf_i2p.node.recovery.snapshot_copy import of_stopped, state_of
+from gf_i2p.storage.private_files import holder
+from gf_i2p.storage.snapshot_file import MAGIC, MAX_FILE_BYTES, SavedSnapshot, SnapshotFileError, load, write
+
+Print = Callable[[Any], None]
+
+_SILENT_SECONDS: Final = 2.0
+
+
+def save(options: argparse.Namespace, print_json: Print) -> Exit:
+    """`snapshot save`."""
+    directory, path = options.directory, options.file
+    if not (directory / CONFIG_FILE).exists():
+        raise CommandError(f"{directory} is no node's directory: there is no {CONFIG_FILE} in it")
+    if path.is_dir():
+        raise CommandError(f"{path} is a directory: name the file in it, for example {path / 'farm.snapshot'}")
+    if not options.force and (path.exists() or path.is_symlink()):
+        raise CommandError(
+            f"{path} exists already: choose another name, or add --force to put the new one in its place"
+        )
+    running = holder(directory / DATABASE_FILE) is not None
+    if not path.absolute().parent.is_dir():
+        raise CommandError(f"{path.parent} is no directory: make it, or write the file elsewhere")
+    leader, last = None, 0
+    with Progress() as progress:
+        if running:
+            status = asyncio.run(local_client.request(directory, "GET", "/v1/status"))
+            leader, last = status["leader"], status["log"]["last_index"]
+            data = asyncio.run(_downloaded(directory, progress))
+            saved = SavedSnapshot.decode(data)
+        else:
+            saved = of_stopped(
+                directory, on_entry=lambda number, count: progress(f"entry {number} of {count} of the log")
+            )
+            data = saved.encode()
+        progress(f"writing {len(data) >> 20} MiB")
+        try:
+            write(path, data, force=options.force)
+        except FileExistsError as error:
+            raise CommandError(f"{path} has been made by somebody else meanwhile: choose another name") from error
+    if options.json:
+        print_json({"ok": True, "file": str(path), "running": running, "leader": leader, **_described(saved)})
+    else:
+        print(f"wrote {path}\n{_shown(saved)}")
+        if running and leader is None:
+            print(
+                f"No leader is known, so what else is committed nobody knows; this server has entries up to {last}."
+                " Save again when the farm has a leader; should it never have one, stop this node and save again."
+            )
+    return Exit.DEGRADED if running and leader is None else Exit.OK
+
+
+async def _downloaded(directory: Path, progress: Progress) -> bytes:
+    getting = asyncio.ensure_future(
+        local_client.download(
+            directory,
+            "/v1/snapshot",
+            max_bytes=MAX_FILE_BYTES,
+            on_bytes=lambda size: progress(f"{size >> 20} MiB of the snapshot are here"),
+        )
+    )
+    await asyncio.wait([getting], timeout=_SILENT_SECONDS)
+    if not getting.done():
+        progress("the node makes the snapshot")
+    return await getting
+
+
+def inspect(options: argparse.Namespace, print_json: Print) -> Exit:
+    """`snapshot inspect`."""
+    saved = _load(options.file)
+    if options.json:
+        print_json({"ok": True, "file": str(options.file), "checksum": "ok", **_described(saved)})
+    else:
+        print(f"{_shown(saved)}\nchecksum ok")
+    return Exit.OK
+
+
+def restore_farm(options: argparse.Namespace, print_json: Print) -> Exit:
+    """`snapshot restore`."""
+    directory = options.directory
+    saved = _load(options.file)
+    if options.confirm is not None:
+        check_name(options.confirm, saved.cluster)
+    pid = holder(directory / DATABASE_FILE)
+    if pid is not None:
+        raise CommandError(f"the node of {directory} runs (process {pid}): stop it first, and all others of the farm")
+    planned = plan(saved, directory)
+    if planned.loses and not options.force:
+        assert planned.old is not None
+        raise CommandError(
+            f"the log in {directory} is sound, and goes up to entry {planned.old.last_index}, the snapshot to "
+            f"{saved.snapshot.index} only: `gf-i2p recover {directory}` makes a farm of one that keeps all of it. "
+            "If you want the older state, add --force"
+        )
+    if options.confirm is None:
+        if options.json or not sys.stdin.isatty():
+            raise CommandError(
+                f"this makes another farm of {saved.cluster}: add --confirm {saved.cluster} when you have read what "
+                "`gf-i2p snapshot restore` says on a terminal",
+                code=Exit.USAGE,
+            )
+        print(_consequences(saved, planned))
+        check_typed(saved.cluster)
+    done = restore(saved, directory, on_step=(lambda _: None) if options.json else print)
+    if options.json:
+        print_json({"ok": True, "backup": str(done.backup), "index": done.index, "term": done.term})
+        return Exit.OK
+    print(
+        f"What was there is in {done.backup}.\n"
+        f"Server {planned.server.id} is the farm now: entry {done.index}, term {done.term}. Start it:\n"
+        f"  gf-i2p run {directory}\n"
+        f"Then take servers in: gf-i2p members invite {directory} ID=ENDPOINT --into DIR\n"
+        "Their certificates and addresses are new: where clients' files say how the old ones are known, change it."
+    )
+    return Exit.OK
+
+
+def _load(path: Path) -> SavedSnapshot:
+    """Read a file, and the state in it. Raises `CommandError`, whatever it is."""
+    try:
+        saved = load(path)
+        state_of(saved)
+    except SnapshotFileError as error:
+        code = Exit.FAILED if _is_meant_as_snapshot(path) else Exit.USAGE
+        raise CommandError(printable(str(error)), code=code) from error
+    except ConfigError as error:
+        raise CommandError(f"{path} cannot be used: {printable(str(error))}") from error
+    return saved
+
+
+def _is_meant_as_snapshot(path: Path) -> bool:
+    """Whether a file that cannot be used is a snapshot by its first bytes, damaged or of another version, or empty."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return MAGIC.startswith(file.read(len(MAGIC)))
+
+
+def _described(saved: SavedSnapshot) -> dict[str, Any]:
+    """Say what is in it. Times: seconds since the epoch."""
+    state, snapshot = state_of(saved), saved.snapshot
+    return {
+        "cluster": saved.cluster,
+        "index": snapshot.index,
+        "term": snapshot.term,
+        "committed": saved.committed,
+        "servers": [{"id": server.id, "endpoint": server.endpoint} for server in snapshot.configuration.servers],
+        "records": len(state.records),
+        "published": state.last_published_ms / 1000 or None,
+        "bytes": len(snapshot.data),
+        "saved": saved.saved_ms / 1000,
+        "saved_by": saved.server_id,
+        "reached_term": saved.reached,
+    }
+
+
+def _shown(saved: SavedSnapshot) -> str:
+    found = _described(saved)
+    sure = "" if found["committed"] == found["index"] else f"; those after {found['committed']} perhaps never committed"
+    servers = "".join(f"\n  {server['id']:>3}  {server['endpoint']}" for server in found["servers"])
+    published = "nothing yet" if found["published"] is None else f"last at {_time(found['published'])}"
+    return (
+        f"farm     {found['cluster']}, entries up to {found['index']} of term {found['term']}{sure}\n"
+        f"saved    {_time(found['saved'])} by server {found['saved_by']}, then in term {found['reached_term']}\n"
+        f"state    {found['records']} status records, {found['bytes']} bytes\n"
+        f"publish  {published}\n"
+        f"servers{servers or '  none'}"
+    )
+
+
+def _time(seconds: float) -> str:
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (ValueError, OverflowError, OSError):  # nobody has published in the year 10000
+        return f"{seconds:.0f} s after 1970"
+
+
+def _consequences(saved: SavedSnapshot, planned: Plan) -> str:
+    server, snapshot = planned.server, saved.snapshot
+    others = [str(each.id) for each in snapshot.configuration.servers if each.id != server.id]
+    old = planned.old
+    if old is None:
+        here = "There is no log here."
+    elif old.fault is not None:
+        here = f"The log here cannot be used: {old.fault}"
+    elif old.last_index == 0:
+        here = "The log here is empty."
+    else:
+        here = f"The log here goes up to entry {old.last_index} of term {old.term}, and is given up."
+    unsure = ""
+    if saved.committed < snapshot.index:
+        unsure = (
+            f"- It comes from a stopped server's log: the entries after {saved.committed} were perhaps never "
+            "committed, and are part of the farm's state now.\n"
+        )
+    return (
+        f"This begins the farm {saved.cluster} anew, as it was at entry {snapshot.index} on "
+        f"{_time(saved.saved_ms / 1000)}, with server {server.id} ({server.endpoint}) alone. {here}\n\n"
+        f"- Everything after entry {snapshot.index} is forgotten, also what was acknowledged to somebody.\n{unsure}"
+        f"- Servers {', '.join(others) or '(none)'} and all others of the old farm must never run again with the data "
+        "they have: they would be a second farm of this name. This server forgets their passwords, so they cannot "
+        "speak to it; but clients could still find them.\n"
+        "- They begin anew: with empty directories, and invited (gf-i2p members invite, accept).\n"
+        "- If any server's log is still sound, do not do this: start a majority of them, or use `gf-i2p recover`.\n"
+        "- The log goes on in a term far above all that the old farm may have reached.\n"
+        "- What is here now (log, history, gf-i2p.toml, secrets.toml) is kept in a directory beside it.\n"
+    )

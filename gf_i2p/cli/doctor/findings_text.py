@@ -1,0 +1,113 @@
+"""What doctor found, as text for a terminal and as JSON. Nothing is looked at here."""
+
+import re
+import textwrap
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final
+
+from gf_i2p.cli.doctor.checks import Finding, Remedy, State, is_well
+from gf_i2p.cli.shared.answer_text import printable
+
+_MARGIN: Final = "  "
+_STATE_WIDTH: Final = max(map(len, State)) + 2
+_BELOW: Final = " " * (len(_MARGIN) + _STATE_WIDTH)
+"""Where a remedy begins."""
+_LEAST_COLUMNS: Final = 40
+_MOST_COLUMNS: Final = 110
+"""Longer lines are hard to read."""
+_B32: Final = re.compile(r"\b([a-z2-7]{8})[a-z2-7]{44}\.b32\.i2p")
+_COLOURS: Final = {State.OK: "32", State.WARN: "33", State.FAIL: "1;31", State.SKIP: "2"}
+
+
+class Page:
+    """Lines for one terminal. `names`: of all checks, so that their texts stand below each other."""
+
+    def __init__(self, names: Sequence[str], *, columns: int, colour: bool) -> None:
+        self._columns = min(max(columns, _LEAST_COLUMNS), _MOST_COLUMNS)
+        self._width = max(map(len, names))
+        self._colour = colour
+
+    def finding(self, finding: Finding) -> list[str]:
+        """Give the line of one check, and what mends it below."""
+        state, text, remedy = finding.verdict.state, finding.verdict.text, finding.verdict.remedy
+        head = f"{_BELOW}{finding.name:<{self._width}}  "
+        first, *more = self._wrap(text, head, " " * len(head))
+        word = self._paint(f"{state:<{_STATE_WIDTH}}", _COLOURS[state])
+        lines = [f"{_MARGIN}{word}{first.removeprefix(_BELOW)}", *more]
+        if state is State.SKIP:
+            lines = [f"{_MARGIN}{word}{self._paint(first.removeprefix(_BELOW), '2')}", *(self._dim(more))]
+        if remedy is not None:
+            lines += self._remedy(remedy)
+        return lines
+
+    def summary(self, findings: Sequence[Finding]) -> str:
+        """Give the last line."""
+        count = Counter(finding.verdict.state for finding in findings)
+        parts = [f"{count[State.OK]} ok"]
+        if count[State.WARN]:
+            parts.append(f"{count[State.WARN]} to look at")
+        if count[State.SKIP]:
+            parts.append(f"{count[State.SKIP]} not looked at")
+        failed = [finding.name for finding in findings if finding.verdict.state is State.FAIL]
+        if not failed:
+            return f"{self._paint('Nothing is wrong', '32')} ({', '.join(parts)})."
+        return f"{self._paint('To mend', '1;31')}: {', '.join(failed)} ({', '.join(parts)})."
+
+    def waiting(self, names: Sequence[str], seconds: float) -> str:
+        """Give the line that says what is waited for, short enough not to wrap."""
+        head = f"{_MARGIN}{'…':<{_STATE_WIDTH}}{seconds:.0f} s, waiting for "
+        return head + textwrap.shorten(", ".join(names), self._columns - len(head) - 1, placeholder=" …")
+
+    def _remedy(self, remedy: Remedy) -> list[str]:
+        if remedy.i2pd == remedy.java:
+            return self._wrap(remedy.i2pd, _BELOW, _BELOW)
+        hang = _BELOW + " " * 6
+        return [
+            line
+            for router, text in (("i2pd", remedy.i2pd), ("Java", remedy.java))
+            for line in self._wrap(text, f"{_BELOW}{router}  ", hang)
+        ]
+
+    def _wrap(self, text: str, first: str, others: str) -> list[str]:
+        """Break into lines. A word that is too long for one, such as a fingerprint, has a line for itself."""
+        text = _B32.sub(r"\1….b32.i2p", printable(text))
+        room = self._columns - len(others)
+        lines: list[str] = []
+        for part in re.split(rf"\s*(\S{{{room + 1},}})\s*", text):
+            if len(part) > room and " " not in part:
+                lines.append((first.rstrip() + "\n" if not lines else "") + _BELOW + part)
+            elif part:
+                lines += textwrap.wrap(
+                    part,
+                    self._columns,
+                    initial_indent=first if not lines else others,
+                    subsequent_indent=others,
+                    break_long_words=False,
+                    break_on_hyphens=False,
+                )
+        return "\n".join(lines or [first]).split("\n")
+
+    def _dim(self, lines: Sequence[str]) -> list[str]:
+        return [self._paint(line, "2") for line in lines]
+
+    def _paint(self, text: str, colour: str) -> str:
+        return f"\x1b[{colour}m{text}\x1b[0m" if self._colour else text
+
+
+def as_json(findings: Sequence[Finding]) -> dict[str, Any]:
+    """Give the object that `--json` prints."""
+    return {
+        "ok": is_well(findings),
+        "checks": [
+            {
+                "name": finding.name,
+                "state": str(finding.verdict.state),
+                "text": finding.verdict.text,
+                "remedy": None
+                if (remedy := finding.verdict.remedy) is None
+                else {"i2pd": remedy.i2pd, "java": remedy.java},
+            }
+            for finding in findings
+        ],
+    }

@@ -1,0 +1,76 @@
+"""What lies below the first set: sets of its own leaves, when they are many, and other farms' masters."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from gf_i2p.cli.doctor.checks import Remedy, Verdict, fail, ok, skip
+from gf_i2p.cli.shared.errors import CommandError
+from gf_i2p.cli.shared.local_client import request
+from gf_i2p.farm.choice.tree import BRANCHES
+from gf_i2p.node.files.layout import CONFIG_FILE, DATABASE_FILE
+from gf_i2p.node.files.router_config import is_b32_address
+from gf_i2p.node.publish.branch_keys import NoBranchKeysError, branch_keys
+from gf_i2p.node.publish.publishing_keys import PublishingKeys
+from gf_i2p.storage import private_files
+
+
+class TreeCheck:
+    """Whether this server has the keys of branches, where the farm makes some."""
+
+    def __init__(self, directory: Path, file: str, keys: Callable[[], PublishingKeys | None]) -> None:
+        """`file`: of the master's keys, in the node's directory; `keys`: what was read there, when it was."""
+        self._directory = directory
+        self._file = file
+        self._keys = keys
+
+    async def look(self) -> Verdict:
+        """Look."""
+        keys = self._keys()
+        assert keys is not None
+        if not keys.delegated:
+            return ok("they follow from the master's own key")
+        try:
+            answer = await request(self._directory, "GET", "/v1/administration")
+        except CommandError:
+            return skip("not looked at: whether the farm needs them is known while the node runs")
+        if answer["parameters"]["tree"]["value"] != "tree":
+            return ok("not needed: the best leaves are listed, in one set (tree = best)")
+        found = branch_keys(keys.keys, self._directory / self._file)
+        try:
+            for number in range(BRANCHES):
+                found(number)
+        except NoBranchKeysError as error:
+            what = str(error).split(": ")[0]
+            return fail(
+                f"with more leaves than one set has room for, nothing can be published: {what}",
+                Remedy.either(
+                    "gf-i2p keys delegate … --branches, where the master's own key is, writes branch-0.dat to "
+                    f"branch-{BRANCHES - 1}.dat: put them beside {self._file}, mode 0600; or gf-i2p farm set tree=best"
+                ),
+            )
+        return ok(f"branch-0.dat to branch-{BRANCHES - 1}.dat are there (tree = tree)")
+
+
+async def look_at_leaf_farm(directory: Path, named: str) -> Verdict:
+    """Say whether the farm is there whose master is our leaf. `named`: as in the configuration."""
+    if is_b32_address(named):
+        return ok(f"our leaf is the master {named}; whether it is up our router says, and i2pd finds no Meta set")
+    path = (directory / named).resolve()
+    both = f"gf-i2p run {directory} {path}"
+    if not (path / CONFIG_FILE).exists():
+        return fail(
+            f"{path} is no node's directory, and its farm's master is to be our leaf",
+            Remedy.either("[publish] leaf_farm = the directory of that farm's server, relative to ours"),
+        )
+    try:
+        ours, its = (private_files.holder((each / DATABASE_FILE).resolve()) for each in (directory, path))
+    except OSError as error:
+        return skip(f"not looked at: {error.strerror}")
+    if ours is None:
+        return ok(f"our leaf is the master of the farm in {path}: run both in one process ({both})")
+    if its != ours:
+        return fail(
+            f"the server in {path} does not run in this node's process: nobody says whether our leaf is up",
+            Remedy.either(f"run both in one process: {both}"),
+        )
+    return ok(f"our leaf is the master of the farm in {path}, which runs in the same process")

@@ -1,0 +1,225 @@
+"""The node's directory: settings, secrets, keys, the log, and whether the node runs."""
+
+import asyncio
+import stat
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from gf_i2p.cli.doctor.checks import Check, Remedy, Verdict, fail, ok, warn
+from gf_i2p.cli.doctor.history import HISTORY, look_at_history
+from gf_i2p.cli.shared.answer_text import OUTSIDE
+from gf_i2p.cli.shared.errors import CommandError
+from gf_i2p.cli.shared.local_client import request
+from gf_i2p.cli.shared.router_setup import own_keys
+from gf_i2p.node.files.config import Config, Secrets
+from gf_i2p.node.files.errors import ConfigError
+from gf_i2p.node.files.layout import CONFIG_FILE, DATABASE_FILE, SECRETS_FILE, SOCKET_FILE
+from gf_i2p.node.files.trust import tls_settings
+from gf_i2p.storage import private_files
+from gf_i2p.storage.database import Storage
+from gf_i2p.storage.errors import StorageError
+from gf_i2p.transport.errors import TransportError
+from gf_i2p.transport.tls.certificates import fingerprint_of_file
+from gf_i2p.transport.tls.tls_transport import TlsTransport
+
+SECRETS = "secrets"
+NODE = "node"
+
+
+def split(sentence: str) -> tuple[str, str]:
+    """Take what is wrong, and what to do about it, out of a sentence of ours."""
+    what, _, advice = sentence.partition(": ")
+    return what, advice[:1].upper() + advice[1:]
+
+
+class NodeFiles:
+    """The checks that need nothing but the directory. Raises `CommandError` when it is no node's."""
+
+    def __init__(self, directory: Path) -> None:
+        if not (directory / CONFIG_FILE).exists():
+            raise CommandError(f"{directory} is no node's directory: there is no {CONFIG_FILE} in it")
+        self._directory = directory
+        self.config: Config | None = None
+        """None when it cannot be read."""
+        self.secrets: Secrets | None = None
+        self.uptime: float | None = None
+        """Seconds that the node has been running; None when it does not. Known after the check."""
+        self.connected: frozenset[int] = frozenset()
+        """The other servers to which the node is connected, as it says itself. Known after the check."""
+        self._status: dict[str, Any] | None = None
+        self._config_error = self._secrets_error = ""
+        try:
+            self.config = Config.load(directory)
+        except ConfigError as error:
+            self._config_error = str(error)
+        try:
+            self.secrets = Secrets.load(directory)
+        except ConfigError as error:
+            self._secrets_error = str(error)
+
+    def checks(self) -> list[Check]:
+        """List what can be looked at."""
+        checks = [
+            Check("configuration", self._configuration),
+            Check(SECRETS, self._secrets),
+            Check("directory", self._modes),
+        ]
+        if self.config is not None:
+            checks.append(Check("log", self._log, seconds=20))
+            if self.config.router is None or not self.config.own_endpoint.is_i2p:
+                checks.append(Check("certificate", self._certificate))
+            elif self.config.router.inbound == "sam":
+                checks.append(Check("own keys", self._own_keys))
+        checks.append(Check(NODE, self._node, seconds=10))
+        if self.config is not None and self.config.history.enabled:
+            checks.append(Check(HISTORY, self._history, after=(NODE,)))
+        return checks
+
+    async def _configuration(self) -> Verdict:
+        config = self.config
+        if config is None:
+            return _mistakes(self._directory / CONFIG_FILE, self._config_error)
+        return ok(f"server {config.node.id} of farm {config.node.cluster}, {len(config.servers)} servers")
+
+    async def _secrets(self) -> Verdict:
+        if self.secrets is None:
+            return _mistakes(self._directory / SECRETS_FILE, self._secrets_error)
+        return ok(f"{SECRETS_FILE} is private, {len(self.secrets.users)} users")
+
+    async def _modes(self) -> Verdict:
+        """Look at what no other check looks at: each key file is looked at with its content."""
+        writable = [path for path in (self._directory, self._directory / CONFIG_FILE) if _mode(path) & 0o022]
+        if writable:
+            names = " ".join(str(path) for path in writable)
+            return fail(
+                f"others on this machine can write to {' and '.join(path.name or '.' for path in writable)}",
+                Remedy.either(f"chmod go-w {names}"),
+            )
+        database = self._directory / DATABASE_FILE
+        readable = [path for path in database.parent.glob(f"{database.name}*") if _mode(path) & 0o077]
+        if self.config is not None and (master := self._directory / self.config.publish.keys).exists():
+            readable += [master] if _mode(master) & 0o077 and self.config.publish.mode == "off" else []
+        if readable and _mode(self._directory) & 0o011:
+            names = " ".join(str(path) for path in readable)
+            return fail(
+                f"others on this machine can read {', '.join(path.name for path in readable)}",
+                Remedy.either(f"chmod 600 {names}"),
+            )
+        return ok("nobody else can write here, or read the log")
+
+    async def _log(self) -> Verdict:
+        assert self.config is not None
+        database = self._directory / DATABASE_FILE
+        node = self.config.node
+        try:
+            holder = private_files.holder(database.resolve())
+            if holder is not None:
+                return ok(f"held by process {holder}")
+            loaded = await asyncio.to_thread(Storage.examine, database, cluster=node.cluster, server_id=node.id)
+        except StorageError as error:
+            what, advice = split(str(error))
+            return fail(what, Remedy.either(advice))
+        except OSError as error:
+            return _not_ours(error)
+        if loaded.snapshot_fault is not None:
+            return warn(
+                f"{loaded.snapshot_fault} Term, vote and what the log has are sound.",
+                Remedy.either("start the node: its leader sends it another one"),
+            )
+        dropped = f", the first {loaded.base[0]} in the snapshot only" if loaded.base[0] else ""
+        return ok(f"{loaded.last_index} entries{dropped}, term {loaded.hard_state.term}")
+
+    async def _certificate(self) -> Verdict:
+        config = self.config
+        assert config is not None
+        try:
+            TlsTransport(tls_settings(self._directory, config))
+            actual = fingerprint_of_file(self._directory / config.tls.certificate)
+        except (ConfigError, TransportError) as error:
+            return _refused(error)
+        listed = next(server.fingerprint for server in config.servers if server.id == config.node.id)
+        if listed not in {None, actual}:
+            return fail(
+                f"{config.tls.certificate} is not the one that the list of servers names",
+                Remedy.either(f'On every server, set for server {config.node.id}: fingerprint = "{actual}"'),
+            )
+        return ok(f"{config.tls.certificate} and its key" + (", as the list of servers has it" if listed else ""))
+
+    async def _own_keys(self) -> Verdict:
+        config = self.config
+        assert config is not None
+        assert config.router is not None
+        try:
+            own_keys(self._directory, config, config.router)
+        except ConfigError as error:
+            return _refused(error)
+        return ok(f"{config.router.destination} is {config.own_endpoint.host}")
+
+    async def _node(self) -> Verdict:
+        try:
+            status = await request(self._directory, "GET", "/v1/status", seconds=5)
+        except CommandError as error:
+            return self._no_answer(error)
+        self._status = status
+        self.uptime = status["uptime"]
+        self.connected = frozenset(
+            server["id"] for server in status["servers"] if server["connected"] is True and not server["self"]
+        )
+        quorum, leader = status["quorum"], status["leader"]
+        if leader is None:
+            who = "no leader is known"
+        else:
+            who = "leads" if leader == status["id"] else f"follows server {leader}"
+        up = timedelta(seconds=int(status["uptime"]))
+        text = f"{who}, reaches {quorum['reachable']} of {quorum['servers']} servers, up {up}"
+        if status["healthy"]:
+            return ok(text)
+        if status["membership"] == "removed":
+            return warn("runs, and was removed from the farm", Remedy.either(OUTSIDE["removed"]))
+        if quorum["reachable"] < quorum["needed"]:
+            text += f"; {quorum['needed']} are needed"
+        return warn(text, Remedy.either("Mend what fails below. If nothing does, wait: an election takes a minute."))
+
+    async def _history(self) -> Verdict:
+        assert self.config is not None
+        return await look_at_history(self._directory, self.config, self._status)
+
+    def _no_answer(self, error: CommandError) -> Verdict:
+        try:
+            holder = private_files.holder((self._directory / DATABASE_FILE).resolve())
+        except OSError as denied:
+            return _not_ours(denied)
+        if holder is None:
+            return warn("does not run", Remedy.either(f"gf-i2p run {self._directory}"))
+        return fail(
+            f"process {holder} holds the log, and does not answer on {SOCKET_FILE}",
+            Remedy.either(f"Look into its output; if it hangs, end it and start it again. ({error})"),
+        )
+
+
+def _mode(path: Path) -> int:
+    try:
+        return stat.S_IMODE(path.stat().st_mode)
+    except OSError:  # it is gone, or nothing that we may look at: others say so
+        return 0
+
+
+def _mistakes(path: Path, errors: str) -> Verdict:
+    """`errors`: of a TOML file, one a line, each with the path before it."""
+    lines = [line.removeprefix(f"{path}: ").removeprefix(f"{path} ") for line in errors.splitlines()]
+    more = f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""
+    what, run, command = lines[0].partition(" Run: ")
+    return fail(f"{path.name}: {what}{more}", Remedy.either(command if run else f"Correct it in {path}."))
+
+
+def _refused(error: Exception) -> Verdict:
+    text, run, command = str(error).partition(" Run: ")
+    if run:
+        return fail(text, Remedy.either(command))
+    what, advice = split(text)
+    return fail(what, Remedy.either(advice or "Restore the file."))
+
+
+def _not_ours(error: OSError) -> Verdict:
+    return fail(f"{error.filename}: {error.strerror}", Remedy.either("Run doctor as the user that runs the node."))

@@ -1,0 +1,149 @@
+"""What a node needs of the I2P router beside it, put together from its configuration."""
+
+from pathlib import Path
+from typing import Protocol
+
+from pydantic import SecretStr
+
+from bridges.hosting_protocol import ServiceHosting
+from bridges.i2cp.publisher import MetaPublisher
+from bridges.i2cp.service_hosting import I2cpHosting
+from bridges.i2cp.settings import I2cpSettings, RouterKind
+from bridges.i2pcontrol.access import Access
+from bridges.i2pcontrol.router_status import I2pControl
+from bridges.publisher_choice import PublisherChoice
+from bridges.router import LocalRouter
+from bridges.sam.client import Sam
+from bridges.sam.inbound_session import SamInbound
+from gf_i2p.netdb.errors import NetDbError
+from gf_i2p.netdb.private_keys import DestinationKeys
+from gf_i2p.node.files.config import Config, Secrets, check_private
+from gf_i2p.node.files.errors import ConfigError
+from gf_i2p.node.files.router_config import RouterTable, place
+from gf_i2p.node.publish.publishing_keys import PublishingKeys, load
+from gf_i2p.transport.i2p.i2p_listener import Inbound, ServerTunnel
+from gf_i2p.transport.i2p.i2p_transport import I2pTransport
+from gf_i2p.transport.i2p.session_dialler import TwoWayTransport
+from gf_i2p.transport.interface import Transport
+from gf_i2p.wire.endpoint import Endpoint
+
+
+def i2p_transport(directory: Path, config: Config) -> Transport | None:
+    """Make the way into I2P, and out of it when this node is reached there; None without a router.
+
+    Raises `ConfigError`.
+    """
+    router = config.router
+    if router is None:
+        return None
+    inbound: Inbound | None = None
+    session: SamInbound | None = None
+    if config.own_endpoint.is_i2p:
+        if router.inbound == "sam":
+            keys = own_keys(directory, config, router)
+            inbound = session = SamInbound(Sam(*place(router.sam)), keys, router.session)
+        else:
+            inbound = ServerTunnel()
+    listen = Endpoint.parse(config.node.listen)
+    transport = I2pTransport(router.settings, inbound=inbound, host=listen.host, port=listen.port)
+    return transport if session is None else TwoWayTransport(transport, session, config.node.cluster)
+
+
+def master_keys(directory: Path, config: Config) -> PublishingKeys | None:
+    """Read the keys with which this node may publish; None when it may not. Raises `ConfigError`."""
+    if config.publish.mode == "off":
+        return None
+    path = directory / config.publish.keys
+    if config.publish.publish == "off" and not path.exists():
+        return None  # it never signs anything
+    if not path.exists():
+        raise ConfigError(
+            f"{path} does not exist, and publish.mode is {config.publish.mode!r}: put there what `gf-i2p keys "
+            "delegate` makes for this server, or the private key file of the master's destination, with mode 0600."
+        )
+    keys = load(path)
+    if (config.publish.leaf or "").lower() == keys.destination.b32:
+        raise ConfigError(
+            "publish.leaf: this is the address of the master, whose set would lead to itself: give that of this "
+            "router's own destination of the service."
+        )
+    return keys
+
+
+def router_bridge(config: Config, secrets: Secrets) -> LocalRouter | None:
+    """Make what asks the router, and publishes; None without one. Raises `ConfigError`."""
+    router = config.router
+    if router is None:
+        return None
+    control = i2pcontrol(router, secrets)
+    settings = i2cp_settings(router)
+    i2cp = MetaPublisher(settings)
+    publisher = i2cp if control is None else PublisherChoice(control, i2cp)
+    return LocalRouter(Sam(*place(router.sam)), publisher, control, config.publish.leaf, settings)
+
+
+def service_hosting(config: Config) -> ServiceHosting | None:
+    """Make what serves the master's address, where that is asked for; None elsewhere. Raises `ConfigError`."""
+    if config.router is None or config.publish.mode != "failover":
+        return None
+    return I2cpHosting(i2cp_settings(config.router))
+
+
+class Passwords(Protocol):
+    """A file that has the password of the router's i2pcontrol, or not."""
+
+    @property
+    def i2pcontrol_password(self) -> SecretStr | None:
+        """None: it has not."""
+        ...
+
+
+def i2pcontrol(router: RouterTable, secrets: Passwords) -> I2pControl | None:
+    """Make what asks the router by i2pcontrol; None when that is not configured. Raises `ConfigError`."""
+    if router.i2pcontrol is None:
+        return None
+    password = secrets.i2pcontrol_password
+    if password is None:
+        raise ConfigError("secrets.toml: i2pcontrol_password: is missing, and router.i2pcontrol needs it")
+    try:
+        access = Access(
+            router.i2pcontrol,
+            password.get_secret_value(),
+            fingerprint=router.i2pcontrol_fingerprint,
+            any_certificate=router.i2pcontrol_accept_any,
+        )
+    except ValueError as error:
+        raise ConfigError(f"router: {error}") from error
+    return I2pControl(access, ask_for_tunnels=router.i2pcontrol_few_tunnels)
+
+
+def i2cp_settings(router: RouterTable) -> I2cpSettings:
+    """Say where I2CP is. Raises `ConfigError`."""
+    host, port = place(router.i2cp)
+    try:
+        return I2cpSettings(host, port, RouterKind(router.kind), allow_plain=router.beyond_loopback)
+    except ValueError as error:
+        raise ConfigError(f"router: {error}") from error
+
+
+def own_keys(directory: Path, config: Config, router: RouterTable) -> DestinationKeys:
+    """Read the keys of this node's address inside I2P. Raises `ConfigError`, also when they are another's."""
+    path = directory / router.destination
+    keys = read_keys(path)
+    if keys.destination.b32 != config.own_endpoint.host:
+        raise ConfigError(
+            f"{path} holds the keys of {keys.destination.b32}, but by the list of servers this node is "
+            f"{config.own_endpoint.host}: put the right file or the right address there."
+        )
+    return keys
+
+
+def read_keys(path: Path) -> DestinationKeys:
+    """Read a private key file of a router's. Raises `ConfigError`, also when others could read it."""
+    check_private(path)
+    try:
+        return DestinationKeys.parse(path.read_bytes())
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
+    except NetDbError as error:
+        raise ConfigError(f"{path} is no private key file of an I2P destination: {error}.") from error

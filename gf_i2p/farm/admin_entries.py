@@ -1,0 +1,248 @@
+"""What administrators have said, as JSON in the farm's log: exclusions, costs, who is to publish, parameters, sensing.
+
+Proposal 150, "Application Data Contents": configuration information posted by an administrator client. An entry says by
+whom and when; that `by` is who it says is checked where it comes in, before it is in the log.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
+
+from gf_i2p.farm.closest_floodfills import Sensed, Sensing, Told
+from gf_i2p.farm.parameters import Parameters
+from gf_i2p.farm.record.remote_sensing import MAX_SERVER_ID
+from gf_i2p.farm.strict_json import (
+    MAX_DATE_MS,
+    RecordError,
+    a_hash,
+    an_object,
+    decode_object,
+    known,
+    text,
+    text_or_none,
+    whole,
+)
+from gf_i2p.netdb.encoding import to_b32_address, to_base64
+
+ACTIONS: Final = ("exclude", "include", "cost", "move", "release", "drain", "undrain", "set", "sensed")
+MAX_ENTRY_BYTES: Final = 8 << 10
+MAX_REASON: Final = 200
+"""Characters."""
+MAX_NAME: Final = 100
+MAX_EXCLUDED: Final = 1024
+MAX_DRAINED: Final = 64
+MAX_LOG: Final = 64
+"""How many changes are remembered for people to see."""
+_MAX_OPENINGS: Final = 32
+"""Eight floodfills with their profiles are 18, and there may be more of them some day."""
+_OF_HASHES: Final = frozenset({"exclude", "include", "cost", "sensed"})
+_OF_SERVERS: Final = frozenset({"move", "drain", "undrain"})
+
+
+@dataclass(frozen=True, slots=True)
+class AdminEntry:
+    """One thing that an administrator has said."""
+
+    cluster: str
+    date_ms: int
+    by: str
+    """The user: "admin-NAME", or "server-ID" for that server's own operator."""
+    action: str
+    """One of `ACTIONS`."""
+    hash: bytes | None = None
+    """A leaf's, 32 bytes; for exclude, include and cost. A leaf's or a master's; for sensed."""
+    cost: int | None = None
+    """0 to 255; None: as the farm reckons it."""
+    server: int | None = None
+    """For move, drain and undrain."""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """For set, by their names in the log; None: the default."""
+    sensed: Sensed | None = None
+    """For sensed. A node that does not know this action ignores it, so it may decide nothing."""
+    reason: str | None = None
+
+    def encode(self) -> bytes:
+        """Give the JSON text of the log entry."""
+        found: dict[str, Any] = {"cluster": self.cluster, "date": self.date_ms, "by": self.by, "action": self.action}
+        found |= known({"server": self.server, "reason": self.reason})
+        if self.hash is not None:
+            found["hash"] = to_base64(self.hash)
+        if self.action == "cost":
+            found["cost"] = self.cost
+        if self.action == "set":
+            found["parameters"] = dict(self.parameters)
+        if self.sensed is not None:
+            found |= self.sensed.encode()
+        return json.dumps(found, separators=(",", ":")).encode()
+
+    @classmethod
+    def parse(cls, data: bytes) -> Self:
+        """Read a log entry's value. Raises `RecordError`, for whatever else somebody has posted."""
+        found = decode_object(data, "an admin entry", max_bytes=MAX_ENTRY_BYTES, max_openings=_MAX_OPENINGS)
+        action = text(found, "action")
+        if action not in ACTIONS:
+            raise RecordError(f"action is one of {', '.join(ACTIONS)}")
+        by, reason = text(found, "by"), text_or_none(found, "reason")
+        if not by or len(by) > MAX_NAME or (reason is not None and len(reason) > MAX_REASON):
+            raise RecordError(f"by has up to {MAX_NAME} characters, reason up to {MAX_REASON}")
+        cost = found.get("cost")
+        if cost is not None and (type(cost) is not int or not 0 <= cost <= 255):
+            raise RecordError("cost is a whole number from 0 to 255, or null")
+        parameters = an_object(found.get("parameters", {}), "parameters")
+        Parameters().changed(parameters)
+        if action == "set" and not parameters:
+            raise RecordError("set names at least one of the parameters")
+        return cls(
+            cluster=text(found, "cluster"),
+            date_ms=whole(found, "date", MAX_DATE_MS),
+            by=by,
+            action=action,
+            hash=a_hash(found.get("hash"), "the hash") if action in _OF_HASHES else None,
+            cost=cost if action == "cost" else None,
+            server=whole(found, "server", MAX_SERVER_ID) if action in _OF_SERVERS else None,
+            parameters=parameters if action == "set" else {},
+            sensed=Sensed.parse(found) if action == "sensed" else None,
+            reason=reason,
+        )
+
+    @property
+    def what(self) -> str:
+        """What it asks for, for people."""
+        if self.hash is not None and self.sensed is not None:
+            return f"{self.action} {to_b32_address(self.hash)}: {self.sensed.what}"
+        if self.hash is not None:
+            cost = "" if self.action != "cost" else f" {'as reckoned' if self.cost is None else self.cost}"
+            return f"{self.action} {to_b32_address(self.hash)}{cost}"
+        if self.server is not None:
+            return f"{self.action} {self.server}"
+        if self.action == "set":
+            return "set " + ", ".join(
+                f"{name} = {'default' if value is None else value}" for name, value in self.parameters.items()
+            )
+        return self.action
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A change, and who made it."""
+
+    index: int
+    """In the log."""
+    date_ms: int
+    """When, by the clock of who posted it."""
+    by: str
+    what: str
+    reason: str | None = None
+
+    def encode(self) -> dict[str, Any]:
+        """Give the JSON object."""
+        found = {"index": self.index, "date": self.date_ms, "by": self.by, "what": self.what, "reason": self.reason}
+        return known(found)
+
+    @classmethod
+    def parse(cls, found: Mapping[str, Any]) -> Self:
+        """Read one of a snapshot. Raises `RecordError`."""
+        return cls(
+            whole(found, "index", MAX_DATE_MS),
+            whole(found, "date", MAX_DATE_MS),
+            text(found, "by"),
+            text(found, "what"),
+            text_or_none(found, "reason"),
+        )
+
+
+class Administration:
+    """All that administrators have said and that still counts."""
+
+    def __init__(self) -> None:
+        self.excluded: dict[bytes, Made] = {}
+        """Leaves that are not listed, whatever they say."""
+        self.costs: dict[bytes, int] = {}
+        """Of leaves, instead of what the farm reckons."""
+        self.moved_to: int | None = None
+        """Who is to publish as long as it can."""
+        self.drained: dict[int, Made] = {}
+        """Servers that publish only when nobody else can."""
+        self.parameters = Parameters()
+        self.changed: dict[str, Made] = {}
+        """By a parameter's name, the last change that set it."""
+        self.sensing = Sensing()
+        """What was seen in the netDb, for people."""
+        self.log: list[Made] = []
+        """The newest changes, the newest last."""
+
+    def apply(self, entry: AdminEntry, index: int) -> None:
+        """Take in an entry, the log's `index`. What cannot be done is left out; it is never half done."""
+        if entry.hash is not None and entry.sensed is not None:  # no change: it is not remembered among those
+            self.sensing.take(Told(entry.hash, entry.sensed, index, entry.date_ms, entry.by))
+            return
+        made = Made(index, entry.date_ms, entry.by, entry.what, entry.reason)
+        match entry.action, entry.hash, entry.server:
+            case "exclude", bytes(leaf), _:
+                if leaf not in self.excluded and len(self.excluded) >= MAX_EXCLUDED:
+                    return
+                self.excluded[leaf] = made
+            case "include", bytes(leaf), _:
+                self.excluded.pop(leaf, None)
+            case "cost", bytes(leaf), _:
+                if entry.cost is None:
+                    self.costs.pop(leaf, None)
+                elif leaf in self.costs or len(self.costs) < MAX_EXCLUDED:
+                    self.costs[leaf] = entry.cost
+                else:
+                    return
+            case "move", _, int(server):
+                self.moved_to = server
+            case "release", _, _:
+                self.moved_to = None
+            case "drain", _, int(server):
+                if server not in self.drained and len(self.drained) >= MAX_DRAINED:
+                    return
+                self.drained[server] = made
+            case "undrain", _, int(server):
+                self.drained.pop(server, None)
+            case "set", _, _:
+                try:
+                    self.parameters = self.parameters.changed(entry.parameters)
+                except RecordError:  # each is in its range, but not together with what was set before
+                    return
+                self.changed.update(dict.fromkeys(entry.parameters, made))
+        self.log.append(made)
+        del self.log[:-MAX_LOG]
+
+    def forget(self, servers: set[int]) -> None:
+        """Keep of what concerns servers only what concerns these: an id that comes again is another server."""
+        self.drained = {server: made for server, made in self.drained.items() if server in servers}
+        if self.moved_to not in servers:
+            self.moved_to = None
+
+    def encode(self) -> dict[str, Any]:
+        """Give it for a snapshot."""
+        found: dict[str, Any] = {
+            "excluded": {to_base64(leaf): made.encode() for leaf, made in sorted(self.excluded.items())},
+            "costs": {to_base64(leaf): cost for leaf, cost in sorted(self.costs.items())},
+            "movedTo": self.moved_to,
+            "drained": {str(server): made.encode() for server, made in sorted(self.drained.items())},
+            "parameters": self.parameters.encode(),
+            "log": [made.encode() for made in self.log],
+        }
+        if self.changed:
+            found["changed"] = {name: made.encode() for name, made in sorted(self.changed.items())}
+        if self.sensing:
+            found["sensed"] = self.sensing.encode()
+        return found
+
+    @classmethod
+    def parse(cls, found: Mapping[str, Any]) -> Self:
+        """Read that of a snapshot. Raises `RecordError`, or what a wrong shape leads to."""
+        made = cls()
+        made.excluded = {a_hash(leaf, "an excluded leaf"): Made.parse(each) for leaf, each in found["excluded"].items()}
+        made.costs = {a_hash(leaf, "a leaf"): whole(found["costs"], leaf, 255) for leaf in found["costs"]}
+        made.moved_to = None if found["movedTo"] is None else whole(found, "movedTo", MAX_SERVER_ID)
+        made.drained = {int(server): Made.parse(each) for server, each in found["drained"].items()}
+        made.parameters = Parameters().changed(found["parameters"])
+        made.changed = {name: Made.parse(each) for name, each in found.get("changed", {}).items()}
+        made.sensing = Sensing.parse(found.get("sensed", []))
+        made.log = [Made.parse(each) for each in found["log"]][-MAX_LOG:]
+        return made

@@ -1,0 +1,1 @@
+"""Who publishes, which leaves are listed, and at what cost: pure functions of the farm's state."""

@@ -1,0 +1,127 @@
+"""Which servers can publish at all: by what they have posted, and by what others say of them."""
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, Self, TypeVar
+
+from gf_i2p.farm.parameters import Parameters
+from gf_i2p.farm.posters import Poster
+from gf_i2p.farm.record.status_record import StatusRecord
+
+PUBLISHES: Final = frozenset({"on", "auto"})
+OFF: Final = "off"
+OLD_MODE: Final = "meta"
+"""Of servers whose records do not say: there was no other."""
+
+_T = TypeVar("_T", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class Accusation:
+    """A server says that it hears nothing of another one, in the entry of this index."""
+
+    by: int
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a server is configured to do, or most servers."""
+
+    mode: str = OFF
+    """When it is chosen: "off", "dry-run", "meta" or "failover"."""
+    master: bytes | None = None
+    """The hash of what it publishes, 32 bytes; None: it does not say."""
+
+    @classmethod
+    def of(cls, record: StatusRecord) -> Self:
+        """Read a server's."""
+        if record.meta is None:
+            return cls()
+        mode = OLD_MODE if record.config is None or record.config.mode is None else record.config.mode
+        return cls(mode if record.meta.publish_config in PUBLISHES else OFF, record.meta.hash)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether something is to be published."""
+        return self.mode != OFF and self.master is not None
+
+    @classmethod
+    def of_most(cls, settings: Mapping[int, "Setting"]) -> Self:
+        """Return the mode of most that publish at all, and the master of most; that of the lowest id among equals.
+
+        Those that are silent count, too: who dies must not change what the others do.
+        """
+        in_order = [each for _, each in sorted(settings.items())]
+        return cls(
+            _most(each.mode for each in in_order if each.mode != OFF) or OFF,
+            _most(each.master for each in in_order if each.master is not None),
+        )
+
+
+def is_able(poster: Poster, now_ms: int, passed_ms: int, parameters: Parameters, *, in_office: bool = False) -> bool:
+    """Whether a server whose setting is that of most, and whom nobody accuses, can publish. Quick.
+
+    False: `objection` says why not, if anything speaks against it.
+    """
+    record = poster.record
+    age_ms = now_ms - record.date_ms
+    if age_ms > parameters.fresh_ms or not record.router_up:
+        return False
+    if in_office:
+        return -age_ms <= parameters.ahead_ms
+    silent_ms = passed_ms - poster.heard_ms
+    return silent_ms <= parameters.fresh_ms and silent_ms - age_ms <= parameters.ahead_ms
+
+
+def objection(
+    poster: Poster | None,
+    setting: Setting,
+    most: Setting,
+    accusation: Accusation | None,
+    now_ms: int | None,
+    passed_ms: int,
+    parameters: Parameters,
+    *,
+    in_office: bool = False,
+    excused: bool = False,
+) -> str | None:
+    """Say why a server cannot publish, or None.
+
+    `setting`: its own; `most`: that of most servers. `now_ms`: farm time; `passed_ms`: the farm's stopwatch.
+    `in_office`: whether it publishes now.
+    `excused`: for being ahead. After a silence of the whole farm the publisher may be the first who posts.
+    """
+    if poster is None or now_ms is None:
+        return "it has posted nothing yet"
+    record = poster.record
+    if now_ms - record.date_ms > parameters.fresh_ms:
+        return f"its newest record is {(now_ms - record.date_ms) / 1000:.0f} s old"
+    ahead_ms = record.date_ms - now_ms
+    if not in_office:  # it has gone on since; after a silence of all farm time catches up with the publisher's
+        ahead_ms += passed_ms - poster.heard_ms
+    if ahead_ms > parameters.ahead_ms and not excused:
+        return f"its clock is {ahead_ms / 1000:.0f} s ahead of the farm's"
+    # Who posts first after a silence of all has not been silent for what the others' clocks then catch up: of the one
+    # in office its date says how old its record is, by farm time.
+    if not in_office and poster.is_silent(passed_ms, parameters):
+        return f"nothing was heard of it for {(passed_ms - poster.heard_ms) / 1000:.0f} s"
+    if accusation is not None:
+        return f"server {accusation.by} hears nothing of it"
+    if not record.router_up:
+        return "its router is down"
+    if setting.mode == OFF:
+        return "publishing is off there"
+    if setting.mode != most.mode:
+        return f"its mode is {setting.mode[:20]}, and that of most is {most.mode[:20]}"
+    if setting.master is None:
+        return "its master is no destination"
+    if setting.master != most.master:
+        return "it would publish for another master than most"
+    return None
+
+
+def _most(values: Iterable[_T]) -> _T | None:
+    counted = Counter(values)  # in the order of the ids: of equal counts the first stands first
+    return max(counted, key=lambda value: counted[value], default=None)

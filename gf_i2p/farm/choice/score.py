@@ -1,0 +1,104 @@
+"""How good a server is at publishing: 0 to 1000 points, by what it and the others have posted.
+
+Each part is in coarse steps, so that noise does not move it. What a record does not say counts half: a router that
+tells less is not worse. `docs/publisher-choice.md` has the table.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from gf_i2p.farm.choice.cost import bandwidth_used, number
+from gf_i2p.farm.record.router_facts import Reachability
+
+MOST: Final = {
+    "uptime": 150, "reachability": 200, "tunnels": 150, "job_lag": 150, "bandwidth": 150, "leaves": 100, "meta": 100,
+}  # fmt: skip
+"""The points of each part at best; half of them when nobody tells."""
+OTHERS: Final = (MOST["leaves"] + MOST["meta"]) // 2
+"""The points of what others judge, when nobody does."""
+_UPTIME: Final = ((6 * 3_600_000, 150), (3_600_000, 100), (600_000, 50))
+_EXPLORATORY: Final = ((4, 150), (1, 100))
+_REACHABILITY: Final = {
+    Reachability.OK: 200,
+    Reachability.TESTING: 150,
+    Reachability.UNKNOWN: 100,
+    Reachability.FIREWALLED: 100,
+    Reachability.WARNING: 50,
+    Reachability.HIDDEN: 50,
+    Reachability.ERROR: 0,
+}
+_LAG: Final = ((100, 150), (1000, 100), (5000, 50))
+_USED: Final = ((0.25, 150), (0.5, 100), (0.75, 50))
+
+
+@dataclass(slots=True)  # not frozen: one is made for every record
+class Score:
+    """A server's points, part by part."""
+
+    uptime: int
+    """Of its router: 150 from six hours on, 100 from one, 50 from ten minutes."""
+    reachability: int
+    """Of its router: ok 200, testing 150, unknown or firewalled 100, warning or hidden 50, error 0."""
+    tunnels: int
+    """Exploratory ones, by which its router reaches floodfills: 150 from four on, 100 from one, else 0."""
+    job_lag: int
+    """Of its router: 150 up to 100 ms, 100 up to 1 s, 50 up to 5 s."""
+    bandwidth: int
+    """The part in use, in the busier direction: 150 up to a quarter, 100 up to a half, 50 up to three quarters."""
+    leaves: int = MOST["leaves"] // 2
+    """Whether other servers reach its leaves: 100 when two thirds of the tries did, 50 when one third, else 0."""
+    meta: int = MOST["meta"] // 2
+    """Whether other servers find the set that it publishes: as for leaves. 50 for who publishes nothing."""
+
+    @property
+    def total(self) -> int:
+        """The sum, 0 to 1000."""
+        return self.uptime + self.reachability + self.tunnels + self.job_lag + self.bandwidth + self.leaves + self.meta
+
+    def parts(self) -> dict[str, int]:
+        """Give the points by name."""
+        return asdict(self)
+
+
+def own_score(router: Mapping[str, Any]) -> Score:
+    """Judge a server by the numbers of its own record."""
+    reachability = router.get("reachability")
+    return Score(
+        uptime=_at_least(number(router, "uptime"), _UPTIME, "uptime"),
+        reachability=_REACHABILITY[Reachability(reachability)]
+        if isinstance(reachability, str) and reachability in _KNOWN
+        else MOST["reachability"] // 2,
+        tunnels=_at_least(number(router, "exploratoryTunnels"), _EXPLORATORY, "tunnels"),
+        job_lag=_at_most(number(router, "jobLag"), _LAG, "job_lag"),
+        bandwidth=_at_most(bandwidth_used(router), _USED, "bandwidth"),
+    )
+
+
+def share(yes: int, no: int) -> int:
+    """Return the points of a part that other servers have judged so often with yes, and with no."""
+    tries = yes + no
+    if not tries:
+        return 50
+    return 100 if 3 * yes >= 2 * tries else 50 if 3 * yes >= tries else 0
+
+
+_KNOWN: Final = frozenset(Reachability)
+
+
+def _at_least(value: float | None, steps: tuple[tuple[float, int], ...], name: str) -> int:
+    if value is None:
+        return MOST[name] // 2
+    for least, points in steps:
+        if value >= least:
+            return points
+    return 0
+
+
+def _at_most(value: float | None, steps: tuple[tuple[float, int], ...], name: str) -> int:
+    if value is None:
+        return MOST[name] // 2
+    for most, points in steps:
+        if value <= most:
+            return points
+    return 0

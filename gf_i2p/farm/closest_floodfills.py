@@ -1,0 +1,176 @@
+"""What a look at the whole netDb has told of the farm: the floodfills closest to its hashes, day by day.
+
+Proposal 150, "Application Data Contents", remote sensing: "closest floodfills profile data for time periods yesterday,
+today, and tomorrow". It is posted by administrators, for people to see. It decides nothing.
+"""
+
+import re
+from calendar import monthrange
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Final, Self
+
+from gf_i2p.farm.strict_json import HASH_BYTES, MAX_DATE_MS, RecordError, a_hash, a_list, an_object, text, whole
+from gf_i2p.netdb.encoding import to_b32_address, to_base64
+
+MAX_CLOSEST: Final = 8
+"""Floodfills of one hash on one day."""
+MAX_FIGURES: Final = 8
+"""Of one floodfill's profile."""
+MAX_FIGURE_NAME: Final = 32
+"""Characters."""
+MAX_HASHES: Final = 64
+MAX_DAYS: Final = 3
+"""Of one hash: yesterday, today and tomorrow."""
+_DAY: Final = re.compile(r"([2-9]\d{3})-(0[1-9]|1[0-2])-(\d\d)", re.ASCII)
+_DISTANCE: Final = re.compile(rf"[0-9a-f]{{{2 * HASH_BYTES}}}")
+_NAME: Final = re.compile(rf"[A-Za-z0-9_]{{1,{MAX_FIGURE_NAME}}}")
+
+
+@dataclass(frozen=True, slots=True)
+class Floodfill:
+    """One that is close to a hash's routing key."""
+
+    hash: bytes
+    """The router's, 32 bytes."""
+    distance: bytes
+    """Its hash XOR the routing key, 32 bytes, big endian."""
+    profile: Mapping[str, int | float] = field(default_factory=dict)
+    """What a router has measured of it, by whatever names it has for that."""
+
+    @property
+    def equal_bits(self) -> int:
+        """How many first bits it shares with the routing key, 0 to 256: more is closer."""
+        return 8 * HASH_BYTES - int.from_bytes(self.distance).bit_length()
+
+    def encode(self) -> dict[str, Any]:
+        """Give the JSON object."""
+        found: dict[str, Any] = {"hash": to_base64(self.hash), "distance": self.distance.hex()}
+        return found | ({"profile": dict(self.profile)} if self.profile else {})
+
+    @classmethod
+    def parse(cls, value: object) -> Self:
+        """Read one. Raises `RecordError`."""
+        found = an_object(value, "a floodfill")
+        distance = text(found, "distance")
+        if _DISTANCE.fullmatch(distance) is None:
+            raise RecordError(f"distance has {2 * HASH_BYTES} digits from 0 to f")
+        profile = an_object(found.get("profile", {}), "profile")
+        if len(profile) > MAX_FIGURES or not all(_NAME.fullmatch(name) for name in profile):
+            raise RecordError(
+                f"profile has up to {MAX_FIGURES} figures; a name has up to {MAX_FIGURE_NAME} letters and digits"
+            )
+        for name, figure in profile.items():
+            if type(figure) not in {int, float} or abs(figure) > MAX_DATE_MS:
+                raise RecordError(f"{name} is a number up to 2^53")
+        return cls(a_hash(found.get("hash"), "the hash of a floodfill"), bytes.fromhex(distance), profile)
+
+
+@dataclass(frozen=True, slots=True)
+class Sensed:
+    """The closest floodfills of one hash on one day (UTC), the closest first."""
+
+    day: str
+    """YYYY-MM-DD: routing keys change at midnight."""
+    closest: tuple[Floodfill, ...]
+
+    def encode(self) -> dict[str, Any]:
+        """Give the fields of the JSON object."""
+        return {"day": self.day, "closest": [each.encode() for each in self.closest]}
+
+    @classmethod
+    def parse(cls, found: Mapping[str, Any]) -> Self:
+        """Read them. Raises `RecordError`."""
+        day = text(found, "day")
+        parts = _DAY.fullmatch(day)
+        if parts is None or not 1 <= int(parts[3]) <= monthrange(int(parts[1]), int(parts[2]))[1]:
+            raise RecordError("day is a date, YYYY-MM-DD")
+        closest = tuple(Floodfill.parse(each) for each in a_list(found, "closest", MAX_CLOSEST))
+        if not closest or any(one.distance > other.distance for one, other in pairwise(closest)):
+            raise RecordError(f"closest has 1 to {MAX_CLOSEST} floodfills, the closest first")
+        return cls(day, closest)
+
+    @property
+    def what(self) -> str:
+        """What it says, for people."""
+        count, bits = len(self.closest), self.closest[0].equal_bits
+        return f"{count} floodfill{'s'[: count > 1]} on {self.day}, the closest shares {bits} bit{'s'[: bits != 1]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What was sensed of a hash on a day, and who has said so."""
+
+    hash: bytes
+    """Of a master or a leaf, 32 bytes."""
+    sensed: Sensed
+    index: int
+    """In the log."""
+    date_ms: int
+    """When, by the clock of who posted it."""
+    by: str
+
+    def encode(self) -> dict[str, Any]:
+        """Give the JSON object."""
+        about = {"index": self.index, "date": self.date_ms, "by": self.by, "hash": to_base64(self.hash)}
+        return about | self.sensed.encode()
+
+    def described(self) -> dict[str, Any]:
+        """Give the same for people and programs, with the address."""
+        return {"address": to_b32_address(self.hash), **self.encode(), "what": self.sensed.what}
+
+    @classmethod
+    def parse(cls, value: object) -> Self:
+        """Read one of a snapshot. Raises `RecordError`."""
+        found = an_object(value, "what was sensed")
+        return cls(
+            a_hash(found.get("hash"), "the hash"),
+            Sensed.parse(found),
+            whole(found, "index", MAX_DATE_MS),
+            whole(found, "date", MAX_DATE_MS),
+            text(found, "by"),
+        )
+
+
+class Sensing:
+    """What was told last: of so many hashes, so many days of each."""
+
+    def __init__(self) -> None:
+        self._told: dict[tuple[bytes, str], Told] = {}
+        # Who was told of last stands last. Newest is what the log has last, and not the latest day: one wrong day in
+        # the future would stay for ever.
+
+    def __bool__(self) -> bool:
+        """Whether there is anything."""
+        return bool(self._told)
+
+    def take(self, told: Told) -> None:
+        """Take it in; what was told longest ago goes when there is too much."""
+        self._told.pop((told.hash, told.sensed.day), None)
+        self._told[told.hash, told.sensed.day] = told
+        days = [key for key in self._told if key[0] == told.hash]
+        for key in days[:-MAX_DAYS]:
+            del self._told[key]
+        hashes = dict.fromkeys(hash_ for hash_, _ in reversed(self._told))
+        for hash_ in list(hashes)[MAX_HASHES:]:
+            for key in [key for key in self._told if key[0] == hash_]:
+                del self._told[key]
+
+    def all(self) -> list[Told]:
+        """Give all of it, by hash and day."""
+        return [self._told[key] for key in sorted(self._told)]
+
+    def encode(self) -> list[dict[str, Any]]:
+        """Give it for a snapshot, in the order in which it was told."""
+        return [told.encode() for told in self._told.values()]
+
+    @classmethod
+    def parse(cls, found: object) -> Self:
+        """Read that of a snapshot. Raises `RecordError`."""
+        if not isinstance(found, list):
+            raise RecordError("what was sensed is a list")
+        made = cls()
+        for each in found:
+            made.take(Told.parse(each))
+        return made

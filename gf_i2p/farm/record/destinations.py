@@ -1,0 +1,119 @@
+"""What a status record says of destinations that serve (its "destinations")."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
+
+from gf_i2p.farm.strict_json import (
+    MAX_DATE_MS,
+    RecordError,
+    a_hash,
+    a_list,
+    an_object,
+    flag,
+    known,
+    not_whole,
+    text_or_none,
+)
+from gf_i2p.netdb.encoding import to_base64
+
+LEAF_TYPE: Final = 3
+"""A destination with a LeaseSet2 of its own."""
+META_TYPE: Final = 7
+"""The master of another farm: what it leads to is a Meta LeaseSet2."""
+MAX_BELOW: Final = 16
+_TYPES: Final = (LEAF_TYPE, META_TYPE)
+
+# Python's names and the record's. Bandwidths are bytes per second.
+_NUMBERS: Final = {
+    "depth": "depth",
+    "uptime_ms": "uptime",
+    "configured_tunnels": "configuredTunnels",
+    "current_tunnels": "currentTunnels",
+    "configured_bandwidth": "configuredBandwidth",
+    "current_bandwidth": "currentBandwidth",
+    "configured_connections": "configuredConnections",
+    "current_connections": "currentConnections",
+    "blacklisted": "blacklisted",
+}
+_ATTRIBUTES: Final = {name: attribute for attribute, name in _NUMBERS.items()}
+_KNOWN: Final = frozenset({"hash", "up", "destination", "type", "below", *_NUMBERS.values()})
+
+
+@dataclass(slots=True)  # not frozen: that takes three times as long to read
+class Leaf:
+    """One destination that serves. None: its router does not tell."""
+
+    hash: bytes
+    """32 bytes."""
+    up: bool
+    destination: str | None = None
+    """In base64, where the router tells."""
+    type: int = LEAF_TYPE
+    """What its entry in a Meta lease set says: 3, or 7 for the master of another farm."""
+    below: tuple[bytes, ...] = ()
+    """Hashes of the masters that a type 7 leads to, as far as known: no farm lists one that leads back to it."""
+    depth: int | None = None
+    """How many farms lie one below another from a type 7 on, itself counted, as far as known."""
+    uptime_ms: int | None = None
+    configured_tunnels: int | None = None
+    current_tunnels: int | None = None
+    configured_bandwidth: int | None = None
+    """The most that it takes, in bytes per second."""
+    current_bandwidth: int | None = None
+    configured_connections: int | None = None
+    """The most streams that it takes at a time."""
+    current_connections: int | None = None
+    blacklisted: int | None = None
+    """How many clients it refuses."""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Fields that this version does not know."""
+
+    def encode(self) -> dict[str, Any]:
+        """Give the JSON object."""
+        return {
+            **self.extra,
+            **known({"destination": self.destination}),
+            "hash": to_base64(self.hash),
+            "up": self.up,
+            **({} if self.type == LEAF_TYPE else {"type": self.type}),
+            **({} if not self.below else {"below": [to_base64(master) for master in self.below]}),
+            **known({name: getattr(self, attribute) for attribute, name in _NUMBERS.items()}),
+        }
+
+    @classmethod
+    def parse(cls, found: Mapping[str, Any]) -> Self:
+        """Read one. Raises `RecordError`."""
+        kind = found.get("type", LEAF_TYPE)
+        if type(kind) is not int or kind not in _TYPES:
+            raise RecordError(f"the type of a destination is one of {_TYPES}")
+        # Once through the fields that there are, for every record of every server has some of these.
+        numbers: dict[str, Any] = {}
+        extra: dict[str, Any] = {}
+        for name, value in found.items():
+            attribute = _ATTRIBUTES.get(name)
+            if attribute is None:
+                if name not in _KNOWN:
+                    extra[name] = value
+            elif type(value) is int and 0 <= value <= MAX_DATE_MS:
+                numbers[attribute] = value
+            elif value is not None:
+                raise not_whole(name, MAX_DATE_MS)
+        return cls(
+            a_hash(found.get("hash"), "the hash of a destination"),
+            flag(found, "up"),
+            text_or_none(found, "destination"),
+            kind,
+            _below(found) if "below" in found else (),
+            extra=extra,
+            **numbers,
+        )
+
+
+def _below(found: Mapping[str, Any]) -> tuple[bytes, ...]:
+    return tuple(a_hash(each, "a master below a destination") for each in a_list(found, "below", MAX_BELOW))
+
+
+def parse_all(found: Mapping[str, Any], most: int) -> tuple[Leaf, ...]:
+    """Read the record's list. Raises `RecordError`."""
+    return tuple(Leaf.parse(an_object(each, "a destination")) for each in a_list(found, "destinations", most))

@@ -1,0 +1,283 @@
+"""The status record: what each server tells the others about itself, as JSON in the farm's log.
+
+Proposal 150, "Application Data Contents". Where that leaves a name open, ours is camelCase in the style of its own;
+`schema/status.json` has them all with their units. Fields that this version does not know are kept and passed on.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Final, Self
+
+from gf_i2p.farm.choice import cost
+from gf_i2p.farm.record.destinations import Leaf, parse_all
+from gf_i2p.farm.record.remote_sensing import MAX_SERVER_ID, MetaSensing, RemoteDestination, RemoteRouter
+from gf_i2p.farm.record.router_facts import RouterStatus
+from gf_i2p.farm.strict_json import (
+    MAX_DATE_MS,
+    RecordError,
+    a_list,
+    an_object,
+    decode_object,
+    flag,
+    known,
+    others,
+    text,
+    text_or_none,
+    whole,
+    whole_or_none,
+)
+from gf_i2p.netdb.encoding import from_base64
+from gf_i2p.netdb.errors import NetDbError
+
+__all__ = ["Config", "Leaf", "Meta", "RecordError", "StatusRecord", "router_numbers", "speaker"]
+
+MAX_RECORD_BYTES: Final = 64 << 10
+MAX_DESTINATIONS: Final = 256
+MAX_REMOTE_ROUTERS: Final = 32
+MAX_REMOTE_DESTINATIONS: Final = 32
+MAX_OPENINGS: Final = MAX_DESTINATIONS + MAX_REMOTE_ROUTERS + MAX_REMOTE_DESTINATIONS + 64
+"""Of lists and objects."""
+FIRST_MEMBER_ID: Final = 2**31
+"""Ids from here on are those of members that are no servers: they post, and have no vote."""
+_MAX_DESTINATION_BYTES: Final = 1024
+_NOT_ASKED: Final = -1.0
+
+# RouterStatus' names in the record; bandwidths are bytes per second.
+_ROUTER_NAMES: Final = {
+    "uptime_ms": "uptime",
+    "version": "version",
+    "reachability": "reachability",
+    "participating_tunnels": "participatingTunnels",
+    "exploratory_tunnels": "exploratoryTunnels",
+    "job_lag_ms": "jobLag",
+    "configured_inbound": "configuredInboundBandwidth",
+    "configured_outbound": "configuredOutboundBandwidth",
+    "current_inbound": "currentInboundBandwidth",
+    "current_outbound": "currentOutboundBandwidth",
+    "known_peers": "knownPeers",
+    "active_peers": "activePeers",
+}
+_CONFIG: Final = frozenset({"mode", "interval", "version"})
+_META: Final = frozenset(
+    {
+        "destination",
+        "publishConfig",
+        "publishing",
+        "lastPublishedTime",
+        "lastPublishedLS",
+        "attemptedTime",
+        "sentTime",
+        "confirmedTime",
+    }
+)
+_RECORD: Final = frozenset(
+    {
+        "cluster",
+        "date",
+        "id",
+        "config",
+        "meta",
+        "router",
+        "destinations",
+        "remoteRouters",
+        "remoteDestinations",
+        "metaSensing",
+    }
+)
+
+
+@dataclass(slots=True)  # not frozen: that takes three times as long to read
+class Config:
+    """How a server is configured (record's "config"). None: it does not say."""
+
+    mode: str | None = None
+    """What it does when it is chosen: "off", "dry-run", "meta" or "failover"."""
+    interval_ms: int | None = None
+    """Between two of its records, when nothing changes."""
+    version: str | None = None
+    """Of its program."""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Fields that this version does not know."""
+
+    def encode(self) -> dict[str, Any]:
+        """Give the JSON object."""
+        return {**self.extra, **known({"mode": self.mode, "interval": self.interval_ms, "version": self.version})}
+
+    @classmethod
+    def parse(cls, found: Mapping[str, Any]) -> Self:
+        """Read it. Raises `RecordError`."""
+        return cls(
+            text_or_none(found, "mode"),
+            whole_or_none(found, "interval"),
+            text_or_none(found, "version"),
+            others(found, _CONFIG),
+        )
+
+
+@dataclass(slots=True)  # not frozen: that takes three times as long to read
+class Meta:
+    """Publishing (record's "meta"). Times in ms since the epoch, 0: never, or not yet."""
+
+    destination: str
+    """The master's, in base64."""
+    publish_config: str
+    """"off", "on" or "auto"."""
+    publishing: bool
+    last_published_ms: int = 0
+    """When the newest set says that it was published: its version. Written before that set is sent."""
+    last_published_set: str | None = None
+    """That set, in base64."""
+    attempted_ms: int = 0
+    """When that set was first to be given to the router."""
+    sent_ms: int = 0
+    """When the router had taken it."""
+    confirmed_ms: int = 0
+    """When it was found in the netDb, as far as the router lets us see."""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Fields that this version does not know."""
+
+    @property
+    def hash(self) -> bytes | None:
+        """The master's hash; None when its destination is no base64."""
+        try:
+            return _hash_of(self.destination)
+        except NetDbError:
+            return None
+
+    def encode(self) -> dict[str, Any]:
+        """Give the JSON object."""
+        times = {"attemptedTime": self.attempted_ms, "sentTime": self.sent_ms, "confirmedTime": self.confirmed_ms}
+        return {
+            **self.extra,
+            "destination": self.destination,
+            "publishConfig": self.publish_config,
+            "publishing": self.publishing,
+            "lastPublishedTime": self.last_published_ms,
+            **known({"lastPublishedLS": self.last_published_set}),
+            **{name: time for name, time in times.items() if time},
+        }
+
+    @classmethod
+    def parse(cls, found: Mapping[str, Any]) -> Self:
+        """Read it. Raises `RecordError`."""
+        return cls(
+            destination=text(found, "destination"),
+            publish_config=text(found, "publishConfig"),
+            publishing=flag(found, "publishing"),
+            last_published_ms=whole(found, "lastPublishedTime", MAX_DATE_MS),
+            last_published_set=text_or_none(found, "lastPublishedLS"),
+            attempted_ms=whole_or_none(found, "attemptedTime") or 0,
+            sent_ms=whole_or_none(found, "sentTime") or 0,
+            confirmed_ms=whole_or_none(found, "confirmedTime") or 0,
+            extra=others(found, _META),
+        )
+
+
+@dataclass(slots=True)  # not frozen: that takes three times as long to read
+class StatusRecord:
+    """One server, or leaf-only member, at one time."""
+
+    cluster: str
+    date_ms: int
+    id: int
+    router_up: bool
+    router: Mapping[str, Any] = field(default_factory=dict)
+    """The router's numbers, by the names of the record."""
+    meta: Meta | None = None
+    leaves: tuple[Leaf, ...] = ()
+    config: Config | None = None
+    remote_routers: tuple[RemoteRouter, ...] = ()
+    remote_destinations: tuple[RemoteDestination, ...] = ()
+    meta_sensing: MetaSensing | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Fields that this version does not know."""
+    _used: float | None = field(default=_NOT_ASKED, init=False, repr=False, compare=False)
+    judged: object = field(default=None, init=False, repr=False, compare=False)
+    """What `state` has made of it alone: the same in all states that take it in."""
+
+    @property
+    def bandwidth_used(self) -> float | None:
+        """Which part of its bandwidth the router uses, see `cost`; asked for each leaf again and again."""
+        if self._used == _NOT_ASKED:
+            self._used = cost.bandwidth_used(self.router)
+        return self._used
+
+    def encode(self) -> bytes:
+        """Give the JSON text of the log entry."""
+        record: dict[str, Any] = {**self.extra, "cluster": self.cluster, "date": self.date_ms, "id": self.id}
+        if self.config is not None:
+            record["config"] = self.config.encode()
+        if self.meta is not None:
+            record["meta"] = self.meta.encode()
+        record["router"] = {"up": self.router_up, **self.router}
+        record["destinations"] = [leaf.encode() for leaf in self.leaves]
+        if self.remote_routers:
+            record["remoteRouters"] = [router.encode() for router in self.remote_routers]
+        if self.remote_destinations:
+            record["remoteDestinations"] = [destination.encode() for destination in self.remote_destinations]
+        if self.meta_sensing is not None:
+            record["metaSensing"] = self.meta_sensing.encode()
+        return json.dumps(record, separators=(",", ":")).encode()
+
+    @classmethod
+    def parse(cls, data: bytes) -> Self:
+        """Read a log entry's value. Raises `RecordError`, for whatever else somebody has posted."""
+        record = decode_object(data, "a status record", max_bytes=MAX_RECORD_BYTES, max_openings=MAX_OPENINGS)
+        router = an_object(record.get("router", {}), "router")
+        sensing = record.get("metaSensing")
+        cluster, date_ms = text(record, "cluster"), whole(record, "date", MAX_DATE_MS)
+        poster, router_up = whole(record, "id", MAX_SERVER_ID), flag(router, "up")
+        del router["up"]
+        return cls(
+            cluster=cluster,
+            date_ms=date_ms,
+            id=poster,
+            router_up=router_up,
+            router=router,
+            meta=None if "meta" not in record else Meta.parse(an_object(record["meta"], "meta")),
+            leaves=parse_all(record, MAX_DESTINATIONS),
+            config=None if "config" not in record else Config.parse(an_object(record["config"], "config")),
+            remote_routers=_remote_routers(record) if "remoteRouters" in record else (),
+            remote_destinations=_remote_destinations(record) if "remoteDestinations" in record else (),
+            meta_sensing=None if sensing is None else MetaSensing.parse(an_object(sensing, "metaSensing")),
+            extra=others(record, _RECORD),
+        )
+
+
+def _remote_routers(record: Mapping[str, Any]) -> tuple[RemoteRouter, ...]:
+    found = a_list(record, "remoteRouters", MAX_REMOTE_ROUTERS)
+    return tuple(RemoteRouter.parse(an_object(each, "a remote router")) for each in found)
+
+
+def _remote_destinations(record: Mapping[str, Any]) -> tuple[RemoteDestination, ...]:
+    found = a_list(record, "remoteDestinations", MAX_REMOTE_DESTINATIONS)
+    return tuple(RemoteDestination.parse(an_object(each, "a remote destination")) for each in found)
+
+
+@lru_cache(maxsize=256)  # all servers of a farm name the same one, in each of their records
+def _hash_of(destination: str) -> bytes:
+    """Raises `NetDbError`; nothing is kept then."""
+    return hashlib.sha256(from_base64(destination, _MAX_DESTINATION_BYTES)).digest()
+
+
+def router_numbers(status: RouterStatus) -> dict[str, Any]:
+    """Give what is known of a router, by the names of the record."""
+    found = {name: getattr(status, attribute) for attribute, name in _ROUTER_NAMES.items()}
+    return {
+        name: value
+        for name, value in found.items()
+        if value is not None and not (isinstance(value, float) and not math.isfinite(value))
+    }
+
+
+def speaker(value: bytes, cluster: str) -> int | None:
+    """Return the server, or member, for which an entry speaks, when it is a status record of this farm."""
+    try:
+        record = StatusRecord.parse(value)
+    except RecordError:
+        return None
+    return record.id if record.cluster == cluster else None

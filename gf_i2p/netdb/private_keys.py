@@ -1,0 +1,98 @@
+"""The private side of a destination: the file format of both routers and SAM, and who signs for it."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, Self
+
+from gf_i2p.netdb.byte_reader import Reader
+from gf_i2p.netdb.destination import FILLER_BYTES, Destination
+from gf_i2p.netdb.encoding import from_base64, to_base64
+from gf_i2p.netdb.errors import SignatureError, StructureError
+from gf_i2p.netdb.limits import MAX_DESTINATION_BYTES
+from gf_i2p.netdb.offline_signature import OFFLINE_SIGNATURE_BYTES, OfflineSignature
+from gf_i2p.netdb.signing import PRIVATE_KEY_BYTES, SignatureType, SigningKey
+
+_CRYPTO_PRIVATE_BYTES: Final = 256
+_NO_KEY: Final = bytes(PRIVATE_KEY_BYTES)
+_MAX_BYTES: Final = MAX_DESTINATION_BYTES + _CRYPTO_PRIVATE_BYTES + 2 * PRIVATE_KEY_BYTES + OFFLINE_SIGNATURE_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class DestinationKeys:
+    """A destination with the key that signs for it: its own, or a transient one that it has authorised.
+
+    Whoever has this can act as the destination, until `offline.expires` when there is an offline signature. `repr` does
+    not show it. Raises `SignatureError` when key, authorisation and destination do not belong together.
+    """
+
+    destination: Destination
+    key: SigningKey
+    offline: OfflineSignature | None = None
+    """When there is one, `key` is the transient key and the destination's own is elsewhere."""
+    crypto_private: bytes = field(default=bytes(_CRYPTO_PRIVATE_BYTES), repr=False)
+    """256 bytes that nobody uses any more; kept as they were."""
+
+    def __post_init__(self) -> None:
+        offline = self.offline
+        if offline is None:
+            if self.destination.signature_type is not SignatureType.ED25519:
+                raise StructureError("only Ed25519 destinations can be signed for with their own key here")
+            expected = self.destination.signing_key
+        else:
+            if offline.type is not SignatureType.ED25519:
+                raise StructureError("only Ed25519 transient keys can be signed with here")
+            offline.verify_authority(self.destination)
+            expected = offline.key
+        if self.key.public != expected:
+            raise SignatureError(f"the private key does not belong to {self.destination}")
+
+    @classmethod
+    def generate(cls, entropy: Callable[[int], bytes] = os.urandom) -> Self:
+        """Make a new Ed25519 destination."""
+        key = SigningKey(entropy(PRIVATE_KEY_BYTES))
+        return cls(Destination.build(key.public, entropy(FILLER_BYTES)), key)
+
+    def delegate(self, expires: int, entropy: Callable[[int], bytes] = os.urandom) -> Self:
+        """Make keys with which another machine signs for this destination until `expires` (seconds since the epoch).
+
+        Raises `SignatureError` when these are delegated themselves: a transient key authorises nobody.
+        """
+        if self.offline is not None:
+            raise SignatureError(
+                "a transient key cannot authorise another one: delegate where the destination's own key is"
+            )
+        transient = SigningKey(entropy(PRIVATE_KEY_BYTES))
+        return type(self)(self.destination, transient, OfflineSignature.create(self.key, transient.public, expires))
+
+    @classmethod
+    def parse(cls, data: bytes) -> Self:
+        """Read what a router's key file, or SAM's PRIV, holds. Raises `StructureError` or `SignatureError`."""
+        reader = Reader(data, "a private key file")
+        destination = Destination.read(reader)
+        if destination.crypto_type != 0:
+            raise StructureError("the private keys of destinations with another crypto type than 0 are not supported")
+        crypto_private, private = reader.take(_CRYPTO_PRIVATE_BYTES), reader.take(PRIVATE_KEY_BYTES)
+        offline = None
+        if private == _NO_KEY:
+            offline = OfflineSignature.read(reader)
+            private = reader.take(PRIVATE_KEY_BYTES)
+        reader.finish()
+        return cls(destination, SigningKey(private), offline, crypto_private)
+
+    @classmethod
+    def from_base64(cls, text: str) -> Self:
+        """Read SAM's PRIV. Raises as `parse` does."""
+        return cls.parse(from_base64(text.strip(), _MAX_BYTES))
+
+    def encode(self) -> bytes:
+        """Give the bytes of a router's key file: 679 for an Ed25519 destination's own keys."""
+        head = self.destination.data + self.crypto_private
+        if self.offline is None:
+            return head + self.key.private
+        return head + _NO_KEY + self.offline.encode() + self.key.private
+
+    @property
+    def base64(self) -> str:
+        """As SAM wants it for SESSION CREATE. A secret."""
+        return to_base64(self.encode())

@@ -1,0 +1,107 @@
+"""Who may send what: the user name that a connection has authenticated bounds the requests it may carry.
+
+A server speaks only for itself. A client posts and nothing else, a leaf-only member its own records (`rights.py`).
+An administrator also changes the membership.
+"""
+
+from enum import StrEnum
+from typing import Final
+
+from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID
+from gf_i2p.wire.errors import RemoteProtocolError
+from gf_i2p.wire.limits import MAX_ID
+from gf_i2p.wire.log_values import ClusterServer, decode_server_id
+from gf_i2p.wire.messages import MessageType, Request
+
+
+class Role(StrEnum):
+    """The kinds of users, as their names begin: `server-2`, `client-web`, `admin-alice`, `leaf-2147483648`."""
+
+    SERVER = "server"
+    CLIENT = "client"
+    ADMIN = "admin"
+    LEAF = "leaf"
+
+
+_MAY_SEND: Final = {
+    Role.SERVER: frozenset(
+        {
+            MessageType.REQUEST_VOTE_REQUEST,
+            MessageType.APPEND_ENTRIES_REQUEST,
+            MessageType.CLIENT_REQUEST,
+            MessageType.ADD_SERVER_REQUEST,
+            MessageType.REMOVE_SERVER_REQUEST,
+            MessageType.SYNC_LOG_REQUEST,
+            MessageType.JOIN_CLUSTER_REQUEST,
+            MessageType.LEAVE_CLUSTER_REQUEST,
+            MessageType.INSTALL_SNAPSHOT_REQUEST,
+        }
+    ),
+    Role.CLIENT: frozenset({MessageType.CLIENT_REQUEST}),
+    Role.LEAF: frozenset({MessageType.CLIENT_REQUEST}),
+    Role.ADMIN: frozenset(
+        {MessageType.CLIENT_REQUEST, MessageType.ADD_SERVER_REQUEST, MessageType.REMOVE_SERVER_REQUEST}
+    ),
+}
+
+
+class User:
+    """An authenticated user: a role, and for a server or a leaf-only member its id.
+
+    Raises `ValueError` when the name fits no role; such a user has no rights.
+    """
+
+    def __init__(self, name: str) -> None:
+        kind, _, rest = name.partition("-")
+        if kind not in set(Role) or not rest:
+            raise ValueError(f"user {name!r} has no role: names are server-ID, client-NAME, admin-NAME or leaf-ID")
+        self.name = name
+        self.role = Role(kind)
+        self.server_id: int | None = None
+        self.member_id: int | None = None
+        """Of a leaf-only member: `FIRST_MEMBER_ID` at least."""
+        if self.role is Role.SERVER:
+            self.server_id = _id(rest, 0)
+            if self.server_id is None:
+                raise ValueError(f"user {name!r} names no server: expected server-ID with a decimal id")
+        elif self.role is Role.LEAF:
+            self.member_id = _id(rest, FIRST_MEMBER_ID)
+            if self.member_id is None:
+                raise ValueError(
+                    f"user {name!r} names no leaf-only member: expected leaf-ID, the id from {FIRST_MEMBER_ID} to "
+                    f"{MAX_ID - 1}"
+                )
+
+    def objection(self, request: Request) -> str | None:
+        """Return why this user may not send the request; None when it may."""
+        if request.type not in _MAY_SEND[self.role]:
+            return f"{self.name} sent {request.type.name}, which only other roles may"
+        if self.server_id is not None and request.source != self.server_id:
+            return f"{self.name} sent {request.type.name} in the name of server {request.source}"
+        other = concerned(request)
+        if self.server_id is not None and other not in {None, self.server_id}:
+            return f"{self.name} sent {request.type.name} about server {other}, which only an administrator may"
+        return None
+
+
+def _id(text: str, low: int) -> int | None:
+    """Read an id as it is written in one way only; None when it is none."""
+    if not text.isascii() or not text.isdigit() or len(text) > len(str(MAX_ID)) or str(int(text)) != text:
+        return None
+    return int(text) if low <= int(text) < MAX_ID else None
+
+
+def concerned(request: Request) -> int | None:
+    """Return the server that a request adds or removes; None when it does neither, or cannot be read."""
+    if not request.entries:
+        return None
+    try:
+        match request.type:
+            case MessageType.ADD_SERVER_REQUEST:
+                return ClusterServer.decode(request.entries[0].value).id
+            case MessageType.REMOVE_SERVER_REQUEST:
+                return decode_server_id(request.entries[0].value)
+            case _:
+                return None
+    except RemoteProtocolError:
+        return None

@@ -1,0 +1,550 @@
+"""Drives the core of one farm: its inputs come from connections, disk and timers, its effects go back to them.
+
+Everything here runs in the event loop's thread; only the storage writer has a thread of its own. Requests that arrive
+in one turn of the loop are proposed together, so they share one write and one message to each follower.
+"""
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, Protocol, TypeVar, cast
+
+import structlog
+from structlog.contextvars import get_contextvars
+
+from gf_i2p.node.consensus.timing import Plan, Tempo
+from gf_i2p.raft import inputs
+from gf_i2p.raft.configurations import Configurations
+from gf_i2p.raft.core import Core
+from gf_i2p.raft.durability_gate import Promises
+from gf_i2p.raft.effects import Effects, Reply, Send, Snapshot, Token
+from gf_i2p.raft.log import Log, size_of
+from gf_i2p.raft.settings import Flow, Timing
+from gf_i2p.storage.database import Storage
+from gf_i2p.storage.errors import StorageError
+from gf_i2p.storage.writer import Writer
+from gf_i2p.wire.entries import Entry, ValueType
+from gf_i2p.wire.limits import MAX_BUFFERED_BYTES, MAX_REQUESTS_IN_FLIGHT
+from gf_i2p.wire.log_values import Configuration
+from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
+
+logger = structlog.get_logger()
+
+_T = TypeVar("_T")
+
+Done = Callable[[Response | None], None]
+"""Takes the answer to one request, or None: there will be none, and what became of the request nobody knows."""
+
+RETRY_SECONDS: Final = 0.05
+"""Pause before a post that was refused, or had no leader to go to, is tried again."""
+
+MAX_FORWARDED: Final = MAX_REQUESTS_IN_FLIGHT // 2
+"""Posts on the way to the leader; more wait. The link gives a connection up that has more requests than it takes."""
+MAX_FORWARDED_BYTES: Final = MAX_BUFFERED_BYTES // 2
+"""Their bytes; a larger one goes alone."""
+
+
+class Peer(Protocol):
+    """The connection to another server, as far as the driver needs it."""
+
+    @property
+    def connected(self) -> bool:
+        """Whether requests have a chance now."""
+        ...
+
+    def send(self, request: Request, done: Done, *, seconds: float | None = None) -> None:
+        """Send a request; `done` is called later, exactly once. `seconds`: how long an answer to it may take."""
+        ...
+
+    def reset(self, reason: str) -> None:
+        """Make the connection anew; what is on the way is answered with None."""
+        ...
+
+
+class PostError(Exception):
+    """An entry was surely not committed; the message says why and what to do."""
+
+
+class NotLeaderError(PostError):
+    """Another server leads; the message says which."""
+
+
+class PostOutcomeUnknownError(Exception):
+    """An entry may be committed, now or later, or never."""
+
+
+class Driver:
+    """The consensus of one farm in one process.
+
+    `tempo` has the time-outs; it is told here what it measures, and `on_timing` hears when they have changed.
+    `on_halt` is called once when the log cannot be written or read, or a step fails: what is in memory may then be
+    wrong, so nothing is answered any more, and the process should end.
+    """
+
+    def __init__(
+        self,
+        server_id: int,
+        storage: Storage,
+        *,
+        bootstrap: Configuration,
+        tempo: Tempo,
+        on_halt: Callable[[BaseException], None],
+        on_timing: Callable[[Timing], None] = lambda _: None,
+        flow: Flow | None = None,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        # Threads and connections call us outside the context in which we were made.
+        self._log = logger.bind(**get_contextvars(), server=server_id)
+        self._on_halt = on_halt
+        self._on_timing = on_timing
+        self.tempo = tempo
+        self._timing = tempo.timing
+        self._over: str | None = None
+        """Why nothing is taken any more: a clause for whoever asks."""
+        self._peers: Mapping[int, Peer] = {}
+        self._writer = Writer(storage, on_durable=self._durable_in_thread, on_failure=self._failed_in_thread)
+        self._promises = Promises()
+        self._proposals: list[inputs.Proposal] = []
+        self._timer: asyncio.Handle | None = None
+        self._timer_at = 0.0  # uvloop's handles do not all know their time
+        self.on_applicable: list[Callable[[], None]] = []
+        """Each is called when there are more entries to apply; must not raise."""
+        self.on_restore: list[Callable[[Snapshot], None]] = []
+        """Each is called with a snapshot to go on from, if it has not come so far; must not raise."""
+        self.on_snapshot_wanted: Callable[[], None] | None = None
+        """Called when another server needs a snapshot that is newer than ours; must not raise."""
+        self.on_contacts: Callable[[Mapping[int, str]], None] | None = None
+        """Called with the endpoints of the servers that we have to reach when they have changed; must not raise."""
+        self.on_given_up: Callable[[], str | None] | None = None
+        """Called when a server that was to join is given up: tells what else is known of why; must not raise."""
+        self.notice: str | None = None
+        """What became of the last change of the servers that failed here; None while one is under way, or none has."""
+        self._applicable = 0
+        self._applied_waiters: list[tuple[int, asyncio.Future[None]]] = []
+        self._forwarded: dict[int, list[int]] = {}
+        """By server, the sizes of the posts that are on the way to it."""
+        self._callers: set[asyncio.Future[Any]] = set()
+        loaded = storage.loaded
+        if loaded.snapshot_fault is not None:
+            self._log.error("the snapshot is damaged: the leader is asked for another", what=loaded.snapshot_fault)
+        configurations = [(index, Configuration.decode(value)) for index, value in loaded.configurations]
+        self.core = Core(
+            server_id,
+            hard_state=loaded.hard_state,
+            log=Log(storage, last_index=loaded.last_index, terms=loaded.terms, base=loaded.base),
+            configurations=Configurations(
+                bootstrap if loaded.configuration is None else loaded.configuration, configurations
+            ),
+            uniform=random.SystemRandom().uniform,
+            now=self._loop.time(),
+            timing=tempo.timing,
+            flow=flow,
+            snapshot=loaded.snapshot,
+        )
+        self._contacts_mark: object = None
+        self._contacts: Mapping[int, str] | None = None
+        self._servers: set[int] = set()
+        self._seen = (self.core.term, self.core.role, self.core.leader)
+
+    # Life -----------------------------------------------------------------------------------------------------------
+
+    def start(self, peers: Mapping[int, Peer]) -> None:
+        """Take part in the farm. `peers` has every other server."""
+        self._peers = peers
+        self._writer.start()
+        self._look_at_configuration()
+        self._arm()
+
+    async def stop(self, grace: float) -> None:
+        """Wait up to `grace` seconds for what this leader has accepted, then let go of the rest; all writes end."""
+        if self.core.is_leader and self._over is None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(grace):
+                    await self._applied(self.core.log.last_index)
+        self._end("this node is stopping")
+        await asyncio.to_thread(self._writer.stop)
+
+    @property
+    def halted(self) -> bool:
+        """Whether nothing is taken or answered any more."""
+        return self._over is not None
+
+    def _end(self, reason: str) -> None:
+        """Take nothing from now on; who waits learns that the outcome is unknown."""
+        if self._over is None:
+            self._over = reason
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for caller in tuple(self._callers):
+            _resolve(caller, None)
+
+    # Inputs ---------------------------------------------------------------------------------------------------------
+
+    def incoming(self, request: Request, done: Done) -> None:
+        """Take the request of a server or a client whose right to send it has been checked."""
+        if self._over is not None:
+            done(None)
+        elif request.type is MessageType.CLIENT_REQUEST:
+            self._collect(inputs.Proposal(done, request.entries))
+        else:
+            self._look_at_clock()
+            self.tempo.incoming(request, self._loop.time())
+            self._adopt_timing()
+            self._step(inputs.Incoming(done, request))
+
+    def reachable(self, peer: int, round_trip: float | None = None) -> None:
+        """A connection to this server has come up. `round_trip`: seconds, of its handshake."""
+        if self._over is None:
+            self.tempo.reachable(peer, round_trip, self._loop.time())
+            self._adopt_timing()
+            self._step(inputs.Reachable(peer))
+
+    def unreachable(self, peer: int) -> None:
+        """See `inputs.Unreachable`."""
+        if self._over is None:
+            self._step(inputs.Unreachable(peer))
+
+    async def post(self, values: Sequence[bytes], *, seconds: float) -> int:
+        """Append Application entries and return the index of the last one when they are committed.
+
+        May take so many seconds. Raises `PostError` or `PostOutcomeUnknownError`.
+        """
+        entries = tuple(Entry(0, ValueType.APPLICATION, value) for value in values)
+        refusal = "no server has led within the time given, or none that can be reached; see `gf-i2p status`"
+        end = self._loop.time() + seconds
+        while not self.halted and self._loop.time() < end:
+            if not self._has_way(entries):
+                if self._forwarded.get(self.core.leader):
+                    refusal = "too many posts are on the way to the leader: fewer at a time, or a longer time limit"
+                await asyncio.sleep(RETRY_SECONDS)
+                continue
+            try:
+                async with asyncio.timeout_at(end):
+                    response = await self._submit(entries, end)
+            except TimeoutError:
+                response = None
+            if response is None:
+                why = self._over or "the connection to the leader broke, or it lost its office, or the time was over"
+                raise PostOutcomeUnknownError(
+                    f"{why}: the entry may be in the log, or get there. Look before you post it again, or post what is "
+                    "harmless twice."
+                )
+            if response.accepted:
+                return response.next_index - 1
+            if response.destination == response.source:
+                refusal = "the leader's queue is full: fewer posts at a time, or a longer time limit"
+            await asyncio.sleep(RETRY_SECONDS)
+        raise PostError(f"not committed: {self._over or refusal}")
+
+    def _has_way(self, entries: Sequence[Entry]) -> bool:
+        """Whether we lead, or the leader can be reached and the way there is not crowded."""
+        leader = self._peers.get(self.core.leader)
+        if leader is None or not leader.connected:
+            return self.core.is_leader
+        sizes = self._forwarded.get(self.core.leader, [])
+        return not sizes or (
+            len(sizes) < MAX_FORWARDED and sum(sizes) + sum(map(size_of, entries)) <= MAX_FORWARDED_BYTES
+        )
+
+    async def _submit(self, entries: tuple[Entry, ...], end: float) -> Response | None:
+        """Propose to ourselves or to the leader. None: nobody knows."""
+        answer: asyncio.Future[Response | None] = self._caller()
+        done = partial(_resolve, answer)
+        leader = self.core.leader
+        if leader == self.core.id:
+            self._collect(inputs.Proposal(done, entries))
+            return await answer
+        request = Request(MessageType.CLIENT_REQUEST, self.core.id, leader, 0, 0, 0, 0, entries)
+        # A late answer costs the connection, and with it the posts of others: not just because one caller is in haste.
+        seconds = end - self._loop.time() + self.core.timing.election_max
+        size = sum(map(size_of, entries))
+        peer = self._peers.get(leader)
+        if peer is None:  # it has just been removed
+            return None
+        peer.send(request, partial(self._forwarded_answered, leader, size, done), seconds=seconds)
+        self._forwarded.setdefault(leader, []).append(size)
+        return await answer
+
+    def _forwarded_answered(self, peer: int, size: int, done: Done, response: Response | None) -> None:
+        self._forwarded[peer].remove(size)
+        done(response)
+
+    def _abandon_posts(self) -> None:
+        """Give up the posts that are on the way to servers that lead no more.
+
+        Such a server may hang: then our AppendEntries, which are answered after the posts, would wait as long as they.
+        """
+        for peer, sizes in self._forwarded.items():
+            if sizes and self.core.leader not in {peer, NOBODY} and peer in self._peers:
+                self._peers[peer].reset("it leads no more, and posts were on the way to it")
+
+    async def read_barrier(self) -> int:
+        """Return the index up to which this leader's log must be read to see everything acknowledged before the call.
+
+        Raises `NotLeaderError` when another server leads, `PostError` when none does that a majority still follows.
+        """
+        if self._over is not None:
+            raise PostError(self._over)
+        answer: asyncio.Future[int | None] = self._caller()
+        self._step(inputs.Read(answer))
+        index = await answer
+        if index is not None:
+            await self._applied(index)
+        if self._over is not None:
+            raise PostError(self._over)
+        if index is None:
+            if self.core.leader not in {NOBODY, self.core.id}:
+                raise NotLeaderError(
+                    f"only the leader can promise that nothing newer exists, and that is server {self.core.leader}: "
+                    "ask there, or read what this one knows with --stale"
+                )
+            raise PostError(
+                "no server leads that a majority follows, and only a leader can promise that nothing newer exists: see "
+                "`gf-i2p status`, or read what this server knows with --stale"
+            )
+        return index
+
+    def _applied(self, index: int) -> asyncio.Future[None]:
+        future: asyncio.Future[None] = self._caller()
+        if self.core.applicable >= index:
+            future.set_result(None)
+        else:
+            self._applied_waiters.append((index, future))
+        return future
+
+    def _caller(self) -> asyncio.Future[Any]:
+        """Return a future that is also done, with None, when this driver ends."""
+        future: asyncio.Future[Any] = self._loop.create_future()
+        self._callers.add(future)
+        future.add_done_callback(self._callers.discard)
+        return future
+
+    def _collect(self, proposal: inputs.Proposal) -> None:
+        if not self._proposals:
+            self._loop.call_soon(self._propose)
+        self._proposals.append(proposal)
+
+    def _propose(self) -> None:
+        proposals, self._proposals = self._proposals, []
+        if self._over is None:
+            self._step(inputs.Propose(proposals))
+        else:
+            for proposal in proposals:
+                self._tell(proposal.token, None)
+
+    def _answered(self, peer: int, tag: int, response: Response | None) -> None:
+        if self._over is not None:
+            return
+        if response is None:
+            self.tempo.failed(tag)
+            self._step(inputs.Failed(peer, tag))
+        else:
+            self._look_at_clock()
+            self.tempo.answered(tag, self._loop.time())
+            self._adopt_timing()
+            self._step(inputs.Answered(peer, tag, response))
+
+    # The servers, and what is behind us ------------------------------------------------------------------------------
+
+    async def change_servers(self, request: Request, *, seconds: float) -> Response | None:
+        """Ask the leader, ourselves perhaps, with an AddServerRequest or a RemoveServerRequest.
+
+        Return its answer: accepted means that the change has begun. None: there is none within so many seconds.
+        """
+        answer: asyncio.Future[Response | None] = self._caller()
+        leader = self.core.leader
+        self.notice = None
+        if leader == self.core.id:
+            self.incoming(request, partial(_resolve, answer))
+        elif leader in self._peers:
+            self._peers[leader].send(request, partial(_resolve, answer))
+        else:
+            return None
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                return await answer
+        return None
+
+    def step_down(self) -> None:
+        """See `inputs.StepDown`."""
+        if self._over is None:
+            self._step(inputs.StepDown())
+
+    def snapshotted(self, last_index: int, data: bytes, drop: int) -> None:
+        """See `inputs.Snapshotted`."""
+        if self._over is None:
+            self._step(inputs.Snapshotted(last_index, data, drop))
+
+    # Timer ----------------------------------------------------------------------------------------------------------
+
+    def change_plan(self, plan: Plan) -> None:
+        """Take the time-outs from another plan from now on."""
+        self.tempo.plan = plan
+        self._adopt_timing()
+        if self._timer is not None:
+            self._arm()
+
+    def _adopt_timing(self) -> None:
+        """Hand the time-outs on, if what was measured has changed them."""
+        timing = self.tempo.timing
+        if timing != self._timing:
+            self._timing = self.core.timing = timing
+            self.core.redraw(self._loop.time())
+            self._on_timing(timing)
+
+    def _arm(self) -> None:
+        """Have a timer that fires no later than the core's deadline; most steps only push the deadline back."""
+        deadline = self.core.deadline
+        if self._timer is not None:
+            if self._timer_at <= deadline:
+                return
+            self._timer.cancel()
+        self._timer_at = deadline
+        self._timer = self._loop.call_at(deadline, self._tick)
+
+    def _look_at_clock(self) -> None:
+        """See whether this process was stopped: what has waited for it meanwhile may come before the timer."""
+        now = self._loop.time()
+        if now > self.core.deadline + self.core.timing.election_min:
+            self.tempo.stood_still(now)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self._look_at_clock()
+        if self._loop.time() >= self.core.deadline:
+            self._step(inputs.Tick())
+        else:
+            self._arm()
+
+    # Disk -----------------------------------------------------------------------------------------------------------
+
+    def _durable_in_thread(self, number: int) -> None:
+        self._loop.call_soon_threadsafe(self._stored, number)
+
+    def _failed_in_thread(self, error: BaseException) -> None:
+        self._loop.call_soon_threadsafe(self._halt, error)
+
+    def _halt(self, error: BaseException) -> None:
+        """Never answer again: what is not on the disk, or of what we are not sure, must not be promised."""
+        if self._over is None:
+            # Where the operator can mend it, the sentence says how; a traceback is for our own defects.
+            trace = None if isinstance(error, StorageError | OSError) else error
+            self._log.critical("this node stops by itself", error=str(error), exc_info=trace)
+            self._end(f"this node has stopped by itself ({error})")
+            self._on_halt(error)
+
+    def _stored(self, number: int) -> None:
+        for item in self._promises.stored(number):
+            self._release(item)
+        if self._over is None:
+            self._step(inputs.Stored(number))
+
+    # Effects --------------------------------------------------------------------------------------------------------
+
+    def _step(self, event: inputs.Input) -> None:
+        try:
+            effects = self.core.step(event, self._loop.time())
+        except Exception as error:  # noqa: BLE001 -- the core may have changed by half
+            self._halt(error)
+            return
+        self._perform(effects)
+        self._adopt_timing()
+        self._arm()
+        if self._applied_waiters:
+            self._wake_readers()
+        if self.core.applicable > self._applicable:
+            self._applicable = self.core.applicable
+            for tell in self.on_applicable:
+                tell()
+        if effects.restore is not None:
+            for restore in self.on_restore:
+                restore(effects.restore)
+        if effects.snapshot_wanted and self.on_snapshot_wanted is not None:
+            self.on_snapshot_wanted()
+        if self.core.contacts_mark != self._contacts_mark:
+            self._look_at_configuration()
+        seen = (self.core.term, self.core.role, self.core.leader)
+        if seen != self._seen:
+            self._seen = seen
+            leader = None if self.core.leader == NOBODY else self.core.leader
+            self._log.info("role", term=self.core.term, role=self.core.role, leader=leader)
+            self._abandon_posts()
+
+    def _look_at_configuration(self) -> None:
+        self._contacts_mark = self.core.contacts_mark
+        self._look_at_servers()
+        self._look_at_contacts()
+
+    def _look_at_servers(self) -> None:
+        """See whether others belong to the farm than before: the time-outs go by those that do."""
+        servers = {server.id for server in self.core.configuration.servers}
+        if servers and servers != self._servers:  # a newcomer does not know any yet
+            self._servers = servers
+            self.tempo.change_servers(servers - {self.core.id})
+            self._adopt_timing()
+
+    def _look_at_contacts(self) -> None:
+        """See whether others are to be reached than before: those of the farm, and who is joining or leaving."""
+        contacts = self.core.contacts
+        if contacts != self._contacts:
+            self._contacts = contacts
+            if self.on_contacts is not None:
+                self.on_contacts(contacts)
+
+    def _perform(self, effects: Effects) -> None:
+        if effects.write is not None:
+            self._writer.submit(effects.write)
+        for item in self._promises.take(effects):
+            self._release(item)
+        for token in effects.dropped:
+            self._tell(token, None)
+        for ready in effects.reads_ready:
+            _resolve(cast(asyncio.Future[int | None], ready.token), ready.read_index)
+        for token in effects.reads_refused:
+            _resolve(cast(asyncio.Future[int | None], token), None)
+        if effects.notice is not None:
+            more = None if self.on_given_up is None else self.on_given_up()
+            self.notice = effects.notice if more is None else f"{effects.notice} ({more})"
+            self._log.warning("servers", what=self.notice)
+        if effects.violation is not None:
+            self._log.error("a server broke the protocol", what=effects.violation)
+
+    def _release(self, item: Send | Reply) -> None:
+        if isinstance(item, Reply):
+            self._tell(item.token, item.response)
+            return
+        self.tempo.sent(item, self._loop.time())
+        done = partial(self._answered, item.peer, item.tag)
+        peer = self._peers.get(item.peer)
+        try:
+            if peer is not None:
+                peer.send(item.request, done)
+                return
+        except Exception:  # noqa: BLE001 -- no peer's defect may lose the rest of the step
+            self._log.exception("a request could not be sent", peer=item.peer, type=item.request.type.name)
+        self._loop.call_soon(done, None)
+
+    def _tell(self, token: Token, response: Response | None) -> None:
+        """Answer a caller. Its mistakes are its own: the rest of the step must be done."""
+        try:
+            cast(Done, token)(response)
+        except Exception:  # noqa: BLE001 -- as above
+            self._log.exception("an answer could not be handed over")
+
+    def _wake_readers(self) -> None:
+        applicable = self.core.applicable
+        waiting, self._applied_waiters = self._applied_waiters, []
+        for index, future in waiting:
+            if index > applicable:
+                self._applied_waiters.append((index, future))
+            elif not future.done():
+                future.set_result(None)
+
+
+def _resolve(future: asyncio.Future[_T], result: _T) -> None:
+    """Hand over an answer for which nobody may be waiting any more."""
+    if not future.done():
+        future.set_result(result)

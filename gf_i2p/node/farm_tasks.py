@@ -1,0 +1,97 @@
+"""A node's part in its farm's life: it follows the log and exports it, posts its own status, publishes when chosen."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import structlog
+
+from bridges.protocol import RouterBridge
+from gf_i2p.node.exporter import Exporter
+from gf_i2p.node.publish.keys_watch import KeysWatch
+from gf_i2p.node.publish.office import Office
+from gf_i2p.node.report.destination_sensing import Sensing
+from gf_i2p.node.report.failure_detector import Hearing
+from gf_i2p.node.report.reporter import Reporter
+from gf_i2p.node.view import FarmView
+
+logger = structlog.get_logger()
+
+CLOSE_SECONDS: Final = 15.0
+"""For the router to end what it does for us; a node that stops cannot wait for ever."""
+RESIGN_SECONDS: Final = 3.0
+"""For the farm to take in that we publish no more; else it notices that we are gone."""
+FINISH_SECONDS: Final = 4.0
+"""For clients to end what they have begun; they know where the next server is after a minute at the earliest."""
+_AGAIN_SECONDS: Final = 5.0
+
+
+class Member:
+    """The parts, and their life. `publisher`, `keys`: None when this server never publishes; `exporter`: no history."""
+
+    def __init__(
+        self,
+        view: FarmView,
+        reporter: Reporter | None,
+        publisher: Office | None,
+        bridge: RouterBridge | None,
+        exporter: Exporter | None = None,
+        *,
+        hearing: Hearing | None = None,
+        sensing: Sensing | None = None,
+        keys: KeysWatch | None = None,
+    ) -> None:
+        self.view = view
+        self.sensing = sensing
+        self.exporter = exporter
+        self.reporter = reporter
+        self.publisher = publisher
+        self._hearing = hearing
+        self.keys = keys
+        self._bridge = bridge
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Begin."""
+        all_parts = (self.view, self.exporter, self.keys, self.reporter, self._hearing, self.sensing, self.publisher)
+        parts = [part.run for part in all_parts if part is not None]
+        self._tasks = [asyncio.get_running_loop().create_task(_for_ever(part)) for part in parts]
+
+    async def resign(self) -> None:
+        """When the farm has chosen us, have it choose another server before we go. Takes some seconds at most."""
+        reporter, office = self.reporter, self.publisher
+        if reporter is None or office is None or not self._tasks or self.view.choice.publisher != reporter.server_id:
+            return
+        logger.info("stopping: the farm is to choose another server first")
+        try:
+            async with asyncio.timeout(RESIGN_SECONDS):
+                await reporter.resign()
+        except TimeoutError:
+            logger.warning("the farm could not be told that this server stops: it notices by itself")
+        await office.finish(FINISH_SECONDS)
+
+    async def stop(self) -> None:
+        """Stop publishing, and end. Whatever the router does: the log is to be closed after this."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        if self.exporter is not None:
+            await self.exporter.close()
+        if self._bridge is None:
+            return
+        try:
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self._bridge.close()
+        except Exception:
+            logger.exception("the router was not left properly; it forgets us by itself")
+
+
+async def _for_ever(part: Callable[[], Awaitable[None]]) -> None:
+    """Run a part again when a defect of ours has ended it: that costs the farm a moment, not a member."""
+    while True:
+        try:
+            await part()
+        except Exception:
+            logger.exception("a defect in this node's part of the farm")
+        await asyncio.sleep(_AGAIN_SECONDS)

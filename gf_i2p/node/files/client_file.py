@@ -1,0 +1,152 @@
+"""The file of a farm's client, `client-NAME.toml`: credentials, and how to reach the servers and to know them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, ClassVar, Self
+
+from pydantic import AfterValidator, Field, SecretStr, model_validator
+
+from gf_i2p.node.access.roles import User
+from gf_i2p.node.files.config import ServerTable, check_name_of_cluster, check_name_of_user, check_private
+from gf_i2p.node.files.router_config import ProxyTable
+from gf_i2p.node.files.toml_model import Table, load_table
+from gf_i2p.transport.backoff import Backoff
+from gf_i2p.transport.client.farm_client import FarmClient
+from gf_i2p.transport.client.known_servers import Place
+from gf_i2p.transport.endpoint_transport import MixedTransport
+from gf_i2p.transport.errors import TransportError
+from gf_i2p.transport.i2p.i2p_transport import I2pTransport
+from gf_i2p.transport.interface import Transport
+from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
+from gf_i2p.wire.endpoint import Endpoint
+from gf_i2p.wire.messages import Request
+
+
+class ClientFile(Table):
+    """Everything that a program needs to post to a farm. One server that lives is enough to find the others."""
+
+    cluster: Annotated[str, AfterValidator(check_name_of_cluster)]
+    user: Annotated[str, AfterValidator(check_name_of_user)]
+    password: SecretStr
+    ca: str | None = None
+    """A file, relative to this one, with the certificates that vouch for servers without fingerprint."""
+    i2p: ProxyTable | None = None
+    """The way to servers inside I2P."""
+    way_name: ClassVar[str] = "i2p"
+    """The table with that way, for errors."""
+    servers: Annotated[tuple[ServerTable, ...], Field(strict=False, min_length=1)]
+
+    @model_validator(mode="after")
+    def _servers_fit(self) -> Self:
+        ids = [server.id for server in self.servers]
+        if len(set(ids)) != len(ids):
+            raise ValueError("servers: two of them have the same id")
+        for number, server in enumerate(self.servers, 1):
+            if not Endpoint.parse(server.endpoint).is_i2p:
+                continue
+            if server.fingerprint is not None:
+                raise ValueError(f"servers[{number}].fingerprint: inside I2P the address says who it is; leave it out")
+            if self.way is None:
+                raise ValueError(
+                    f"{self.way_name}: is missing, and {server.endpoint} can be reached through an I2P router only"
+                )
+        return self
+
+    @property
+    def way(self) -> ProxyTable | None:
+        """The way to servers inside I2P; None when there is none."""
+        return self.i2p
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read and check the file; raises `ConfigError`, also when others could read it."""
+        check_private(path)
+        file = load_table(cls, path)
+        return file if file.ca is None else file.model_copy(update={"ca": str(path.parent / file.ca)})
+
+    def open(self, *, backoff: Callable[[], Backoff] = Backoff) -> FarmClient:
+        """Make a client; it dials when it is first used. Raises `TransportError` when the CA file cannot be used.
+
+        `backoff`: makes the delays between attempts to connect, one for each server.
+        """
+        ways = _Ways(self)
+        endpoints = {server.id: Endpoint.parse(server.endpoint) for server in self.servers}
+        return FarmClient(
+            ways.transport,
+            endpoints,
+            self.cluster,
+            self.user,
+            self.password.get_secret_value(),
+            prepare=ways.prepare,
+            objection=self._objection,
+            backoff=backoff,
+        )
+
+    def _objection(self, request: Request) -> str | None:
+        """Why the servers would hang up on this request: the same rule as theirs. None when they would not."""
+        try:
+            user = User(self.user)
+        except ValueError as error:
+            return f"Nothing was sent: {error}."
+        if user.objection(request) is None:
+            return None
+        return (
+            f"Nothing was sent: {user.name} is a {user.role}, and the servers are an administrator's business. Use an "
+            "admin-NAME.toml (gf-i2p init --admin NAME)."
+        )
+
+
+class _Ways:
+    """How a client reaches servers, and which of those that the farm tells of it can know for what they are.
+
+    Inside I2P the address is enough. Outside, a server that has moved is known by the fingerprint that the file gives
+    for its id, and any by the file's CA; nothing that a server says of another's certificate counts.
+    """
+
+    def __init__(self, file: ClientFile) -> None:
+        self._inside = file.way is not None
+        self._ca = None if file.ca is None else Path(file.ca)
+        self._fingerprints = {
+            server.id: server.fingerprint for server in file.servers if server.fingerprint is not None
+        }
+        self._pins = {
+            Endpoint.parse(server.endpoint): [server.fingerprint]
+            for server in file.servers
+            if server.fingerprint is not None
+        }
+        self._tls = TlsTransport(TlsSettings(fingerprints=self._pins, ca_file=self._ca))
+        self.transport: Transport = self._tls
+        if file.way is not None:
+            inside = I2pTransport(file.way.settings)
+            self.transport = MixedTransport(tls=self._tls, i2p=inside, listening=self._tls)
+
+    def prepare(self, places: Sequence[Place]) -> Mapping[Place, str]:
+        """See `Prepare`."""
+        pins = dict(self._pins)
+        for place in places:
+            fingerprint = self._fingerprints.get(place.server)
+            if fingerprint is not None and not place.endpoint.is_i2p:
+                pins.setdefault(place.endpoint, [fingerprint])
+        try:
+            self._tls.reload(TlsSettings(fingerprints=pins, ca_file=self._ca))
+        except TransportError as error:  # the CA file is there no more: what was known goes on
+            return {place: str(error) for place in places if not place.endpoint.is_i2p}
+        objections = {place: self._objection(place, pins) for place in places}
+        return {place: objection for place, objection in objections.items() if objection is not None}
+
+    def _objection(self, place: Place, pins: Mapping[Endpoint, object]) -> str | None:
+        server, endpoint = place
+        if endpoint.is_i2p:
+            if self._inside:
+                return None
+            return (
+                f"The client's file names no I2P router, and {endpoint} is inside: add a table [i2p] with "
+                'proxy = "127.0.0.1:4444", or wherever the router has its HTTP proxy.'
+            )
+        if endpoint in pins or self._ca is not None:
+            return None
+        return (
+            f"Nothing in the client's file says which certificate {endpoint} has: add the [[servers]] table of "
+            f"server {server} with its fingerprint, as in any server's gf-i2p.toml, or ca = the file of a CA that "
+            "vouches for it."
+        )

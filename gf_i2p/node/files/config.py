@@ -1,0 +1,289 @@
+"""The configuration of a node: `gf-i2p.toml` and `secrets.toml` in its directory."""
+
+from pathlib import Path
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import AfterValidator, Field, SecretStr, model_validator
+
+from gf_i2p.node.consensus.timing import INSIDE, OUTSIDE, Plan, Range
+from gf_i2p.node.files.bounded_read import check_mode
+from gf_i2p.node.files.errors import ConfigError
+from gf_i2p.node.files.layout import CONFIG_FILE, SECRETS_FILE
+from gf_i2p.node.files.router_config import BridgeTable, PublishTable, RouterTable, check_leaf
+from gf_i2p.node.files.toml_model import Table, load_table, read_text, table_of
+from gf_i2p.raft import settings
+from gf_i2p.storage.history_writer import Rotation
+from gf_i2p.transport.errors import TransportError
+from gf_i2p.transport.tls.certificates import parse_fingerprint
+from gf_i2p.wire.digest import Secret
+from gf_i2p.wire.endpoint import Endpoint
+from gf_i2p.wire.errors import ProtocolError
+from gf_i2p.wire.limits import MAX_ID
+from gf_i2p.wire.log_values import ClusterServer, Configuration
+from gf_i2p.wire.messages import NOBODY
+from gf_i2p.wire.names import check_name
+
+
+def check_name_of_cluster(text: str) -> str:
+    """Return the text if it can name a cluster; raises `ValueError`."""
+    return check_name("cluster name", text)
+
+
+def check_name_of_user(text: str) -> str:
+    """Return the text if it can name a user; raises `ValueError`."""
+    return check_name("user name", text)
+
+
+def _endpoint(text: str) -> str:
+    try:
+        return str(Endpoint.parse(text))
+    except ProtocolError as error:
+        raise ValueError(str(error)) from error
+
+
+def _fingerprint(text: str) -> str:
+    try:
+        return parse_fingerprint(text)
+    except TransportError as error:
+        raise ValueError(str(error)) from error
+
+
+def _server_id(number: int) -> int:
+    if number == NOBODY:
+        raise ValueError(f"{NOBODY} means nobody: choose a smaller id")
+    return number
+
+
+ServerId = Annotated[int, Field(ge=0, le=MAX_ID), AfterValidator(_server_id)]
+Seconds = Annotated[float, Field(ge=0.01, le=3600)]  # less is below what timers and disks keep to
+
+
+MIN_PASSWORD: Final = 16
+"""Characters of a password of our own that strangers may try to guess, ten a minute."""
+
+
+class NodeTable(Table):
+    """Who this node is."""
+
+    id: ServerId
+    cluster: Annotated[str, AfterValidator(check_name_of_cluster)] = "farm"
+    listen: Annotated[str, AfterValidator(_endpoint)]
+    join: bool = False
+    """Whether this server waits to be taken into a farm that is there already."""
+
+
+class TimingTable(Table):
+    """Time-outs: a profile, single values of which may be replaced."""
+
+    profile: Literal["auto", "lan", "i2p"] = "auto"
+    heartbeat: Seconds | None = None
+    election_min: Seconds | None = None
+    election_max: Seconds | None = None
+
+    @model_validator(mode="after")
+    def _can_work(self) -> Self:
+        self.plan(OUTSIDE)
+        return self
+
+    def plan(self, limits: Range) -> Plan:
+        """How the node comes by its time-outs in a farm for which these limits hold."""
+        return Plan(
+            self.profile,
+            limits,
+            fixed={"auto": None, "lan": settings.LAN, "i2p": settings.I2P}[self.profile],
+            heartbeat=self.heartbeat,
+            election_min=self.election_min,
+            election_max=self.election_max,
+        )
+
+
+class TlsTable(Table):
+    """Our certificate, and who vouches for others. Paths are relative to the node's directory."""
+
+    certificate: str = "certificate.pem"
+    key: str = "key.pem"
+    ca: str | None = None
+
+
+class LoggingTable(Table):
+    """What is logged, and how."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["text", "json"] = "text"
+
+
+class HistoryTable(Table):
+    """The export of committed entries to files."""
+
+    enabled: bool = True
+    rotate_mib: Annotated[int, Field(ge=1, le=65_536)] = 64
+    rotate_hours: Annotated[int, Field(ge=1, le=8_760)] = 24
+    keep_days: Annotated[int, Field(ge=0, le=36_500)] = 0
+    """0: for ever."""
+
+    @property
+    def rotation(self) -> Rotation:
+        """The same in bytes and ms."""
+        return Rotation(
+            bytes=self.rotate_mib << 20,
+            ms=self.rotate_hours * 3_600_000,
+            keep_ms=self.keep_days * 24 * 3_600_000,
+        )
+
+
+class ServerTable(Table):
+    """One server of the farm."""
+
+    id: ServerId
+    endpoint: Annotated[str, AfterValidator(_endpoint)]
+    fingerprint: Annotated[str, AfterValidator(_fingerprint)] | None = None
+    founder: bool = True
+    """Whether the farm began with it."""
+
+
+class RemovedTable(Table):
+    """A server that is out of the farm, and whose place another one has: its id is not used again."""
+
+    id: ServerId
+
+
+class Config(Table):
+    """`gf-i2p.toml`."""
+
+    node: NodeTable
+    timing: TimingTable = TimingTable()
+    tls: TlsTable = TlsTable()
+    logging: LoggingTable = LoggingTable()
+    history: HistoryTable = HistoryTable()
+    router: RouterTable | None = None
+    publish: PublishTable = PublishTable()
+    bridge: BridgeTable = BridgeTable()
+    servers: Annotated[tuple[ServerTable, ...], Field(strict=False)]
+    removed: Annotated[tuple[RemovedTable, ...], Field(strict=False)] = ()
+
+    @model_validator(mode="after")
+    def _servers_fit(self) -> Self:
+        ids = [server.id for server in self.servers]
+        if len(set(ids)) != len(ids):
+            raise ValueError("servers: two of them have the same id")
+        at: dict[str, int] = {}
+        for server in self.servers:
+            if (other := at.setdefault(server.endpoint, server.id)) != server.id:
+                raise ValueError(
+                    f"servers: two of them have the same endpoint, {server.endpoint}: {other} and {server.id}. Take "
+                    "out the table of the one that is out of the farm, or correct its endpoint"
+                )
+        if self.node.id not in ids:
+            raise ValueError(f"servers: this node's id, {self.node.id}, is not among them")
+        return self
+
+    @model_validator(mode="after")
+    def _router_fits(self) -> Self:
+        router, listen = self.router, Endpoint.parse(self.node.listen)
+        if listen.is_i2p:
+            raise ValueError(
+                f"node.listen: {listen.host} lies inside I2P: give an address of this machine, where the router brings "
+                "our streams, as tcp://127.0.0.1:4150"
+            )
+        for number, server in enumerate(self.servers, 1):
+            if server.fingerprint is not None and Endpoint.parse(server.endpoint).is_i2p:
+                raise ValueError(f"servers[{number}].fingerprint: inside I2P the address says who it is; leave it out")
+        if router is None:
+            inside = [server.endpoint for server in self.servers if Endpoint.parse(server.endpoint).is_i2p]
+            if inside:
+                raise ValueError(f"router: is missing, and {inside[0]} can be reached through an I2P router only")
+            if self.publish.mode != "off":
+                raise ValueError(
+                    f'router: is missing, and publish.mode = "{self.publish.mode}" needs the I2P router beside '
+                    "this node: add the table [router]; without a line in it, it means one with its usual ports"
+                )
+            if self.publish.leaf_farm is not None:
+                raise ValueError("router: is missing, and without one nothing of publish.leaf_farm is posted")
+            return self
+        if self.publish.leaf is not None and self.publish.leaf_farm is not None:
+            raise ValueError("publish.leaf_farm: stands in the place of publish.leaf: take one of them out")
+        check_leaf(self.publish.leaf, router)
+        if self.own_endpoint.is_i2p and not router.beyond_loopback and listen.host not in {"127.0.0.1", "::1"}:
+            raise ValueError(
+                f"node.listen: {listen.host} is where the router brings our streams, not encrypted: use 127.0.0.1, or "
+                "set router.beyond_loopback = true if nobody else can see that network"
+            )
+        return self
+
+    @property
+    def own_endpoint(self) -> Endpoint:
+        """Where the others reach this node."""
+        return Endpoint.parse(next(server.endpoint for server in self.servers if server.id == self.node.id))
+
+    @property
+    def plan(self) -> Plan:
+        """How the node comes by its time-outs; an endpoint inside I2P makes all of them longer."""
+        inside = any(Endpoint.parse(server.endpoint).is_i2p for server in self.servers)
+        return self.timing.plan(INSIDE if inside else OUTSIDE)
+
+    @property
+    def bootstrap(self) -> Configuration:
+        """The Configuration with which a new farm begins; without servers on one that is to join."""
+        founders = () if self.node.join else tuple(server for server in self.servers if server.founder)
+        return Configuration(0, 0, tuple(ClusterServer(server.id, server.endpoint) for server in founders))
+
+    @classmethod
+    def load(cls, directory: Path) -> Self:
+        """Read and check the file; raises `ConfigError`."""
+        path = directory / CONFIG_FILE
+        if not path.exists():
+            raise ConfigError(f"{path} does not exist: is this a node's directory? `gf-i2p init` makes one.")
+        return load_table(cls, path)
+
+
+class UserTable(Table):
+    """What checks one user's password: its HA1 values (RFC 7616, 3.4.2). They are as secret as the password."""
+
+    md5: SecretStr
+    sha256: SecretStr
+
+
+class Secrets(Table):
+    """`secrets.toml`: our password, and what checks those of others."""
+
+    password: SecretStr
+    i2pcontrol_password: SecretStr | None = None
+    bridge_password: Annotated[SecretStr, Field(min_length=MIN_PASSWORD)] | None = None
+    """What callers of `gf-i2p bridge serve` must know: another one than the router's."""
+    users: dict[Annotated[str, AfterValidator(check_name_of_user)], UserTable]
+
+    @property
+    def verifiers(self) -> dict[str, Secret]:
+        """By user name."""
+        return {
+            name: Secret(md5=user.md5.get_secret_value(), sha256=user.sha256.get_secret_value())
+            for name, user in self.users.items()
+        }
+
+    @classmethod
+    def load(cls, directory: Path) -> Self:
+        """Read and check the file; raises `ConfigError`, also when others could read it."""
+        path = directory / SECRETS_FILE
+        check_private(path)
+        return cls.of_text(read_text(path), path)
+
+    @classmethod
+    def of_text(cls, text: str, path: Path) -> Self:
+        """Check a text that is in this file, or is to be; raises `ConfigError`."""
+        secrets = table_of(cls, text, path)
+        try:
+            _ = secrets.verifiers
+        except ValueError as error:
+            raise ConfigError(f"{path}: users: {error}") from error
+        return secrets
+
+
+def check_private(path: Path) -> None:
+    """Refuse a secret that others on this machine can read; raises `ConfigError`."""
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise ConfigError(
+            f"{path} cannot be read: {error.strerror}. It was made with this directory and is needed; run as its owner."
+        ) from error
+    check_mode(path, status)

@@ -1,0 +1,223 @@
+"""Makes the directories of a new farm: what `gf-i2p init` writes."""
+
+import os
+import secrets as randomness
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID
+from gf_i2p.netdb.private_keys import DestinationKeys
+from gf_i2p.node.access.roles import Role, User
+from gf_i2p.node.files import templates
+from gf_i2p.node.files.config import Config
+from gf_i2p.node.files.errors import ConfigError
+from gf_i2p.node.files.layout import CONFIG_FILE, DATABASE_FILE, DESTINATION_FILE, SECRETS_FILE
+from gf_i2p.storage.database import Storage
+from gf_i2p.transport.tls.certificates import fingerprint, make_certificate
+from gf_i2p.wire.digest import Secret
+from gf_i2p.wire.endpoint import Endpoint
+from gf_i2p.wire.names import check_name
+
+_PASSWORD_BYTES: Final = 24
+_I2P_PORT: Final = 80
+"""Inside I2P ports mean little; proxies of Java routers let every way through to this one."""
+_INSIDE: Final = Endpoint("127.0.0.1", 4150)
+
+
+@dataclass(frozen=True, slots=True)
+class NewServer:
+    """One server of a farm that is being made."""
+
+    id: int
+    endpoint: Endpoint
+    password: str
+    certificate: bytes | None
+    """PEM; None inside I2P, as the key."""
+    key: bytes | None
+    destination: DestinationKeys | None
+    """Inside I2P only."""
+    listen: Endpoint | None = None
+    """Where it listens, None: at its endpoint, or inside I2P where routers bring streams as a rule."""
+
+    @property
+    def user(self) -> str:
+        """The name under which it logs in."""
+        return f"server-{self.id}"
+
+
+def make_farm(
+    directory: Path,
+    servers: Mapping[int, Endpoint | None],
+    *,
+    cluster: str,
+    profile: str,
+    clients: Sequence[str],
+    admins: Sequence[str] = (),
+    beside: Path | None = None,
+) -> list[Path]:
+    """Write a directory for each server, `server-ID`, and a file for each client and administrator.
+
+    Those are `client-NAME.toml` and `admin-NAME.toml`.
+
+    A server without endpoint is given a new address inside I2P. `beside`: the directory of another farm whose servers
+    are to run in the same processes as those of this one with the same ids: where they have the same endpoint they get
+    the same certificate, and where both are inside I2P another place for the router's streams.
+    All or nothing: on an error nothing is left. Raises `ConfigError` when the directory holds any of them already.
+    Returns what was written.
+    """
+    try:
+        check_name("cluster name", cluster)
+        names = [f"{Role.CLIENT}-{name}" for name in clients] + [f"{Role.ADMIN}-{name}" for name in admins]
+        users = [check_name("user name", name) for name in names]
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    new = [
+        new_server(server_id, endpoint) if beside is None else _new_beside(beside, server_id, endpoint)
+        for server_id, endpoint in sorted(servers.items())
+    ]
+    passwords = {server.user: server.password for server in new} | {user: new_password() for user in users}
+    targets = [directory / server.user for server in new] + [directory / f"{user}.toml" for user in users]
+    for target in targets:
+        if target.exists():
+            raise ConfigError(f"{target} exists already. Nothing was changed; choose another directory.")
+    existed = directory.exists()
+    directory.mkdir(parents=True, exist_ok=True)
+    written: list[Path] = []
+    try:
+        for server in new:
+            target = directory / server.user
+            target.mkdir(mode=0o700)
+            written.append(target)
+            write_server(
+                target,
+                server,
+                _servers_text(new),
+                {user: Secret.derive(user, cluster, password) for user, password in passwords.items()},
+                cluster,
+                profile,
+                inside=any(each.destination is not None for each in new),
+            )
+        for user in users:
+            target = directory / f"{user}.toml"
+            written.append(target)
+            write_private(target, _client_text(cluster, user, passwords[user], new))
+    except BaseException:
+        for target in written:
+            if target.is_dir():
+                shutil.rmtree(target)
+            else:
+                target.unlink(missing_ok=True)
+        if not existed:
+            directory.rmdir()
+        raise
+    return written
+
+
+def new_password() -> str:
+    """Make up a password that nobody has to remember."""
+    return randomness.token_urlsafe(_PASSWORD_BYTES)
+
+
+def new_server(server_id: int, endpoint: Endpoint | None) -> NewServer:
+    """Make keys, certificate and password; without an endpoint an address inside I2P, too. Raises `ConfigError`."""
+    if server_id >= FIRST_MEMBER_ID:
+        raise ConfigError(
+            f"server {server_id}: ids from {FIRST_MEMBER_ID} on are those of leaf-only members; give a server a "
+            "smaller one"
+        )
+    if endpoint is None:
+        keys = DestinationKeys.generate()
+        inside = Endpoint(keys.destination.b32, _I2P_PORT)
+        return NewServer(server_id, inside, new_password(), None, None, keys)
+    # Strangers see it, and learn nothing from it: others know it by its fingerprint, not by a name.
+    certificate, key = make_certificate("node")
+    return NewServer(server_id, endpoint, new_password(), certificate, key, None)
+
+
+def _new_beside(farm: Path, server_id: int, endpoint: Endpoint | None) -> NewServer:
+    """Make a server that can run in the same process as that one of another farm. Raises `ConfigError`."""
+    directory = farm / f"server-{server_id}"
+    config, new = Config.load(directory), new_server(server_id, endpoint)
+    listen = Endpoint.parse(config.node.listen)
+    if config.own_endpoint.is_i2p and endpoint is None:
+        return replace(new, listen=Endpoint(listen.host, listen.port + 1))
+    if config.own_endpoint != endpoint:
+        return new
+    try:
+        certificate = (directory / config.tls.certificate).read_bytes()
+        key = (directory / config.tls.key).read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{error.filename} cannot be read: {error.strerror}.") from error
+    return replace(new, certificate=certificate, key=key, listen=listen)
+
+
+def _servers_text(servers: Sequence[NewServer]) -> str:
+    text = ""
+    for server in servers:
+        text += templates.SERVER.format(id=server.id, endpoint=server.endpoint)
+        if server.certificate is not None:
+            text += templates.FINGERPRINT.format(fingerprint=fingerprint(server.certificate))
+    return text
+
+
+def _client_text(cluster: str, user: str, password: str, servers: Sequence[NewServer]) -> str:
+    by_tls = any(server.certificate is not None for server in servers)
+    text = (templates.ADMIN if User(user).role is Role.ADMIN else templates.CLIENT).format(cluster=cluster, user=user)
+    text += templates.CREDENTIALS.format(
+        cluster=cluster, user=user, password=password, ca=templates.CLIENT_CA if by_tls else ""
+    )
+    if any(server.endpoint.is_i2p for server in servers):
+        text += templates.CLIENT_I2P
+    return text + _servers_text(servers)
+
+
+def write_server(
+    target: Path,
+    server: NewServer,
+    servers: str,
+    verifiers: Mapping[str, Secret],
+    cluster: str,
+    profile: str,
+    *,
+    inside: bool,
+    join: bool = False,
+) -> None:
+    """Fill a server's new directory. `servers`: the tables of all. `inside`: whether any of them is inside I2P."""
+    reached = server.destination is not None
+    config = templates.CONFIG.format(
+        id=server.id,
+        cluster=cluster,
+        listen=server.listen or (_INSIDE if reached else server.endpoint),
+        listen_comment="where the router brings our streams" if reached else "where this node listens, always by TLS",
+        join=templates.JOIN if join else "",
+        profile=profile,
+        tls="" if reached else templates.TLS,
+        router=templates.ROUTER + templates.PUBLISH
+        if inside
+        else templates.commented(templates.ROUTER_OUTSIDE + templates.PUBLISH),
+    )
+    (target / CONFIG_FILE).write_text(config + servers, encoding="utf-8")
+    if server.certificate is not None and server.key is not None:
+        (target / "certificate.pem").write_bytes(server.certificate)
+        write_private(target / "key.pem", server.key)
+    if server.destination is not None:
+        write_private(target / DESTINATION_FILE, server.destination.encode())
+    text = templates.SECRETS.format(id=server.id, password=server.password)
+    for user, secret in verifiers.items():
+        text += templates.USER.format(user=user, md5=secret.md5, sha256=secret.sha256)
+    write_private(target / SECRETS_FILE, text)
+    Storage.create(target / DATABASE_FILE, cluster=cluster, server_id=server.id)
+
+
+def write_private(path: Path, content: str | bytes) -> None:
+    """Write a new file that nobody else could read, not even for a moment; on an error there is none."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content.encode("utf-8") if isinstance(content, str) else content)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,78 @@
+"""The file of a leaf-only member, `leaf.toml`: its credentials, where the servers are, and its router."""
+
+from pathlib import Path
+from typing import Annotated, ClassVar, Final, Self
+
+from pydantic import Field, SecretStr, model_validator
+
+from gf_i2p.node.access.roles import User
+from gf_i2p.node.files.client_file import ClientFile
+from gf_i2p.node.files.config import LoggingTable
+from gf_i2p.node.files.errors import ConfigError
+from gf_i2p.node.files.router_config import ProxyTable, RouterTable, check_leaf
+from gf_i2p.node.files.toml_model import Table
+
+LEAF_FILE: Final = "leaf.toml"
+REPORT_FILE: Final = "leaf-status.json"
+"""What the process says of itself, for `gf-i2p leaf status`."""
+
+
+class LeafTable(Table):
+    """What the member serves."""
+
+    leaf: str | None = None
+    """Its router's destination of the service: a b32 address, or with i2pcontrol the name of its tunnel."""
+    status_seconds: Annotated[float, Field(ge=5, le=30)] = 10.0
+    """Between two looks at the router."""
+
+
+class LeafFile(ClientFile):
+    """Everything that a leaf-only member needs. Its router's proxy is its way to servers inside I2P."""
+
+    router: RouterTable
+    publish: LeafTable = LeafTable()
+    logging: LoggingTable = LoggingTable()
+    i2pcontrol_password: SecretStr | None = None
+
+    way_name: ClassVar[str] = "router"
+
+    @model_validator(mode="after")
+    def _is_a_members(self) -> Self:
+        if self.i2p is not None:
+            raise ValueError("i2p: a member reaches servers inside I2P by its [router]; leave this table out")
+        try:
+            user = User(self.user)
+        except ValueError as error:
+            raise ValueError(f"user: {error}") from error
+        if user.member_id is None:
+            raise ValueError(f"user: {user.name} is no leaf-only member; `gf-i2p members invite-leaf` makes this file")
+        check_leaf(self.publish.leaf, self.router)
+        if self.router.i2pcontrol is not None and self.i2pcontrol_password is None:
+            raise ValueError("i2pcontrol_password: is missing, and router.i2pcontrol needs it")
+        return self
+
+    @property
+    def id(self) -> int:
+        """Of this member."""
+        number = User(self.user).member_id
+        assert number is not None
+        return number
+
+    @property
+    def way(self) -> ProxyTable:
+        """See `ClientFile`."""
+        return self.router
+
+    @classmethod
+    def find(cls, path: Path) -> Path:
+        """Return the path of the file in a member's directory, or this one; raises `ConfigError` when it is not there.
+
+        What belongs to it stands beside it.
+        """
+        file = path / LEAF_FILE if path.is_dir() else path
+        if not file.exists():
+            raise ConfigError(
+                f"{file} does not exist: is this a leaf-only member's directory? `gf-i2p members invite-leaf` makes "
+                "one, on a server's machine."
+            )
+        return file

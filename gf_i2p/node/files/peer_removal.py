@@ -1,0 +1,181 @@
+"""Makes a server forget others: where they are, and what checks their passwords.
+
+One, when another takes its place; all, where a farm begins anew with this server. Then an old server that comes back
+with its old log cannot say anything here, and the new ones that are invited may have its endpoint and, where the farm
+begins anew, its id. Terms do the same for the log: it goes on in one that the old farm cannot have reached.
+
+Only whole tables are taken out of the text, so that everything else, comments included, stays as the operator wrote it;
+and what comes out is read again, and must be the same but for those tables.
+"""
+
+import re
+import secrets as randomness
+import shutil
+import tomllib
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+from gf_i2p.node.files.errors import ConfigError
+from gf_i2p.node.files.farm_setup import write_private
+from gf_i2p.node.files.layout import CONFIG_FILE, SECRETS_FILE
+from gf_i2p.raft.core import MAX_TERM_STEP
+from gf_i2p.storage.private_files import sync_directory, sync_file
+
+ELECTIONS_A_SECOND: Final = 2
+"""That a server which has lost the others calls at worst: with the shortest time-outs of the profiles."""
+TERM_LEAP: Final = 2**28
+"""Terms between what the old farm can have reached and the new log: four years of such elections, where nobody knows
+how long it went on, or the clocks are wrong. At least six new beginnings fit below `MAX_TERM_STEP`, by which a new
+server with an empty log can be behind."""
+TERM_SCATTER: Final = 2**20
+"""Up to so many more, by chance: two new beginnings from one state, at one time, go on in different terms."""
+_TERM_END: Final = MAX_TERM_STEP - 3 * TERM_LEAP
+
+_CHANCE: Final = "[0-9a-f]" * 16
+"""The end of the name of a file that is about to take its place, as a pattern."""
+_HEADER: Final = re.compile(r"^[ \t]*\[", re.MULTILINE)
+
+
+def term_beyond(known: int, *, since: float = 0.0) -> int:
+    """Return a term that a farm which was in term `known`, so many seconds ago, cannot have reached.
+
+    Nor can one that began anew from the same state in between: it began so much lower as it is older.
+    Raises `ConfigError` when there is none left.
+    """
+    if known >= _TERM_END:
+        raise ConfigError(f"the farm has reached term {known}, and there are not enough behind it: begin a new farm")
+    lived = min(int(ELECTIONS_A_SECOND * max(since, 0.0)), TERM_LEAP)
+    return known + lived + TERM_LEAP + randomness.randbelow(TERM_SCATTER)
+
+
+def without_others(directory: Path, own_id: int) -> dict[str, str]:
+    """Return the texts of a node's files as they should be, by name; nothing is changed. Raises `ConfigError`."""
+    return {
+        CONFIG_FILE: forget_servers((directory / CONFIG_FILE).read_text(encoding="utf-8"), own_id),
+        SECRETS_FILE: forget_users((directory / SECRETS_FILE).read_text(encoding="utf-8"), own_id),
+    }
+
+
+def replace_files(directory: Path, texts: Mapping[str, str], backup: Path | None = None) -> None:
+    """Put these texts in the place of the files, each all of it or nothing, in this order.
+
+    A copy of each old one is put into `backup`. All are on the disk before the first takes its place. The caller has
+    the directory to itself (`changing`), from before it has read them.
+    """
+    new: dict[str, Path] = {}
+    try:
+        for name, text in texts.items():
+            path = directory / name
+            if backup is not None:
+                shutil.copy2(path, backup / name)
+                sync_file(backup / name)
+            for left in directory.glob(f"{name}-new-{_CHANCE}"):  # of one that was killed
+                left.unlink(missing_ok=True)
+            beside = directory / f"{name}-new-{randomness.token_hex(8)}"
+            write_private(beside, text)
+            new[name] = beside
+            beside.chmod(path.stat().st_mode & 0o777)
+            sync_file(beside)
+        if backup is not None:
+            sync_directory(backup)
+        for name, beside in new.items():
+            beside.replace(directory / name)
+    finally:
+        for beside in new.values():
+            beside.unlink(missing_ok=True)
+    sync_directory(directory)
+
+
+def free_path(directory: Path, name: str) -> Path:
+    """Return a path that is not taken: two may fall into one second."""
+    path, number = directory / name, 1
+    while path.exists():
+        number += 1
+        path = directory / f"{name}-{number}"
+    return path
+
+
+def forget_servers(text: str, own_id: int) -> str:
+    """Return the text of a `gf-i2p.toml` without the `[[servers]]` of others. Raises `ConfigError`."""
+    return _without_servers(
+        text, lambda number: number != own_id, f"the [[servers]] tables of other servers than {own_id}"
+    )
+
+
+def forget_server(text: str, server_id: int) -> str:
+    """Return the text of a `gf-i2p.toml` without the `[[servers]]` table of this one. Raises `ConfigError`."""
+    return _without_servers(text, lambda number: number == server_id, f"the [[servers]] table of server {server_id}")
+
+
+def forget_users(text: str, own_id: int) -> str:
+    """Return the text of a `secrets.toml` without the users `server-ID` of others. Raises `ConfigError`."""
+    return _without_users(
+        text,
+        lambda user: user.startswith("server-") and user != f"server-{own_id}",
+        f"the users server-ID of other servers than {own_id}",
+    )
+
+
+def forget_user(text: str, name: str) -> str:
+    """Return the text of a `secrets.toml` without this user. Raises `ConfigError`."""
+    return _without_users(text, lambda user: user == name, f"the user {name}")
+
+
+def _without_servers(text: str, out: Callable[[Any], bool], what: str) -> str:
+    def goes(table: dict[str, Any]) -> bool:
+        servers = table.get("servers")
+        return isinstance(servers, list) and len(servers) == 1 and out(servers[0].get("id"))
+
+    new = _without(text, goes)
+    wanted = tomllib.loads(text)
+    wanted["servers"] = [server for server in wanted.get("servers", []) if not out(server.get("id"))]
+    return _checked(new, wanted, what)
+
+
+def _without_users(text: str, out: Callable[[str], bool], what: str) -> str:
+    def goes(table: dict[str, Any]) -> bool:
+        users = table.get("users")
+        return isinstance(users, dict) and len(users) == 1 and out(next(iter(users)))
+
+    new = _without(text, goes)
+    wanted = tomllib.loads(text)
+    if "users" in wanted:
+        wanted["users"] = {user: table for user, table in wanted["users"].items() if not out(user)}
+        if not wanted["users"]:
+            new += "\n[users]\n"
+    return _checked(new, wanted, what)
+
+
+def _without(text: str, goes: Callable[[dict[str, Any]], bool]) -> str:
+    """Leave out the tables of which this says so; a table goes from its header to the next."""
+    starts = [*(match.start() for match in _HEADER.finditer(text)), len(text)]
+    kept = [text[: starts[0]]]
+    for start, end in pairwise(starts):
+        piece = text[start:end]
+        try:
+            gone = goes(tomllib.loads(piece))
+        except ValueError:
+            gone = False
+        kept.append(_comments_behind(piece) if gone else piece)
+    return "".join(kept)
+
+
+def _comments_behind(piece: str) -> str:
+    """Return what stands behind the last line of a table, if it says anything: it belongs to the next one."""
+    lines = piece.splitlines(keepends=True)
+    end = len(lines)
+    while end and (not lines[end - 1].strip() or lines[end - 1].lstrip().startswith("#")):
+        end -= 1
+    behind = "".join(lines[end:])
+    return behind if behind.strip() else ""
+
+
+def _checked(new: str, wanted: dict[str, Any], what: str) -> str:
+    try:
+        if tomllib.loads(new) == wanted:
+            return new
+    except ValueError:
+        pass
+    raise ConfigError(f"{what} cannot be taken out of the file as it is written: take them out by hand, then go on")

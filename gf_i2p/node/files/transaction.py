@@ -1,0 +1,91 @@
+"""Changes of files by several commands at once: one after the other in each directory, and each whole or not at all."""
+
+import contextlib
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from gf_i2p.node.files.errors import ConfigError
+from gf_i2p.node.files.layout import FILES_LOCK
+
+PATIENCE_SECONDS: Final = 10.0
+"""How long a command waits for another one that changes the same files; most take milliseconds."""
+_LOOK_SECONDS: Final = 0.02
+
+
+@contextlib.contextmanager
+def changing(directory: Path, *, seconds: float = PATIENCE_SECONDS) -> Iterator[None]:
+    """Be the only one that changes the files of a node's directory, from before they are read until they are replaced.
+
+    Waits for others so long, then raises `ConfigError`, as when the directory cannot be written to. Whoever has it
+    waits in vain for itself. The lock is gone when the process dies. A directory that is not there needs none:
+    whoever reads it says so.
+    """
+    path = directory / FILES_LOCK
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW, 0o600)
+    except (FileNotFoundError, NotADirectoryError):
+        yield
+        return
+    except OSError as error:
+        raise ConfigError(
+            f"{path} cannot be opened ({error.strerror}): run this as the user that runs the node, in a directory "
+            "that can be written to. Nothing was changed."
+        ) from error
+    try:
+        _wait(descriptor, directory, seconds)
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _wait(descriptor: int, directory: Path, seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() < end:
+                time.sleep(_LOOK_SECONDS)
+                continue
+            pid = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
+            raise ConfigError(
+                f"another command (process {pid or 'unknown'}) has been changing the files in {directory} for "
+                f"{seconds:g} s. Nothing was changed: try again when it has ended."
+            ) from None
+        except OSError as error:
+            raise ConfigError(
+                f"{directory / FILES_LOCK} cannot be locked ({error.strerror}): keep the directory on a local disk. "
+                "Nothing was changed."
+            ) from error
+        return
+
+
+@contextlib.contextmanager
+def all_or_nothing(into: Path) -> Iterator[list[Path]]:
+    """Make the directory `into` if need be; what is put into the list is removed on an error, and so is `into`.
+
+    Put there what was made, and nothing that was there before.
+    """
+    absolute = into.absolute()
+    new = [each for each in (absolute, *absolute.parents) if not each.exists()]
+    made: list[Path] = []
+    try:
+        into.mkdir(parents=True, exist_ok=True)
+        yield made
+    except BaseException:
+        for path in made:
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # someone else may have put something there
+            for each in new:
+                each.rmdir()
+        raise

@@ -1,0 +1,196 @@
+"""The door by which a process is reached: one listener and one gate, for one farm or for several.
+
+Farms whose directories have the same `node.listen` share a door: the CLUSTER in the path selects (DESIGN, 3). What a
+stranger meets there is the door's, not a farm's: one certificate, one limit for all who have not authenticated, one
+deadline. So farms that share one must show the same certificate, or be one destination inside I2P: a peer is known by
+its certificate before it has said which farm it wants, and our TLS has no names to choose by (no SNI: an observer
+would read it).
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gf_i2p.netdb.destination import Destination
+from gf_i2p.node.files.config import Config
+from gf_i2p.node.files.errors import ConfigError
+from gf_i2p.transport.connection_gate import Gate
+from gf_i2p.transport.interface import Listener, Transport
+from gf_i2p.transport.server import Served, Server
+from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
+from gf_i2p.wire.endpoint import Endpoint
+
+MAX_FARMS: Final = 64
+"""Of one process: each has a log, threads for its disk, and connections to all its servers."""
+
+
+class Door:
+    """Serves the farms that are given by their names; it opens with the first of them, and closes after the last."""
+
+    def __init__(self, transport: Transport, farms: Collection[str], *, tls: TlsTransport | None = None) -> None:
+        """`tls`: what listens there, when it is the door's own and not its only farm's."""
+        self.gate = Gate()
+        self.server = Server(transport, gate=self.gate)
+        self._expected = set(farms)
+        self._patience: dict[str, float] = {}
+        self._tls = tls
+
+    async def open(self) -> Listener:
+        """Listen, unless it does so already. Raises `TransportError` when that is not possible."""
+        return self.server.listener or await self.server.start()
+
+    def wait_for(self, cluster: str, seconds: float) -> None:
+        """Say how long a farm's peers need until they have authenticated: the slowest farm's strangers set it."""
+        self._patience[cluster] = seconds
+        self.gate.handshake_seconds = max(self._patience.values())
+
+    async def enter(self, cluster: str, served: Served) -> Listener:
+        """Serve a farm from now on. Raises as `open` does."""
+        listener = await self.open()
+        self.server.serve(cluster, served)
+        return listener
+
+    async def leave(self, cluster: str, grace: float) -> None:
+        """Serve a farm no more, also when it has never come; see `Server.withdraw`. After the last one, close."""
+        self._expected.discard(cluster)
+        self._patience.pop(cluster, None)
+        if self._expected:
+            await self.server.withdraw(cluster, grace)
+            self.gate.handshake_seconds = max(self._patience.values(), default=self.gate.handshake_seconds)
+        else:
+            await self.server.close(grace)
+
+    def reload(self, settings: TlsSettings) -> None:
+        """Show this certificate from now on. Raises `TransportError` when it cannot be used; nothing has changed then.
+
+        Nothing happens where its only farm's own transport listens.
+        """
+        if self._tls is not None and settings.certificate is not None:
+            self._tls.reload(TlsSettings(settings.certificate, settings.key))
+
+
+# Who shares one -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """One directory that is to run in this process."""
+
+    directory: Path
+    config: Config
+    master: Destination | None = None
+    """For which it may publish."""
+
+    @property
+    def place(self) -> Endpoint:
+        """Where it listens."""
+        listen = Endpoint.parse(self.config.node.listen)
+        return Endpoint(listen.host.lower(), listen.port)
+
+    @property
+    def session(self) -> str | None:
+        """The address inside I2P for which it has the router make a session; None when it does without."""
+        config = self.config
+        if config.router is None or config.router.inbound != "sam" or not config.own_endpoint.is_i2p:
+            return None
+        return config.own_endpoint.host.lower()
+
+
+def sharing(tenants: Sequence[Tenant]) -> list[list[Tenant]]:
+    """Put those together that share a door, in the order in which they were given.
+
+    Raises `ConfigError` when they cannot run in one process.
+    """
+    if len(tenants) > MAX_FARMS:
+        raise ConfigError(f"One process runs up to {MAX_FARMS} farms, not {len(tenants)}: run the others in another.")
+    _check_apart(tenants)
+    doors: dict[Endpoint, list[Tenant]] = {}
+    for tenant in tenants:
+        doors.setdefault(tenant.place, []).append(tenant)
+    for door in doors.values():
+        for other in door[1:]:
+            _check_together(door[0], other)
+        _check_names(door)
+    sessions: dict[str, Tenant] = {}
+    for tenant in tenants:
+        address = tenant.session
+        if address is not None and (first := sessions.setdefault(address, tenant)).place != tenant.place:
+            raise ConfigError(
+                f"{first.directory} and {tenant.directory} have the same destination, {address}, and listen at "
+                "different places: a router keeps one session for a destination. Give them the same node.listen, or "
+                "each a destination of its own."
+            )
+    return list(doors.values())
+
+
+def _check_apart(tenants: Sequence[Tenant]) -> None:
+    """Refuse one directory twice, and two that would publish for one master."""
+    directories: dict[Path, Path] = {}
+    masters: dict[bytes, Path] = {}
+    for tenant in tenants:
+        where = tenant.directory.resolve()
+        if where in directories:
+            raise ConfigError(f"{directories[where]} and {tenant.directory} are the same directory: name it once.")
+        directories[where] = tenant.directory
+        if tenant.master is not None:
+            other = masters.setdefault(tenant.master.hash, tenant.directory)
+            if other != tenant.directory:
+                raise ConfigError(
+                    f"{other} and {tenant.directory} would both publish for {tenant.master.b32}: the netDb has one "
+                    "place for it, and each farm would replace the other's set. Give each farm a master of its own, "
+                    'or set publish.mode = "off" in one.'
+                )
+
+
+def _check_names(door: Iterable[Tenant]) -> None:
+    names: dict[str, Tenant] = {}
+    for tenant in door:
+        cluster = tenant.config.node.cluster
+        other = names.setdefault(cluster, tenant)
+        if other is not tenant:
+            raise ConfigError(
+                f"{other.directory} and {tenant.directory} are both of a farm {cluster!r} and listen at "
+                f"{tenant.place}: a path could not say which is meant. Give one another node.listen."
+            )
+
+
+def _check_together(one: Tenant, other: Tenant) -> None:
+    """Refuse two that have the same `node.listen` and cannot share a door."""
+    here = f"{one.directory} and {other.directory} both listen at {one.place}"
+    if one.config.own_endpoint.is_i2p != other.config.own_endpoint.is_i2p:
+        raise ConfigError(f"{here}, one for a router's streams and one for TLS: give one of them another node.listen.")
+    if not one.config.own_endpoint.is_i2p:
+        mine, theirs = (_certificate(tenant) for tenant in (one, other))
+        if mine != theirs:
+            raise ConfigError(
+                f"{here}, and have different certificates: whoever dials is shown one before the farm is named. Give "
+                "both the same tls.certificate and tls.key (its fingerprint stands in the files of both farms' "
+                "servers and clients), or one of them another node.listen."
+            )
+        return
+    if one.session != other.session:
+        raise ConfigError(
+            f"{here}, and have different addresses inside I2P: give one of them another node.listen on this machine, "
+            "which costs nothing, or both the same destination file and address."
+        )
+    if one.session is not None and _router(one) != _router(other):
+        raise ConfigError(
+            f"{here} with the same destination, which has one session: give both the same [router] table (all but "
+            "i2cp, i2pcontrol and the file's path), or one of them another node.listen and destination."
+        )
+
+
+def _certificate(tenant: Tenant) -> tuple[bytes, bytes]:
+    tls = tenant.config.tls
+    try:
+        return (tenant.directory / tls.certificate).read_bytes(), (tenant.directory / tls.key).read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{error.filename} cannot be read: {error.strerror}.") from error
+
+
+def _router(tenant: Tenant) -> tuple[object, ...]:
+    """What the session and the way out depend on."""
+    router = tenant.config.router
+    assert router is not None
+    return router.sam, dict(router.session), router.proxy, router.way

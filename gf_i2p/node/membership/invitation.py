@@ -1,0 +1,241 @@
+"""Invitations: what a new server and the servers of a farm must know of each other before it can join.
+
+The new server gets a directory of its own, with what checks the passwords of all others. Each of them is told, by a
+file, where the new one is and what checks its password.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gf_i2p.node.files import templates
+from gf_i2p.node.files.config import Config, Secrets, ServerTable, UserTable, check_private
+from gf_i2p.node.files.errors import ConfigError
+from gf_i2p.node.files.farm_setup import new_server, write_private, write_server
+from gf_i2p.node.files.layout import CONFIG_FILE, SECRETS_FILE
+from gf_i2p.node.files.peer_removal import forget_server, forget_user, replace_files
+from gf_i2p.node.files.stopped_log import members_of_stopped
+from gf_i2p.node.files.toml_model import Table, parse_toml, read_text, table_of
+from gf_i2p.node.files.transaction import all_or_nothing, changing
+from gf_i2p.storage.errors import StorageError
+from gf_i2p.transport.tls.certificates import fingerprint
+from gf_i2p.wire.digest import Secret
+from gf_i2p.wire.endpoint import Endpoint
+
+ACCEPT_FILE: Final = "accept-server-{id}.toml"
+
+
+class Invitation(Table):
+    """What the servers of the farm are told of a new one."""
+
+    cluster: str
+    server: ServerTable
+    user: UserTable
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Where an invitation was written."""
+
+    server: Path
+    accept: Path
+    left_out: int | None
+    """Who had the endpoint, and is out of the farm."""
+    table: str | None
+    """What clients' files without a CA need to know the new one by; None inside I2P, where its address is enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """What has come of an invitation."""
+
+    changed: bool
+    dropped: int | None = None
+    """Who had the endpoint, and is out of the farm."""
+
+
+Members = Callable[[Path], frozenset[int]]
+"""Tells who belongs to the farm, by the committed Configuration that the node of a directory has.
+
+Raises `ConfigError` or `StorageError` with what to do when it is not known.
+"""
+
+
+def invite(
+    existing: Path, into: Path, server_id: int, endpoint: Endpoint | None, *, members: Members = members_of_stopped
+) -> Written:
+    """Make a new server's directory below `into`, and the file for the others, by what a server of the farm knows.
+
+    Without an endpoint it gets a new address inside I2P. One that has the endpoint and is out of the farm is left out.
+    Raises `ConfigError` when anything of it exists already, or a member has the endpoint; then
+    nothing was written.
+    """
+    with changing(existing), all_or_nothing(into) as made:
+        return _invite(existing, into, server_id, endpoint, members, made)
+
+
+def _invite(
+    existing: Path, into: Path, server_id: int, endpoint: Endpoint | None, members: Members, made: list[Path]
+) -> Written:
+    config, secrets = Config.load(existing), Secrets.load(existing)
+    if any(server.id == server_id for server in config.servers):
+        raise ConfigError(f"server {server_id} is known already in {existing / CONFIG_FILE}; ids are never used twice")
+    _check_unused(config, server_id, existing)
+    before = None if endpoint is None else _before(config, server_id, str(endpoint), existing, members)
+    new = new_server(server_id, endpoint)
+    target, accept = into / new.user, into / ACCEPT_FILE.format(id=server_id)
+    for path in (target, accept):
+        if path.exists():
+            raise ConfigError(f"{path} exists already. Nothing was changed; choose another directory.")
+    target.mkdir(mode=0o700)
+    made.append(target)
+    own = f"server-{config.node.id}"
+    verifiers = {
+        **secrets.verifiers,
+        own: Secret.derive(own, config.node.cluster, secrets.password.get_secret_value()),
+    }
+    removed = [table.id for table in config.removed]
+    if before is not None:
+        verifiers.pop(f"server-{before}", None)
+        removed.append(before)
+    pin = None if new.certificate is None else fingerprint(new.certificate)
+    mine = ServerTable(id=server_id, endpoint=str(new.endpoint), fingerprint=pin, founder=False)
+    listed = [*(server for server in config.servers if server.id != before), mine]
+    write_server(
+        target,
+        new,
+        "".join([server_text(server) for server in listed] + [templates.REMOVED.format(id=each) for each in removed]),
+        verifiers,
+        config.node.cluster,
+        config.timing.profile,
+        inside=any(Endpoint.parse(server.endpoint).is_i2p for server in listed),
+        join=True,
+    )
+    secret = Secret.derive(new.user, config.node.cluster, new.password)
+    text = templates.INVITATION.format(
+        id=server_id,
+        cluster=config.node.cluster,
+        endpoint=new.endpoint,
+        fingerprint="" if pin is None else templates.FINGERPRINT.format(fingerprint=pin),
+        md5=secret.md5,
+        sha256=secret.sha256,
+    )
+    write_private(accept, text)
+    made.append(accept)
+    return Written(target, accept, before, None if pin is None else server_text(mine, for_clients=True).lstrip())
+
+
+def accept(directory: Path, file: Path, *, members: Members = members_of_stopped) -> Accepted:
+    """Let the server of this directory know the invited one; forget who had its endpoint and is out of the farm.
+
+    Raises `ConfigError` when it knows another one of that id, when a member has the endpoint, or when it belongs to
+    another farm; then nothing has changed.
+    """
+    with changing(directory):
+        return _accept(directory, file, members)
+
+
+def _accept(directory: Path, file: Path, members: Members) -> Accepted:
+    config, secrets = Config.load(directory), Secrets.load(directory)
+    invitation = load(file)
+    server, user = invitation.server, f"server-{invitation.server.id}"
+    if invitation.cluster != config.node.cluster:
+        raise ConfigError(
+            f"{file} is for the farm {invitation.cluster!r}, and this server is of {config.node.cluster!r}"
+        )
+    known = {each.id: each for each in config.servers}.get(server.id)
+    if known is not None and (known.endpoint, known.fingerprint) != (server.endpoint, server.fingerprint):
+        raise ConfigError(f"{directory / CONFIG_FILE} has another server {server.id}; ids are never used twice")
+    if user in secrets.users and secrets.users[user] != invitation.user:
+        raise ConfigError(f"{directory / SECRETS_FILE} has another user {user}; ids are never used twice")
+    if known is not None and user in secrets.users:
+        return Accepted(changed=False)
+    before = None
+    if known is None:
+        _check_unused(config, server.id, directory)
+        before = _before(config, server.id, server.endpoint, directory, members)
+    texts = {name: read_text(directory / name) for name in (SECRETS_FILE, CONFIG_FILE)}
+    if before is not None:
+        texts[SECRETS_FILE] = forget_user(texts[SECRETS_FILE], f"server-{before}")
+        texts[CONFIG_FILE] = _with(forget_server(texts[CONFIG_FILE], before), templates.REMOVED.format(id=before))
+    if user not in secrets.users:
+        texts[SECRETS_FILE] = _with(
+            texts[SECRETS_FILE],
+            templates.USER.format(
+                user=user,
+                md5=invitation.user.md5.get_secret_value(),
+                sha256=invitation.user.sha256.get_secret_value(),
+            ),
+        )
+    if known is None:
+        texts[CONFIG_FILE] = _with(texts[CONFIG_FILE], server_text(server.model_copy(update={"founder": False})))
+    try:
+        Secrets.of_text(texts[SECRETS_FILE], directory / SECRETS_FILE)
+        table_of(Config, texts[CONFIG_FILE], directory / CONFIG_FILE)
+    except ConfigError as error:
+        raise ConfigError(f"nothing was changed, for with {file} this node could not start: {error}") from error
+    # Were it stopped between the two, both would load all the same, and the rest be done when it is accepted again.
+    replace_files(directory, texts)
+    return Accepted(changed=True, dropped=before)
+
+
+def load(file: Path) -> Invitation:
+    """Read what `invite` wrote for the servers. Raises `ConfigError`, also when others could read it."""
+    text = read_text(file)
+    found = parse_toml(text, file)
+    if not isinstance(found.get("server"), dict) or not isinstance(found.get("user"), dict):
+        raise ConfigError(
+            f"{file} is no invitation: give the file {ACCEPT_FILE.format(id='ID')} that `gf-i2p members invite` wrote "
+            "beside the new server's directory"
+        )
+    check_private(file)
+    return table_of(Invitation, text, file)
+
+
+def _check_unused(config: Config, server_id: int, directory: Path) -> None:
+    if any(table.id == server_id for table in config.removed):
+        raise ConfigError(
+            f"server {server_id} is out of the farm, and ids are never used twice: choose another one "
+            f"({directory / CONFIG_FILE}, [[removed]])"
+        )
+
+
+def _before(config: Config, server_id: int, endpoint: str, directory: Path, members: Members) -> int | None:
+    """Return who is listed with this endpoint and out of the farm; None when nobody is listed with it.
+
+    Raises `ConfigError` when a member has it, or it is not known whether it is one.
+    """
+    other = next((each.id for each in config.servers if each.endpoint == endpoint and each.id != server_id), None)
+    if other is None:
+        return None
+    said = f"server {other} has the endpoint {endpoint} in {directory / CONFIG_FILE}"
+    if other == config.node.id:
+        raise ConfigError(f"{said}, and is the server of this directory: choose another endpoint")
+    try:
+        current = members(directory)
+    except (ConfigError, StorageError) as error:
+        why = str(error).rstrip(".")
+        raise ConfigError(
+            f"{said}, and it is not known whether it is out of the farm: {why}. Or, if you know that it is: in "
+            f"{CONFIG_FILE} write [[removed]] in the place of its [[servers]], with its id alone, take the user "
+            f"server-{other} out of {SECRETS_FILE}, and try again"
+        ) from error
+    if other in current:
+        raise ConfigError(
+            f"{said}, and belongs to the farm: choose another endpoint. If it is dead for good, remove it first, on "
+            f"the leader's machine: gf-i2p members remove {directory} {other} --force"
+        )
+    return other
+
+
+def server_text(server: ServerTable, *, for_clients: bool = False) -> str:
+    """Give the table of a server, for a server's file, or for a client's."""
+    text = templates.SERVER.format(id=server.id, endpoint=server.endpoint)
+    if server.fingerprint is not None:
+        text += templates.FINGERPRINT.format(fingerprint=server.fingerprint)
+    return text if server.founder or for_clients else text + templates.JOINED
+
+
+def _with(text: str, more: str) -> str:
+    return text.rstrip("\n") + "\n" + more

@@ -1,0 +1,111 @@
+"""A server that is to join a farm: finds the leader and asks it to be taken in (proposal 150, "Establishment")."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Final
+
+import structlog
+
+from gf_i2p.node.consensus.driver import Driver, Peer
+from gf_i2p.transport.backoff import Backoff
+from gf_i2p.wire.entries import Entry, ValueType
+from gf_i2p.wire.log_values import ClusterServer
+from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
+
+logger = structlog.get_logger()
+
+AGAIN_SECONDS: Final = 5.0
+"""Between two questions; a farm takes one server after the other."""
+AGAIN_MOST_SECONDS: Final = 300.0
+"""Whom the leader has taken in without reaching him pauses for ever longer, up to this: nobody else can join or leave
+while it tries."""
+SOON_SECONDS: Final = 0.1
+"""The least between two attempts to find a leader to ask; they become rarer. A node that has just started has no
+connection yet, and has them all a moment later."""
+ANSWER_SECONDS: Final = 60.0
+NOBODY_FOUND: Final = (
+    "no leader is found yet: is the farm up, and have its servers accepted us (`gf-i2p members accept`)?"
+)
+
+
+class Joiner:
+    """Asks until we are a member. `links` leads to the servers that we have been told of."""
+
+    def __init__(self, driver: Driver, links: Mapping[int, Peer], endpoint: str) -> None:
+        """`endpoint`: ours."""
+        self._driver = driver
+        self._links = links
+        self._endpoint = endpoint
+        self._said: str | None = None
+        self._accepted = 0  # how often a leader has said yes
+        self._log = logger.bind(server=driver.core.id)
+
+    async def run(self) -> None:
+        """Return when we are a member, or were one."""
+        core = self._driver.core
+        search = Backoff(floor=SOON_SECONDS, ceiling=AGAIN_SECONDS)
+        while not core.was_member:
+            link = await self._leader()
+            if link is None:
+                self._note(NOBODY_FOUND)
+                await asyncio.sleep(search.next())
+            else:
+                accepted_before = self._accepted
+                self._note(await self._ask(*link))
+                doublings = self._accepted - 1 if self._accepted > accepted_before else 0
+                await asyncio.sleep(min(AGAIN_SECONDS * 2**doublings, AGAIN_MOST_SECONDS))
+        if core.is_member:
+            self._log.info("this server belongs to the farm now")
+
+    async def _leader(self) -> tuple[int, Peer] | None:
+        """Find the leader and the way to it."""
+        leader = self._driver.core.leader
+        if leader == NOBODY:
+            leader = await self._find()
+        link = self._links.get(leader)
+        return (leader, link) if link is not None and link.connected else None
+
+    async def _ask(self, leader: int, link: Peer) -> str:
+        """Ask once; return what came of it, a sentence."""
+        core = self._driver.core
+        value = ClusterServer(core.id, self._endpoint).encode()
+        response = await self._send(
+            link, MessageType.ADD_SERVER_REQUEST, leader, Entry(0, ValueType.CLUSTER_SERVER, value)
+        )
+        if response is None:
+            return f"server {leader}, the leader, has not answered"
+        if not response.accepted:
+            return f"server {leader}, the leader, cannot take us in now: a change is under way, or it leads no more"
+        self._accepted += 1
+        if self._accepted == 1:
+            return f"server {leader}, the leader, takes us in"
+        return (
+            f"server {leader}, the leader, takes us in again: the last time it gave up, because we were too slow or "
+            f"not reached. Its log says which; check our endpoint, {self._endpoint}, and our fingerprint in its files"
+        )
+
+    async def _find(self) -> int:
+        """Ask everybody who can be reached who leads; `NOBODY` when none knows."""
+        for server, link in tuple(self._links.items()):
+            if not link.connected:
+                continue
+            response = await self._send(link, MessageType.CLIENT_REQUEST, server)
+            if response is not None and response.destination != NOBODY:
+                return response.destination
+        return NOBODY
+
+    async def _send(self, link: Peer, kind: MessageType, server: int, *entries: Entry) -> Response | None:
+        answer: asyncio.Future[Response | None] = asyncio.get_running_loop().create_future()
+
+        def done(response: Response | None) -> None:
+            if not answer.done():
+                answer.set_result(response)
+
+        request = Request(kind, self._driver.core.id, server, 0, 0, 0, 0, entries)
+        link.send(request, done, seconds=ANSWER_SECONDS)
+        return await answer
+
+    def _note(self, what: str) -> None:
+        if what != self._said:
+            self._said = what
+            self._log.info("joining", what=what)

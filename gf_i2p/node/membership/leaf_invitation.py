@@ -1,0 +1,208 @@
+"""Invitations of leaf-only members: routers that tell a farm that their leaf serves, and have no vote.
+
+The member gets a directory with its credentials and the places of the servers; each server is told, by a file, what
+checks its password. A server that does not know it refuses it when it leads.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from gf_i2p.farm.record.remote_sensing import MAX_SERVER_ID
+from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID
+from gf_i2p.node.access.roles import Role, User
+from gf_i2p.node.files import templates
+from gf_i2p.node.files.config import Config, Secrets, UserTable, check_private
+from gf_i2p.node.files.errors import ConfigError
+from gf_i2p.node.files.farm_setup import new_password, write_private
+from gf_i2p.node.files.layout import CONFIG_FILE, SECRETS_FILE
+from gf_i2p.node.files.leaf_file import LEAF_FILE, LeafFile
+from gf_i2p.node.files.peer_removal import forget_user, replace_files
+from gf_i2p.node.files.toml_model import Table, parse_toml, read_text, table_of
+from gf_i2p.node.files.transaction import all_or_nothing, changing
+from gf_i2p.node.files.trust import knows_certificate
+from gf_i2p.node.membership.invitation import server_text
+from gf_i2p.wire.digest import Secret
+from gf_i2p.wire.endpoint import Endpoint
+
+ACCEPT_FILE: Final = "accept-leaf-{id}.toml"
+_CA_FILE: Final = "ca.pem"
+
+
+class MemberTable(Table):
+    """Who is invited."""
+
+    id: Annotated[int, Field(ge=FIRST_MEMBER_ID, le=MAX_SERVER_ID)]
+
+
+class LeafInvitation(Table):
+    """What the servers of the farm are told of a leaf-only member."""
+
+    cluster: str
+    member: MemberTable
+    user: UserTable
+
+
+@dataclass(frozen=True, slots=True)
+class Invited:
+    """What an invitation has written."""
+
+    id: int
+    member: Path
+    """The directory for its machine."""
+    accept: Path
+    unknown: tuple[int, ...]
+    """Servers outside I2P whose certificate nothing here vouches for, so that the member does not know them either."""
+
+
+def user_of(member: int) -> str:
+    """Return the name under which a member logs in."""
+    return f"{Role.LEAF}-{member}"
+
+
+def members_of(secrets: Secrets) -> list[int]:
+    """Return the ids of the leaf-only members that a server knows."""
+    found = []
+    for name in secrets.users:
+        try:
+            member = User(name).member_id
+        except ValueError:
+            continue
+        if member is not None:
+            found.append(member)
+    return sorted(found)
+
+
+def invite(existing: Path, into: Path, member: int | None = None) -> Invited:
+    """Make a member's directory below `into`, and the file for all servers, by what a server of the farm knows.
+
+    Without an id it gets one above all that are known here, or one that is free below. Raises `ConfigError` or
+    `OSError`; then nothing was written.
+    """
+    with changing(existing), all_or_nothing(into) as made:
+        return _invite(existing, into, member, made)
+
+
+def invite_and_accept(existing: Path, into: Path, member: int | None = None) -> Invited:
+    """Do the same, and let the server of `existing` know the member: no other command gets the id in between."""
+    with changing(existing), all_or_nothing(into) as made:
+        invited = _invite(existing, into, member, made)
+        _accept(existing, invited.accept)
+        return invited
+
+
+def _invite(existing: Path, into: Path, member: int | None, made: list[Path]) -> Invited:
+    config, secrets = Config.load(existing), Secrets.load(existing)
+    known = members_of(secrets)
+    if member is None:
+        member = _free_id({*known, *(server.id for server in config.servers)})
+    if not FIRST_MEMBER_ID <= member <= MAX_SERVER_ID:
+        raise ConfigError(f"a leaf-only member's id is from {FIRST_MEMBER_ID} to {MAX_SERVER_ID}, not {member}")
+    if member in known or any(server.id == member for server in config.servers):
+        raise ConfigError(f"{member} is known already in {existing}: choose another id")
+    user, cluster = user_of(member), config.node.cluster
+    target, accept = into / user, into / ACCEPT_FILE.format(id=member)
+    for path in (target, accept):
+        if path.exists():
+            raise ConfigError(f"{path} exists already. Nothing was changed; choose another directory.")
+    ca = None if config.tls.ca is None else read_text(existing / config.tls.ca)
+    servers = [server for server in config.servers if _reaches(config, server.endpoint)]
+    if not servers:
+        raise ConfigError(
+            f"{existing / CONFIG_FILE} has no fingerprint of any server, and no CA: a member would know none of them"
+        )
+    password = new_password()
+    text = templates.LEAF.format(
+        cluster=cluster, user=user, password=password, ca="" if ca is None else templates.LEAF_CA
+    ) + "".join(server_text(server, for_clients=True) for server in servers)
+    table_of(LeafFile, text, target / LEAF_FILE)  # a mistake is seen here, not on another machine
+    secret = Secret.derive(user, cluster, password)
+    target.mkdir(mode=0o700)
+    made.append(target)
+    write_private(target / LEAF_FILE, text)
+    if ca is not None:
+        (target / _CA_FILE).write_text(ca, encoding="utf-8")
+    write_private(
+        accept,
+        templates.LEAF_INVITATION.format(cluster=cluster, id=member, md5=secret.md5, sha256=secret.sha256),
+    )
+    made.append(accept)
+    return Invited(member, target, accept, tuple(each.id for each in config.servers if each not in servers))
+
+
+def _free_id(taken: set[int]) -> int:
+    """Return the id above all that are taken, so that none comes again soon; the lowest that is free at the end."""
+    above = max((each for each in taken if each >= FIRST_MEMBER_ID), default=FIRST_MEMBER_ID - 1) + 1
+    if above <= MAX_SERVER_ID:
+        return above
+    return next(each for each in range(FIRST_MEMBER_ID, MAX_SERVER_ID + 1) if each not in taken)
+
+
+def is_one(file: Path) -> bool:
+    """Whether a file invites a leaf-only member, not a server. Raises `ConfigError` when it cannot be read."""
+    return "member" in parse_toml(read_text(file), file)
+
+
+def load(file: Path) -> LeafInvitation:
+    """Read what `invite` wrote for the servers. Raises `ConfigError`, also when others could read it."""
+    check_private(file)
+    return table_of(LeafInvitation, read_text(file), file)
+
+
+def accept(directory: Path, file: Path) -> bool:
+    """Let the server of this directory know the invited member; return whether it did not before.
+
+    Raises `ConfigError` when it knows another one of that id, or belongs to another farm; then nothing has changed.
+    """
+    with changing(directory):
+        return _accept(directory, file)
+
+
+def _accept(directory: Path, file: Path) -> bool:
+    config, secrets = Config.load(directory), Secrets.load(directory)
+    invitation = load(file)
+    member = invitation.member.id
+    if invitation.cluster != config.node.cluster:
+        raise ConfigError(
+            f"{file} is for the farm {invitation.cluster!r}, and this server is of {config.node.cluster!r}"
+        )
+    if any(server.id == member for server in config.servers):
+        raise ConfigError(f"{directory / CONFIG_FILE} has a server {member}: invite the member with another id")
+    user = user_of(member)
+    if user in secrets.users:
+        if secrets.users[user] == invitation.user:
+            return False
+        raise ConfigError(
+            f"{directory / SECRETS_FILE} has another user {user}. If that one is out for good: gf-i2p members "
+            f"remove-leaf {directory} {member}, and accept again"
+        )
+    text = read_text(directory / SECRETS_FILE).rstrip("\n") + "\n"
+    text += templates.USER.format(
+        user=user,
+        md5=invitation.user.md5.get_secret_value(),
+        sha256=invitation.user.sha256.get_secret_value(),
+    )
+    _replace(directory, text)
+    return True
+
+
+def remove(directory: Path, member: int) -> bool:
+    """Make the server of this directory forget a member; return whether it knew it. Raises `ConfigError`."""
+    user = user_of(member)
+    with changing(directory):
+        if user not in Secrets.load(directory).users:
+            return False
+        _replace(directory, forget_user(read_text(directory / SECRETS_FILE), user))
+    return True
+
+
+def _replace(directory: Path, text: str) -> None:
+    Secrets.of_text(text, directory / SECRETS_FILE)
+    replace_files(directory, {SECRETS_FILE: text})
+
+
+def _reaches(config: Config, endpoint: str) -> bool:
+    place = Endpoint.parse(endpoint)
+    return place.is_i2p or knows_certificate(config, place)

@@ -1,0 +1,108 @@
+"""Publishes the sets below the first one: before it, as it leads to them, and at the same time as it, as their version.
+
+The first set's version rises from publisher to publisher, so theirs do, too, and the log need not have them.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from bridges.errors import RouterError
+from bridges.protocol import MetaPublishing, Publication
+from gf_i2p.farm.choice.publisher import Branch, Entry
+from gf_i2p.netdb.errors import NetDbError
+from gf_i2p.netdb.meta_lease_set import LeaseType, MetaLease, MetaLeaseSet
+from gf_i2p.netdb.session_config import session_config
+from gf_i2p.node.publish.branch_keys import BranchKeys
+
+ENTRY_SECONDS: Final = 1800
+"""How long an entry of a published set is good for."""
+AT_ONCE: Final = 4
+"""Branches that are given to the router side by side. A new one's tunnels take it 10 s and more, so one after the other
+they would need minutes; all sixteen together would have it build a hundred tunnels."""
+
+
+def leases(entries: Sequence[Entry], published: int, ends: int | None = None) -> list[MetaLease]:
+    """Give the entries as a set of this version has them. `ends`: of the key that signs it; None: it lasts.
+
+    Both are in seconds since the epoch.
+    """
+    end = published + ENTRY_SECONDS if ends is None else min(published + ENTRY_SECONDS, ends)
+    return [MetaLease(entry.hash, end, entry.cost, LeaseType(entry.type)) for entry in entries]
+
+
+class Branches:
+    """Those of one server's office."""
+
+    def __init__(self, bridge: MetaPublishing, keys: BranchKeys) -> None:
+        self._bridge = bridge
+        self._keys = keys
+        self._given: set[bytes] = set()
+
+    def lacking(self, branches: Sequence[Branch]) -> str | None:
+        """Say why these cannot be published from here: keys of one are missing. None when all are here."""
+        try:
+            for branch in branches:
+                self._keys(branch.number)
+        except NetDbError as error:
+            return str(error)
+        return None
+
+    def entries(self, branches: Sequence[Branch], owner: int) -> tuple[Entry, ...]:
+        """Return what the first set says of them. Raises `NetDbError` without keys."""
+        return tuple(
+            Entry(self._keys(branch.number).destination.hash, int(LeaseType.META), branch.cost, owner)
+            for branch in branches
+        )
+
+    def build(self, branches: Sequence[Branch], published: int) -> list[MetaLeaseSet]:
+        """Make and sign the sets of this version. Raises `NetDbError`."""
+        made = []
+        for branch in branches:
+            keys = self._keys(branch.number)
+            entries = leases(branch.entries, published, None if keys.offline is None else keys.offline.expires)
+            made.append(MetaLeaseSet.build(keys, published=published, entries=entries))
+        return made
+
+    async def publish(
+        self, branches: Sequence[Branch], published: int, *, now_ms: int, wanted: Callable[[], bool]
+    ) -> None:
+        """Give all of them to the router, and end those that are no more. Raises `RouterError` or `NetDbError`.
+
+        One that it does not take does not keep it from taking the others.
+        """
+        sets = self.build(branches, published)
+        masters = {lease_set.destination.hash for lease_set in sets}
+        for gone in self._given - masters:
+            await self._stop(gone)
+        turns = asyncio.Semaphore(AT_ONCE)
+
+        async def give(branch: Branch, lease_set: MetaLeaseSet) -> None:
+            async with turns:
+                self._given.add(lease_set.destination.hash)
+                config = session_config(self._keys(branch.number), now_ms)
+                await self._bridge.publish_meta_lease_set(Publication(lease_set, config, wanted=wanted))
+
+        said = await asyncio.gather(*map(give, branches, sets), return_exceptions=True)
+        error = next((each for each in said if each is not None), None)
+        if error is not None:
+            raise error
+
+    @property
+    def trouble(self) -> str | None:
+        """Why one that was given is not with the router any more, None while all are."""
+        found = (self._bridge.publication_trouble(master) for master in self._given)
+        return next((trouble for trouble in found if trouble is not None), None)
+
+    async def stop(self) -> None:
+        """Have the router forget them all. Raises `RouterError`; then it has to be told again."""
+        for master in tuple(self._given):
+            await self._stop(master)
+
+    async def _stop(self, master: bytes) -> None:
+        try:
+            await self._bridge.stop_publishing_meta_lease_set(master)
+        except RouterError:
+            self._given.add(master)
+            raise
+        self._given.discard(master)

@@ -1,0 +1,145 @@
+"""The keys that a running node publishes by: looks at their end, and takes over a file that has replaced theirs."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from gf_i2p.node.files.errors import ConfigError
+from gf_i2p.node.publish.publishing_keys import PublishingKeys, Stage, load
+
+logger = structlog.get_logger()
+
+LOOK_SECONDS: Final = 10.0
+"""Between two looks at the file."""
+_AGAIN: Final = (
+    "Make new ones where the master's own key is (gf-i2p keys delegate), and put that file in the place of this "
+    "node's; it is taken over without a restart."
+)
+
+_Mark = tuple[int, int, int, int]
+_Found = tuple[_Mark | None, PublishingKeys | ConfigError]
+
+
+class KeysWatch:
+    """The keys of one master, as they are now. `run` keeps them so."""
+
+    def __init__(
+        self,
+        keys: PublishingKeys,
+        path: Path | None = None,
+        *,
+        router: str = "auto",
+        server: int | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Begin with the keys of this file, which were just read; without a path they stay.
+
+        `router`: "i2pd", "java", or "auto" while nobody knows. `server`: our id. `clock`: seconds since the epoch.
+        """
+        self.keys = keys
+        self._path = path
+        self._router = router
+        self._server = server
+        self._clock = clock
+        self._mark: _Mark | None = None  # so that the first look reads it: it may have changed since
+        self._objection: str | None = None
+        """Why the file that is there now was not taken over."""
+        self._said: str | None = None
+
+    @property
+    def stage(self) -> Stage:
+        """How far the keys are in their life."""
+        return self.keys.stage(int(self._clock()))
+
+    @property
+    def ended(self) -> str | None:
+        """Why nothing is published by these keys any more, in a sentence; None while they are good."""
+        if self.stage is not Stage.ENDED:
+            return None
+        return f"nothing is published by keys at the end of their life: {self._described}. {_AGAIN}"
+
+    @property
+    def trouble(self) -> str | None:
+        """What the operator should do about the keys, in a sentence; None when all is well."""
+        if self._objection is not None:
+            return self._objection
+        if self.ended is not None:
+            return self.ended
+        if self.stage is Stage.ENDING:
+            return f"the keys for publishing end soon: {self._described}. {_AGAIN}"
+        if self.keys.server is not None and self._server is not None and self.keys.server != self._server:
+            return (
+                f"the keys for publishing were made for server {self.keys.server}, and this is server {self._server}: "
+                "they work here, too, but give each server its own, so that a stolen file is known by its server"
+            )
+        return self.keys.objection(self._router)
+
+    async def run(self) -> None:
+        """Look now and then, for ever."""
+        while True:
+            if self._path is not None:  # a disk that has gone away holds up nothing else
+                self._note(self._path, await asyncio.to_thread(_read, self._path, self._mark))
+            self._tell()
+            await asyncio.sleep(LOOK_SECONDS)
+
+    def look(self) -> None:
+        """Take over the file when it has changed, and say once what is the matter; the days that are left daily."""
+        if self._path is not None:
+            self._note(self._path, _read(self._path, self._mark))
+        self._tell()
+
+    def _tell(self) -> None:
+        trouble = self.trouble
+        if trouble != self._said:
+            self._said = trouble
+            if trouble is not None:
+                logger.warning("the keys for publishing", server=self._server, reason=trouble)
+
+    def _note(self, path: Path, found: _Found | None) -> None:
+        """Go by what was found in the file; None: it is as it was."""
+        if found is None:
+            return
+        mark, new = found
+        self._mark = None  # what could not be taken over is tried again
+        if isinstance(new, ConfigError):
+            why = str(new).rstrip(".")
+            self._objection = f"{why}. This node goes on with the keys that it has read before, until it stops."
+            return
+        if new.destination != self.keys.destination:
+            self._objection = (
+                f"{path} now holds keys for another master, {new.destination.b32}, and this node publishes for "
+                f"{self.keys.destination.b32}: restart it to change the master, or put the right file there."
+            )
+            return
+        self._mark, self._objection = mark, None
+        if new.encode() != self.keys.encode():
+            self.keys = new
+            logger.info("new keys for publishing", server=self._server, keys=self._described)
+
+    @property
+    def _described(self) -> str:
+        return self.keys.described(int(self._clock()))
+
+
+def _read(path: Path, known: _Mark | None) -> _Found | None:
+    """Read the file, unless it is as it was; what it was before it was read comes first."""
+    mark = _mark(path)
+    if mark is not None and mark == known:
+        return None
+    try:
+        return mark, load(path)
+    except ConfigError as error:
+        return mark, error
+
+
+def _mark(path: Path) -> _Mark | None:
+    """What changes when a file is replaced, written or made readable; None when it cannot be looked at."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

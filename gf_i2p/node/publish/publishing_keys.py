@@ -1,0 +1,265 @@
+"""The keys by which a node publishes: the master's own, or delegated ones with what the master has signed once.
+
+A node's key file is one of two. A router's private key file (`DestinationKeys`), with the master's own key or, for Java
+routers only, a delegated one. Or a file of ours, which `gf-i2p keys delegate` writes: ASCII, at most 16 KiB, mode 0600,
+
+    gf-i2p publishing keys 1
+    # Lines that begin so are for people.
+    server: 2
+    keys: BASE64
+    meta: BASE64
+    service: BASE64
+
+each name once and in any order, the values in I2P's base64. `server`, which may be missing, is the id of the node that
+it is for. `keys` has the transient key and its authorisation, in the routers' own format. `meta` and `service` are
+SessionConfigs with `META_OPTIONS` and `SERVICE_OPTIONS` that the master's own key has signed: i2pd opens no session for
+a transient key, but takes such a config for ever. Whoever has a stolen one can hold the destination at a router, and
+publish nothing by it once the transient key has ended.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import Final, Self
+
+from gf_i2p.netdb.destination import Destination
+from gf_i2p.netdb.encoding import from_base64, to_base64
+from gf_i2p.netdb.errors import NetDbError, SignatureError, StructureError
+from gf_i2p.netdb.private_keys import DestinationKeys
+from gf_i2p.netdb.session_config import META_OPTIONS, SERVICE_OPTIONS, SessionConfig, session_config
+from gf_i2p.node.files.bounded_read import check_mode, read_regular
+from gf_i2p.node.files.errors import ConfigError
+from gf_i2p.wire.limits import MAX_ID
+
+MAX_FILE_BYTES: Final = 16 * 1024
+"""Of a key file: two configs and the keys have some 3,500 characters of base64."""
+ENDING_SECONDS: Final = 14 * 86_400
+"""Who is told so long before has time to go to the machine that has the master's own key, and back."""
+ENDING_PART: Final = 4
+"""A shorter life is near its end in the last quarter of it."""
+HANDOVER_SECONDS: Final = 600
+"""So long before its end a key is not published by any more: another server is to have the office in time."""
+
+_MAGIC: Final = b"gf-i2p publishing keys "
+_FORMAT: Final = b"1"
+_MAX_VALUE_BYTES: Final = 8 * 1024
+_HEADING: Final = """\
+# Secret: by this, whoever has it publishes for the master below, and can serve in its place, until the date below.
+# The master's own key is not in it.
+"""
+
+
+class Purpose(StrEnum):
+    """What a session at a router is opened for."""
+
+    META = "meta"
+    """Publishes the Meta lease set, and carries no traffic."""
+    SERVICE = "service"
+    """Serves as the master itself."""
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """I2CP's, of such a session."""
+        return META_OPTIONS if self is Purpose.META else SERVICE_OPTIONS
+
+
+class Stage(StrEnum):
+    """How far keys are in their life."""
+
+    LASTING = "lasting"
+    """They are the master's own, and do not end."""
+    GOOD = "good"
+    ENDING = "ending"
+    """It is time to delegate anew."""
+    ENDED = "ended"
+    """Nothing is published by them any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublishingKeys:
+    """What a node publishes by. `repr` shows no secret. Raises `StructureError` or `SignatureError`."""
+
+    keys: DestinationKeys
+    """Who signs the sets."""
+    signed: Mapping[Purpose, bytes] = field(default_factory=dict, repr=False)
+    """SessionConfigs that the master's own key has signed once; all of `Purpose`, or none."""
+    server: int | None = None
+    """The id of the node that they were made for, where that is known."""
+
+    def __post_init__(self) -> None:
+        if self.signed and self.keys.offline is None:
+            raise StructureError("the master's own key is in it: then no session config needs to be signed beforehand")
+        for purpose, data in self.signed.items():
+            config = SessionConfig.parse(data)
+            if config.destination != self.destination:
+                raise SignatureError(
+                    f"its session config '{purpose}' is for {config.destination.b32}, and its keys are for "
+                    f"{self.destination.b32}"
+                )
+            config.verify()
+            if config.delegated or config.options.get("i2cp.leaseSetType") != purpose.options["i2cp.leaseSetType"]:
+                raise StructureError(f"its session config '{purpose}' has the options of another one")
+
+    @classmethod
+    def delegate(
+        cls,
+        master: DestinationKeys,
+        expires: int,
+        now: int,
+        *,
+        server: int | None = None,
+        service: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Make what a node needs to publish until `expires`, where the master's own key is.
+
+        Both times in seconds since the epoch. `service`: options of I2CP's for the session that serves, in place of
+        ours. Raises `SignatureError` when `master` is delegated itself, `StructureError` for options that make another
+        kind of session, `LimitError` for one that is too long.
+        """
+        keys = master.delegate(expires)
+        options = {
+            Purpose.META: Purpose.META.options,
+            Purpose.SERVICE: {**Purpose.SERVICE.options, **(service or {})},
+        }
+        return cls(keys, {each: session_config(master, now * 1000, options[each]) for each in Purpose}, server)
+
+    @property
+    def destination(self) -> Destination:
+        """The master."""
+        return self.keys.destination
+
+    @property
+    def delegated(self) -> bool:
+        """Whether a transient key signs."""
+        return self.keys.offline is not None
+
+    @property
+    def made(self) -> int | None:
+        """When they were delegated, as the master has signed it (seconds since the epoch); None: nobody says."""
+        dates = [SessionConfig.parse(data).date_ms for data in self.signed.values()]
+        return min(dates) // 1000 if dates else None
+
+    # For a session ------------------------------------------------------------------------------------------------
+
+    def fresh_session(self, purpose: Purpose, now_ms: int) -> bytes:
+        """Sign a SessionConfig now, by whichever key is here: Java takes it, and i2pd unless it is a transient key."""
+        return session_config(self.keys, now_ms, purpose.options)
+
+    def signed_session(self, purpose: Purpose) -> bytes | None:
+        """Give the SessionConfig for an i2pd that the master has signed once.
+
+        None: there is none, or none is needed because the master's own key is here.
+        """
+        return self.signed.get(purpose)
+
+    def signed_options(self, purpose: Purpose) -> Mapping[str, str] | None:
+        """Give the options that the master has signed, I2CP's, for an i2pd; None where `signed_session` is None."""
+        data = self.signed_session(purpose)
+        return None if data is None else SessionConfig.parse(data).options
+
+    def objection(self, router: str) -> str | None:
+        """Say why a router ("i2pd", "java") opens no session by these; None: it does, or it is not known which."""
+        if router == "i2pd" and self.delegated and not self.signed:
+            return (
+                "the keys are delegated, and i2pd opens a session only for the master's own key, or by a file of "
+                "`gf-i2p keys delegate`, which has a session config that the master has signed: make one there"
+            )
+        return None
+
+    # Their end ----------------------------------------------------------------------------------------------------
+
+    @property
+    def ends(self) -> int | None:
+        """When they end (seconds since the epoch); None: never."""
+        return None if self.keys.offline is None else self.keys.offline.expires
+
+    def stage(self, now: int) -> Stage:
+        """Say how far they are. `now`: seconds since the epoch."""
+        if self.ends is None:
+            return Stage.LASTING
+        left = self.ends - now
+        if left <= HANDOVER_SECONDS:
+            return Stage.ENDED
+        soon = ENDING_SECONDS if self.made is None else min(ENDING_SECONDS, (self.ends - self.made) // ENDING_PART)
+        return Stage.ENDING if left < soon else Stage.GOOD
+
+    def described(self, now: int) -> str:
+        """Say until when they are good, for people. `now`: seconds since the epoch."""
+        if self.ends is None:
+            return f"the own keys of {self.destination.b32}: they do not expire"
+        if now >= self.ends:
+            return f"delegated for {self.destination.b32}: expired on {date(self.ends)}"
+        return f"delegated for {self.destination.b32}, until {date(self.ends)} ({_span(self.ends - now)} left)"
+
+    # The file -----------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def parse(cls, data: bytes) -> Self:
+        """Read a key file of either kind. Raises `StructureError` or `SignatureError`."""
+        if len(data) > MAX_FILE_BYTES:
+            raise StructureError(f"it is longer than the {MAX_FILE_BYTES} bytes that a key file may have")
+        if not data.startswith(_MAGIC):
+            return cls(DestinationKeys.parse(data))
+        return cls._of_text(data.removeprefix(_MAGIC))
+
+    @classmethod
+    def _of_text(cls, data: bytes) -> Self:
+        version, _, rest = data.partition(b"\n")
+        if version != _FORMAT:
+            raise StructureError(
+                f"it is of format {version[:20].decode('ascii', 'replace')}, and this program knows format 1: install "
+                "a newer gf-i2p here"
+            )
+        values: dict[str, str] = {}
+        for line in rest.decode("ascii", "replace").splitlines():
+            if not line or line.startswith("#"):
+                continue
+            name, _, value = line.partition(": ")
+            if name not in {"server", "keys", *Purpose} or name in values:
+                raise StructureError(f"a line that is unknown, or there twice, begins with {name[:20]!r}")
+            values[name] = value.strip()
+        missing = [name for name in ("keys", *Purpose) if name not in values]
+        if missing:
+            raise StructureError(f"it has no line '{missing[0]}': was it copied to its end?")
+        server = values.get("server")
+        if server is not None and not (
+            server.isascii() and server.isdigit() and len(server) <= 10 and int(server) < MAX_ID
+        ):
+            raise StructureError("its line 'server' has no id of a server")
+        keys = DestinationKeys.from_base64(values["keys"])
+        signed = {each: from_base64(values[each], _MAX_VALUE_BYTES) for each in Purpose}
+        return cls(keys, signed, None if server is None else int(server))
+
+    def encode(self) -> bytes:
+        """Give the bytes of a key file: ours for delegated keys with their configs, otherwise a router's."""
+        if not self.signed:
+            return self.keys.encode()
+        lines = [f"# {self.destination.b32}, until {'' if self.ends is None else date(self.ends)}"]
+        lines += [] if self.server is None else [f"server: {self.server}"]
+        lines += [f"keys: {self.keys.base64}", *(f"{each}: {to_base64(self.signed[each])}" for each in Purpose)]
+        return _MAGIC + _FORMAT + b"\n" + _HEADING.encode("ascii") + "\n".join([*lines, ""]).encode("ascii")
+
+
+def load(path: Path) -> PublishingKeys:
+    """Read the key file of a node. Raises `ConfigError`, also when others could read it."""
+    data, status = read_regular(path, MAX_FILE_BYTES + 1)
+    try:
+        keys = PublishingKeys.parse(data)
+    except NetDbError as error:
+        raise ConfigError(
+            f"{path} is neither a private key file of an I2P destination nor one of `gf-i2p keys delegate`: {error}."
+        ) from error
+    check_mode(path, status)  # now that it is the right file
+    return keys
+
+
+def date(seconds: int) -> str:
+    """Write a date, given in seconds since the epoch, for people."""
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def _span(seconds: int) -> str:
+    days = seconds // 86_400
+    return f"{days} days" if days > 1 else str(timedelta(seconds=seconds))

@@ -1,0 +1,188 @@
+"""Beginning a farm's log anew from a saved snapshot, when all logs are gone or hopeless.
+
+The farm that comes of it has one server, keeps its name, and forgets what followed the snapshot. Nobody can know what
+the old farm did after that, so three things keep the two apart (ARCHITECTURE, "A farm that is restored"):
+
+- *Terms.* The log goes on in a term that the old farm cannot have reached. So no two entries of one index and one term
+  differ, and no old log is ever as up-to-date as the new one.
+- *Credentials.* The server forgets the passwords of all others. An old server that comes back cannot say anything here,
+  nor to servers that are invited from now on.
+- *The Configuration* behind the snapshot names this server alone, at the endpoint that its own file says.
+"""
+
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gf_i2p.node.exporter import now_ms
+from gf_i2p.node.files.config import Config, Secrets
+from gf_i2p.node.files.errors import ConfigError
+from gf_i2p.node.files.layout import DATABASE_FILE, HISTORY_DIRECTORY
+from gf_i2p.node.files.peer_removal import free_path, replace_files, term_beyond, without_others
+from gf_i2p.node.files.transaction import changing
+from gf_i2p.node.recovery.snapshot_copy import state_of
+from gf_i2p.raft.effects import HardState, Write
+from gf_i2p.storage import wal
+from gf_i2p.storage.database import Storage
+from gf_i2p.storage.errors import DamagedError, LostError
+from gf_i2p.storage.history_writer import History, Rotation
+from gf_i2p.storage.private_files import Lock, sync_directory
+from gf_i2p.storage.snapshot_file import SavedSnapshot
+from gf_i2p.wire.entries import Entry, ValueType
+from gf_i2p.wire.limits import MAX_INTEGER
+from gf_i2p.wire.log_values import ClusterServer, Configuration
+
+_BUILDING: Final = "restoring"
+
+
+@dataclass(frozen=True, slots=True)
+class OldLog:
+    """What the stopped node of a directory has."""
+
+    fault: str | None
+    """Why it cannot be used; None: it is sound."""
+    last_index: int = 0
+    term: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What restoring would do, as far as it can be told before."""
+
+    cluster: str
+    server: ClusterServer
+    """The only one of the new farm."""
+    old: OldLog | None
+    """None: there is no log."""
+    known_term: int
+    """The highest that the old farm is known to have reached."""
+    loses: bool
+    """Whether the log that is there is sound and goes beyond the snapshot: `gf-i2p recover` would keep more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What was done."""
+
+    backup: Path
+    """A directory with all that was there before."""
+    index: int
+    """Of the Configuration that names this server alone."""
+    term: int
+
+
+def plan(saved: SavedSnapshot, directory: Path) -> Plan:
+    """Look at what there is. Raises `ConfigError` or `StorageError` when this must not, or cannot, be done."""
+    config = Config.load(directory)
+    Secrets.load(directory)  # it can be: what follows has to change it
+    if saved.cluster != config.node.cluster:
+        raise ConfigError(
+            f"the snapshot is of the farm {saved.cluster!r}, and {directory} belongs to {config.node.cluster!r}: take "
+            f"the directory of a server of that farm, or make one (gf-i2p init … --cluster {saved.cluster})"
+        )
+    state_of(saved)
+    old = _look(directory, config)
+    known = max(saved.reached, saved.snapshot.term, 0 if old is None else old.term)
+    term_beyond(known)  # there has to be one
+    if saved.snapshot.index >= MAX_INTEGER - 1:
+        raise ConfigError("the snapshot ends with the last entry that there can be: begin a new farm")
+    loses = old is not None and old.fault is None and old.last_index > saved.snapshot.index
+    return Plan(config.node.cluster, ClusterServer(config.node.id, str(config.own_endpoint)), old, known, loses=loses)
+
+
+def _look(directory: Path, config: Config) -> OldLog | None:
+    path = directory / DATABASE_FILE
+    if not path.exists() and not wal.path_of(path).exists():
+        return None
+    try:
+        loaded = Storage.examine(path, cluster=config.node.cluster, server_id=config.node.id)
+    except (DamagedError, LostError) as error:
+        return OldLog(str(error))
+    return OldLog(loaded.snapshot_fault, loaded.last_index, loaded.hard_state.term)
+
+
+def restore(saved: SavedSnapshot, directory: Path, *, on_step: Callable[[str], None] = lambda _: None) -> Restored:
+    """Make the server of this directory, whose node must not run, the only one of a farm that begins with a snapshot.
+
+    The log comes last: when anything fails before that, the old one is still there, and it can be done again. Raises
+    `ConfigError`, `StorageError` or `OSError`.
+    """
+    lock = Lock((directory / DATABASE_FILE).resolve())
+    try:
+        with changing(directory):
+            return _restore(saved, directory, on_step)
+    finally:
+        lock.close()
+
+
+def _restore(saved: SavedSnapshot, directory: Path, on_step: Callable[[str], None]) -> Restored:
+    database = directory / DATABASE_FILE
+    planned = plan(saved, directory)
+    config = Config.load(directory)
+    term = term_beyond(planned.known_term, since=(now_ms() - saved.saved_ms) / 1000)
+    texts = without_others(directory, config.node.id)
+    building = directory / _BUILDING
+    shutil.rmtree(building, ignore_errors=True)  # of one that was killed
+    building.mkdir(mode=0o700)
+    on_step("writing the new log")
+    index = _begin_log(saved, planned.server, building / DATABASE_FILE, term)
+    if config.history.enabled:
+        _begin_history(saved, building / HISTORY_DIRECTORY, planned, config.history.rotation, term)
+    backup = free_path(directory, f"before-restore-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}")
+    backup.mkdir(mode=0o700)
+    on_step(f"moving what was there to {backup.name}")
+    replace_files(directory, texts, backup)
+    if (directory / HISTORY_DIRECTORY).exists():
+        (directory / HISTORY_DIRECTORY).rename(backup / HISTORY_DIRECTORY)
+    if config.history.enabled:
+        (building / HISTORY_DIRECTORY).rename(directory / HISTORY_DIRECTORY)
+    _take_place(building / DATABASE_FILE, database, backup)
+    sync_directory(backup)
+    sync_directory(directory)
+    shutil.rmtree(building, ignore_errors=True)
+    return Restored(backup, index, term)
+
+
+def _begin_log(saved: SavedSnapshot, server: ClusterServer, path: Path, term: int) -> int:
+    """Write a log of snapshot and Configuration; return the index of the latter."""
+    Storage.create(path, cluster=saved.cluster, server_id=server.id)
+    storage = Storage.open(path, cluster=saved.cluster, server_id=server.id)
+    try:
+        index = saved.snapshot.index + 1
+        alone = Configuration(index, saved.snapshot.configuration.log_index, (server,))
+        group = storage.group()
+        group.add(Write(HardState(term, server.id), 0, (), saved.snapshot, install=True))
+        group.add(Write(None, index, (Entry(term, ValueType.CONFIGURATION, alone.encode()),)))
+        storage.store(group)
+    finally:
+        storage.close()
+    Storage.examine(path, cluster=saved.cluster, server_id=server.id)
+    return index
+
+
+def _begin_history(saved: SavedSnapshot, directory: Path, planned: Plan, rotation: Rotation, term: int) -> None:
+    history = History.open(
+        directory, cluster=planned.cluster, server_id=planned.server.id, rotation=rotation, clock=now_ms
+    )
+    try:
+        servers = [server.id for server in saved.snapshot.configuration.servers]
+        history.restored(saved.snapshot.index, term, servers)
+    finally:
+        history.close()
+
+
+def _take_place(new: Path, database: Path, backup: Path) -> None:
+    """Put the new log where the old one was.
+
+    What goes with the old one leaves first: SQLite would take a WAL that it finds beside the new one for the new one's.
+    """
+    for path in sorted(database.parent.glob(database.name + "-*")):
+        if path.is_file() and not path.name.endswith("-lock"):
+            path.rename(backup / path.name)
+    if database.exists():
+        database.rename(backup / database.name)
+    sync_directory(database.parent)
+    new.rename(database)

@@ -1,0 +1,105 @@
+"""Snapshots that an operator keeps: of a running node, and out of the log of a stopped one."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from gf_i2p.farm.state import FarmState, SnapshotError
+from gf_i2p.node.files.config import Config
+from gf_i2p.node.files.errors import ConfigError
+from gf_i2p.node.files.layout import DATABASE_FILE, HISTORY_DIRECTORY
+from gf_i2p.node.files.stopped_log import exported_up_to
+from gf_i2p.node.node import Node
+from gf_i2p.node.view import take_in
+from gf_i2p.raft.configurations import Configurations
+from gf_i2p.raft.effects import Snapshot
+from gf_i2p.storage.database import Storage
+from gf_i2p.storage.entry_chunks import term_at
+from gf_i2p.storage.snapshot_file import SavedSnapshot
+from gf_i2p.wire.log_values import Configuration
+
+_PAGE_BYTES: Final = 1 << 20
+_OTHER_VERSION: Final = "Was it written by another version of gf-i2p? Then use that one"
+
+
+def state_of(saved: SavedSnapshot) -> FarmState:
+    """Read the state in a snapshot. Raises `ConfigError` when this version cannot."""
+    try:
+        return FarmState.decode(saved.cluster, saved.snapshot.data)
+    except SnapshotError as error:
+        raise ConfigError(
+            f"its state cannot be read: {error}. {_OTHER_VERSION}; otherwise take another snapshot"
+        ) from error
+
+
+async def of_running(node: Node) -> SavedSnapshot | None:
+    """Make a snapshot of all that is committed as far as this node knows; None when that is nothing."""
+    view, core = node.member.view, node.driver.core
+    await view.reaches(core.applicable)
+    while view.applied < core.log.base:  # a snapshot has come meanwhile
+        await view.reaches(core.applicable)
+    index = view.applied
+    if index == 0:
+        return None
+    snapshot = core.snapshot
+    if snapshot is not None and index == snapshot.index:  # the log may begin behind it
+        term, configuration = snapshot.term, snapshot.configuration
+    else:
+        term, configuration = core.log.term(index), core.configuration_at(index)
+    return SavedSnapshot(
+        node.cluster,
+        core.id,
+        reached=core.term,
+        saved_ms=_now_ms(),
+        committed=index,
+        snapshot=Snapshot(index, term, configuration, view.state.encode()),
+    )
+
+
+def of_stopped(directory: Path, *, on_entry: Callable[[int, int], None] = lambda *_: None) -> SavedSnapshot:
+    """Make a snapshot of the whole log of a stopped node; nothing is changed. `on_entry`: told of index and last index.
+
+    What stands at the end of such a log may have been committed or not, which no server knows by itself. It is taken
+    in all the same: what is left out would be lost, also where it was acknowledged, and what was refused is in no log.
+    Raises `ConfigError` or `StorageError`.
+    """
+    config = Config.load(directory)
+    path = directory / DATABASE_FILE
+    with Storage.reading(path, cluster=config.node.cluster, server_id=config.node.id) as log:
+        loaded = log.loaded
+        if loaded.snapshot_fault is not None:
+            raise ConfigError(f"{loaded.snapshot_fault} The state cannot be had from this server: ask another one")
+        if loaded.last_index == 0:
+            raise ConfigError(f"{path} is empty: there is nothing to save yet")
+        before = loaded.snapshot
+        state = FarmState(config.node.cluster)
+        if before is not None:
+            try:
+                state = FarmState.decode(config.node.cluster, before.data)
+            except SnapshotError as error:
+                raise ConfigError(f"the snapshot in {path} cannot be read: {error}. {_OTHER_VERSION}") from error
+        index = first = 0 if before is None else before.index
+        while index < loaded.last_index:
+            for entry in log.read(index + 1, loaded.last_index, _PAGE_BYTES):
+                index += 1
+                take_in(state, index, entry)
+            on_entry(index - first, loaded.last_index - first)
+    configurations = Configurations(
+        config.bootstrap if before is None else before.configuration,
+        [(at, Configuration.decode(value)) for at, value in loaded.configurations],
+    )
+    sure = max(first, exported_up_to(directory / HISTORY_DIRECTORY, config.node.cluster, config.node.id))
+    alone = len(configurations.members) == 1
+    return SavedSnapshot(
+        config.node.cluster,
+        config.node.id,
+        reached=loaded.hard_state.term,
+        saved_ms=_now_ms(),
+        committed=index if alone and configurations.members[0] == config.node.id else min(sure, index),
+        snapshot=Snapshot(index, term_at(loaded.terms, index), configurations.current, state.encode()),
+    )
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

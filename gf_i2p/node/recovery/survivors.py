@@ -1,0 +1,103 @@
+"""Which other servers of a farm live: looked at before one of them makes itself the farm, beside them perhaps."""
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gf_i2p.node.files.config import Config, Secrets
+from gf_i2p.node.files.trust import knows_certificate, trusted_settings
+from gf_i2p.transport.client.configuration_query import fetch_configuration
+from gf_i2p.transport.endpoint_transport import MixedTransport
+from gf_i2p.transport.errors import TransportError
+from gf_i2p.transport.i2p.i2p_transport import I2pTransport
+from gf_i2p.transport.interface import Transport
+from gf_i2p.transport.tls.tls_transport import TlsTransport
+from gf_i2p.wire.digest import Credentials
+from gf_i2p.wire.endpoint import Endpoint
+from gf_i2p.wire.errors import EndpointError
+from gf_i2p.wire.log_values import ClusterServer
+
+ASK_SECONDS: Final = 3.0
+"""For each, side by side: who is down refuses at once, and who is cut off is not waited for."""
+I2P_ASK_SECONDS: Final = 10.0
+"""The same through I2P, where the first way to a peer takes that long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Others:
+    """What the other servers were found to be."""
+
+    living: dict[int, str]
+    """By server id, what it said: a clause."""
+    not_asked: dict[int, str]
+    """By server id, why it could not even be asked: a sentence."""
+
+
+async def ask_others(directory: Path, servers: tuple[ClusterServer, ...]) -> Others:
+    """Ask these servers, side by side, with what the files of this directory say. Raises `ConfigError`.
+
+    Where the files have another endpoint than `servers`, which is the log's, both are asked at the files', as the node
+    does. Through I2P only where its router's proxy is there.
+    """
+    config, secrets = Config.load(directory), Secrets.load(directory)
+    user, password = f"server-{config.node.id}", secrets.password.get_secret_value()
+    ours = {server.id: server.endpoint for server in config.servers}
+    living: dict[int, str] = {}
+    not_asked: dict[int, str] = {}
+    try:
+        transport = _transport(directory, config)
+    except TransportError as error:
+        return Others({}, {server.id: str(error) for server in servers})
+
+    async def ask(server: ClusterServer) -> None:
+        try:
+            endpoint = Endpoint.parse(ours.get(server.id, server.endpoint))
+        except EndpointError as error:
+            not_asked[server.id] = str(error)
+            return
+        if endpoint.is_i2p and (why_not := await _no_way_in(config)) is not None:
+            not_asked[server.id] = why_not
+            return
+        if not endpoint.is_i2p and not knows_certificate(config, endpoint):
+            not_asked[server.id] = (
+                f"nothing in gf-i2p.toml says which certificate {endpoint} has: add its fingerprint to [[servers]]"
+            )
+            return
+        credentials = Credentials(user, password)
+        seconds = I2P_ASK_SECONDS if endpoint.is_i2p else ASK_SECONDS
+        try:
+            found = await fetch_configuration(transport, endpoint, config.node.cluster, credentials, seconds=seconds)
+        except TransportError as error:
+            if credentials.has_challenge:  # so it is there: it does not know our password any more, or was too slow
+                living[server.id] = f"it answers, and does not tell who belongs to the farm: {error}".rstrip(".")
+            return
+        if found is None:
+            living[server.id] = "it answers, and tells nobody who belongs to the farm"
+        else:
+            ids = ", ".join(str(each.id) for each in found.servers) or "nobody"
+            living[server.id] = f"it answers; by its log {ids} belong to the farm"
+
+    await asyncio.gather(*map(ask, servers))
+    return Others(living, not_asked)
+
+
+def _transport(directory: Path, config: Config) -> Transport:
+    tls = TlsTransport(trusted_settings(directory, config))
+    if config.router is None:
+        return tls
+    return MixedTransport(tls=tls, i2p=I2pTransport(config.router.settings), listening=tls)
+
+
+async def _no_way_in(config: Config) -> str | None:
+    """Why nobody can be asked through I2P; None when the router's proxy takes connections."""
+    if config.router is None:
+        return "gf-i2p.toml names no I2P router: add a table [router]"
+    proxy = config.router.settings
+    try:
+        async with asyncio.timeout(ASK_SECONDS):
+            _, writer = await asyncio.open_connection(proxy.host, proxy.port)
+    except (OSError, TimeoutError):
+        return f"it is reached through I2P, and the router's proxy at {proxy} does not answer"
+    writer.close()
+    return None

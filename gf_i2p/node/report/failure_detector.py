@@ -1,0 +1,95 @@
+"""Whom a leader does not hear: it says so at once, so that the farm need not wait until a record has grown old."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import structlog
+
+from gf_i2p.farm.record.remote_sensing import RemoteRouter
+from gf_i2p.farm.record.status_record import MAX_REMOTE_ROUTERS
+from gf_i2p.node.consensus.driver import Driver
+from gf_i2p.node.report.reporter import Reporter
+from gf_i2p.node.view import FarmView
+from gf_i2p.raft.quorum import majority
+from gf_i2p.raft.settings import Timing
+
+logger = structlog.get_logger()
+
+LOOK_SECONDS: Final = 0.5
+LEAST_SECONDS: Final = 2.0
+"""Nobody is given up earlier, however short the heartbeats: a busy machine may stand still for a second."""
+HEARTBEATS: Final = 3
+
+
+def patience(timing: Timing) -> float:
+    """Return after how many seconds of silence a server is said to be out of reach.
+
+    Three heartbeats; and not less than an election time-out, which adapts to how long tunnels stall.
+    """
+    return max(HEARTBEATS * timing.heartbeat, timing.election_min, LEAST_SECONDS)
+
+
+class Hearing:
+    """Looks, while this server leads, and has the reporter say what has changed."""
+
+    def __init__(
+        self, driver: Driver, view: FarmView, reporter: Reporter, *, clock: Callable[[], float] | None = None
+    ) -> None:
+        """`clock`: seconds, the driver's; the event loop's if none is given."""
+        self._driver = driver
+        self._view = view
+        self._reporter = reporter
+        self._clock = asyncio.get_running_loop().time if clock is None else clock
+        self._looked_at = float("-inf")
+        self._awake_since = float("-inf")
+        self._posts: dict[int, tuple[int, float]] = {}
+        """By server, the date of its newest record, and when we saw it first."""
+        self._log = logger.bind(server=driver.core.id)
+        reporter.before_record = self.look  # what was true half a second ago may accuse who has just come back
+
+    async def run(self) -> None:
+        """Look, for ever."""
+        while True:
+            self.look()
+            await asyncio.sleep(LOOK_SECONDS)
+
+    def look(self) -> None:
+        """Compare who is silent with what was said last."""
+        now, core = self._clock(), self._driver.core
+        if now > self._looked_at + 2 * LOOK_SECONDS:
+            self._awake_since = now  # we stood still, or have just begun: what was sent to us meanwhile waits
+        self._looked_at = now
+        heard = self._heard(core.heard, now)
+        before = {router.id: router.reachable for router in self._reporter.remote_routers}
+        if not core.is_leader:
+            after: dict[int, bool] = {}
+        else:
+            limit = now - patience(core.timing)
+            silent = {server for server, at in heard.items() if at < limit}
+            if len(heard) + 1 - len(silent) < majority(len(heard) + 1):
+                return  # it may be ourselves; and nothing of ours would be committed
+            # Who was given up and is back is named as such as long as we lead; all others need not be named.
+            after = {server: server not in silent for server in sorted(heard) if server in silent or server in before}
+        if after == before:
+            return
+        said = tuple(RemoteRouter(server, reachable) for server, reachable in after.items())
+        self._reporter.remote_routers = said[:MAX_REMOTE_ROUTERS]
+        gone = [server for server, reachable in after.items() if not reachable and before.get(server, True)]
+        back = [server for server, reachable in after.items() if reachable and not before.get(server, True)]
+        if gone or back:
+            self._log.info("servers", out_of_reach=gone, heard_again=back)
+            self._reporter.changed()
+
+    def _heard(self, answered: Mapping[int, float], now: float) -> dict[int, float]:
+        """When each server was last heard in any way: who posts lives, whatever keeps its answers back."""
+        records = self._view.state.records
+        for server in answered.keys() & records.keys():
+            date = records[server].date_ms
+            if self._posts.get(server, (None, 0.0))[0] != date:
+                self._posts[server] = (date, now if server in self._posts else float("-inf"))
+        self._posts = {server: found for server, found in self._posts.items() if server in answered}
+        return {
+            server: max(at, self._awake_since, self._posts.get(server, (0, float("-inf")))[1])
+            for server, at in answered.items()
+        }

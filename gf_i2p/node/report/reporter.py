@@ -1,0 +1,303 @@
+"""What this node tells the farm about itself: asks its router, and posts the status record.
+
+It posts at intervals, and at once when something changes by which the farm decides. Numbers change all the time; they
+wait for the next one.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+import structlog
+
+from bridges.protocol import RouterBridge
+from gf_i2p import __version__
+from gf_i2p.farm.record.remote_sensing import MetaSensing, RemoteDestination, RemoteRouter
+from gf_i2p.farm.record.status_record import Config, Leaf, Meta, StatusRecord, router_numbers
+from gf_i2p.netdb.destination import Destination
+from gf_i2p.netdb.encoding import to_base64
+from gf_i2p.node.clock import awake_or_not
+from gf_i2p.node.consensus.driver import Driver, PostError, PostOutcomeUnknownError
+from gf_i2p.node.publish.publish_progress import PublishProgress, SignedSet
+from gf_i2p.node.report.nested_leaf import LeafFarm
+from gf_i2p.node.report.router_question import Question
+
+logger = structlog.get_logger()
+
+POST_SECONDS: Final = 30.0
+ASK_SECONDS: Final = 10.0
+"""Between two questions to the router: so late a change is noticed."""
+LEAST_SECONDS: Final = 2.0
+"""Between two records, however much changes; a set's announcement waits for nothing."""
+ROUTER_SECONDS: Final = 25.0
+"""A router that has not said by then how it does is down. Its answer by i2pcontrol takes up to 20."""
+LEAF_SECONDS: Final = 120.0
+"""The same for our leaf: i2pd takes 30 to 40 s for a lease set that it does not find, and is asked twice."""
+WAIT_SECONDS: Final = 5.0
+"""The first record waits so long for answers; then it says that there are none. Others take a server without records
+as gone, and its leaf with it."""
+_NO_MASTER: Final = bytes(32)
+_MAX_COMMITS: Final = 64
+
+
+class Reporter:
+    """Posts the records of one server. `run` does so by itself, `announce` for a set that is about to be sent."""
+
+    def __init__(
+        self,
+        server_id: int,
+        cluster: str,
+        driver: Driver,
+        bridge: RouterBridge,
+        *,
+        master: Destination | None,
+        interval: float,
+        publish_config: str = "off",
+        mode: str = "off",
+        leaf_farm: LeafFarm | None = None,
+        clock: Callable[[], float] = awake_or_not,
+    ) -> None:
+        """Make one; what others set of it is told with the next record, after `changed` at once.
+
+        Args:
+            server_id: who posts.
+            cluster: the farm's name.
+            driver: by which it posts.
+            bridge: of the router that is asked.
+            master: whose leaves are reported, and for whom this server may publish.
+            interval: seconds between two records when nothing changes.
+            publish_config: "on", "auto" or "off".
+            mode: what this server does when it is chosen: "off", "dry-run", "meta" or "failover".
+            leaf_farm: the farm whose master is our leaf; None: the router says which leaf is ours.
+            clock: seconds; goes on while this machine sleeps.
+        """
+        self.publishing = False
+        """Whether this node publishes now; told by whoever does that."""
+        self.publish_config = publish_config
+        self.progress = PublishProgress(self.changed)
+        """How far our newest set is; kept by whoever publishes."""
+        self.remote_routers: tuple[RemoteRouter, ...] = ()
+        """Servers that this one, which leads, does not hear, or hears again."""
+        self.before_record: Callable[[], None] = lambda: None
+        """Called before each record, to set what is to be in it; must not raise."""
+        self.remote_destinations: tuple[RemoteDestination, ...] = ()
+        self.meta_sensing: MetaSensing | None = None
+        self.has_keys = True
+        """Whether the keys for publishing are good now: see `able`."""
+        self.has_service = True
+        """Whether there is something to lead clients to: see `able`."""
+        self.committed_at = float("-inf")
+        """When the last record of ours was committed (by the clock)."""
+        self.trouble: str | None = None
+        """What keeps the router from telling us, None when it tells."""
+        self.server_id = server_id
+        """Who posts."""
+        self._cluster = cluster
+        self._driver = driver
+        self._bridge = bridge
+        self._master = master
+        self._config = Config(mode, int(interval * 1000), __version__)
+        self._interval = interval
+        self._resigned = False
+        self._resignation = asyncio.Event()
+        self._leaf_farm = leaf_farm
+        self._clock = clock
+        self._posts: deque[tuple[int, float]] = deque(maxlen=_MAX_COMMITS)
+        self._router: Question[dict[str, Any]] = Question(self._ask_router, seconds=ROUTER_SECONDS, heard=self._heard)
+        self._leaf: Question[Leaf | None] = Question(self._ask_leaf, seconds=LEAF_SECONDS, heard=self._heard)
+        self._asked = False
+        self._news = asyncio.Event()
+        self._posted_at = float("-inf")  # monotonic
+        self._told: object = None
+        self._log = logger.bind(server=server_id)
+
+    @property
+    def mode(self) -> str:
+        """What this server does when it is chosen: "off", "dry-run", "meta" or "failover"."""
+        return self._config.mode or "off"
+
+    # Posting --------------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Ask and post, for ever."""
+        asking: asyncio.Task[None] | None = None
+        try:
+            await self._ask(min(WAIT_SECONDS, self._interval))
+            asking = asyncio.get_running_loop().create_task(self._go_on_asking())
+            while True:
+                try:
+                    await self._post(self._record())
+                except (PostError, PostOutcomeUnknownError) as error:
+                    self._log.warning("our status is not in the log", reason=str(error))
+                await self._until_due()
+        finally:
+            if asking is not None:
+                asking.cancel()
+                await asyncio.wait([asking])
+            await self._router.close()
+            await self._leaf.close()
+
+    def changed(self) -> None:
+        """Look whether there is something to be posted at once."""
+        self._news.set()
+
+    def able(self, *, keys: bool, service: bool = True) -> None:
+        """Say whether this server has what publishing takes; it is told at once."""
+        if (keys, service) != (self.has_keys, self.has_service):
+            self.has_keys, self.has_service = keys, service
+            self.changed()
+
+    async def resign(self) -> None:
+        """Tell the farm that this server publishes nothing from now on, whatever else it is told; until that is so.
+
+        May take as long as a post does, and for ever while `run` does not run.
+        """
+        self._resigned = True
+        self.changed()
+        await self._resignation.wait()
+
+    def seen_at(self, applied: int) -> float:
+        """When the last record of ours up to this index of the log was posted (by the clock).
+
+        Not when its commit was seen: an answer may have waited for us, as long as this process stood still.
+        """
+        return max((at for index, at in self._posts if index <= applied), default=float("-inf"))
+
+    async def announce(self, lease_set: SignedSet) -> int:
+        """Write into the log that we are about to publish this set; return the entry's index when it is committed.
+
+        Raises `PostError` or `PostOutcomeUnknownError`.
+        """
+        self.progress.announced(lease_set)
+        return await self._post(self._record(publishing=True))
+
+    async def _post(self, record: StatusRecord) -> int:
+        mark, at, began = self._mark(), self._clock(), time.monotonic()
+        resigned = self._resigned
+        self._posted_at = began
+        index = await self._driver.post([record.encode()], seconds=POST_SECONDS)
+        self.committed_at = self._clock()
+        self._posts.append((index, at))
+        if began >= self._posted_at:  # another one, begun later, knows more
+            self._told = mark
+        if resigned:
+            self._resignation.set()
+        return index
+
+    async def _until_due(self) -> None:
+        """Wait for the interval's end, or for something that matters."""
+        while True:
+            self._news.clear()
+            least = 0.0 if self._resigned else min(LEAST_SECONDS, self._interval)
+            wait = least if self._mark() != self._told else self._interval
+            wait -= time.monotonic() - self._posted_at
+            if wait <= 0:
+                return
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(wait):
+                    await self._news.wait()
+
+    # Asking ---------------------------------------------------------------------------------------------------------
+
+    async def _go_on_asking(self) -> None:
+        pause = min(ASK_SECONDS, self._interval)
+        while True:
+            await asyncio.sleep(pause)
+            await self._ask(0.0)  # what the answers change is posted when they are there
+
+    async def _ask(self, wait: float) -> None:
+        await asyncio.gather(self._router.ask(wait), self._leaf.ask(wait))
+        self._asked = True
+        self._note()
+
+    def _heard(self) -> None:
+        if self._asked:
+            self._note()
+            self.changed()
+
+    async def _ask_router(self) -> dict[str, Any]:
+        return router_numbers(await self._bridge.local_router_status())
+
+    async def _ask_leaf(self) -> Leaf | None:
+        if self._leaf_farm is not None:
+            return await self._leaf_farm.leaf()
+        hash_ = await self._bridge.local_leaf_hash(_NO_MASTER if self._master is None else self._master.hash)
+        if hash_ is None:
+            return None
+        found = await self._bridge.local_leaf_status(hash_)
+        return Leaf(hash_, found.up, current_connections=found.connections)
+
+    def _note(self) -> None:
+        below = None if self._leaf_farm is None else self._leaf_farm.trouble
+        trouble = self._router.trouble or self._leaf.trouble or below
+        if trouble == self.trouble:
+            return
+        self.trouble = trouble
+        if self._router.trouble is not None:
+            self._log.warning("the router is down for the farm", reason=trouble)
+        elif trouble is not None:
+            self._log.warning("our leaf is not listed", reason=trouble)
+        else:
+            self._log.info("the router answers")
+
+    # The record -----------------------------------------------------------------------------------------------------
+
+    @property
+    def _publish_config(self) -> str:
+        """What the farm is told: who lacks something publishes as little as who may not."""
+        return self.publish_config if self.has_keys and self.has_service and not self._resigned else "off"
+
+    @property
+    def _leaves(self) -> tuple[Leaf, ...]:
+        leaf = self._leaf.answer
+        return () if leaf is None else (leaf,)
+
+    def _mark(self) -> object:
+        """What others decide by: a record is due when it differs from what they were told."""
+        progress = self.progress.current
+        return (
+            self._router.trouble is None,
+            tuple((leaf.hash, leaf.up, leaf.type, leaf.below) for leaf in self._leaves),
+            self._publish_config,
+            self.publishing,
+            self._resigned,
+            self.remote_routers,
+            None if progress is None else (progress.published_ms, progress.word),
+        )
+
+    def _record(self, *, publishing: bool = False) -> StatusRecord:
+        self.before_record()
+        return StatusRecord(
+            cluster=self._cluster,
+            date_ms=int(time.time() * 1000),
+            id=self.server_id,
+            router_up=self._router.trouble is None,
+            router=self._router.answer or {},
+            meta=self._meta(publishing=(publishing or self.publishing) and not self._resigned),
+            leaves=self._leaves,
+            config=self._config,
+            remote_routers=self.remote_routers,
+            remote_destinations=self.remote_destinations,
+            meta_sensing=self.meta_sensing,
+        )
+
+    def _meta(self, *, publishing: bool) -> Meta | None:
+        if self._master is None:
+            return None
+        last = self.progress.current
+        publish_config = self._publish_config
+        if last is None:
+            return Meta(self._master.base64, publish_config, publishing)
+        return Meta(
+            self._master.base64,
+            publish_config,
+            publishing,
+            last_published_ms=last.published_ms,
+            last_published_set=to_base64(last.data),
+            attempted_ms=last.attempted_ms,
+            sent_ms=last.sent_ms,
+            confirmed_ms=last.confirmed_ms,
+        )

@@ -1,0 +1,107 @@
+"""What administrators have said of a farm, and what it leads to, as one node knows it: for people and programs."""
+
+from typing import Any
+
+from gf_i2p.farm.admin_entries import Administration, Made
+from gf_i2p.farm.parameters import Parameters, ranges
+from gf_i2p.farm.record.status_record import StatusRecord
+from gf_i2p.farm.state import FarmState
+from gf_i2p.netdb.encoding import to_b32_address, to_base64
+from gf_i2p.node.node import Node
+from gf_i2p.node.status.node_status import membership_of
+from gf_i2p.wire.messages import NOBODY
+
+
+def administration(node: Node) -> dict[str, Any]:
+    """Describe it. `applied` is the index of the last entry that the rest follows from.
+
+    "leader" and "membership" are as in the status.
+    """
+    core, view = node.driver.core, node.member.view
+    return {
+        "cluster": node.cluster,
+        "id": core.id,
+        "leader": None if core.leader == NOBODY else core.leader,
+        "membership": membership_of(node),
+        "applied": view.applied,
+        **described(view.state),
+    }
+
+
+def described(state: FarmState) -> dict[str, Any]:
+    """Describe what the log says. Times of changes are in ms since the epoch, by the clocks of those who made them."""
+    said, choice = state.administration, state.choice
+    return {
+        "publisher": choice.publisher,
+        "mode": choice.mode,
+        "moved_to": said.moved_to,
+        "servers": [
+            {
+                "id": server,
+                "why_not": choice.why_not.get(server),
+                "score": None if server not in choice.scores else choice.scores[server].total,
+                "drained": _made(said.drained.get(server)),
+            }
+            for server in sorted(state.servers)
+        ],
+        "leaves": _leaves(state),
+        "members": [_member(state, member, record) for member, record in sorted(state.members.items())],
+        "parameters": _parameters(said),
+        "sensed": [told.described() for told in said.sensing.all()],
+        "log": [made.encode() for made in said.log],
+    }
+
+
+def _leaves(state: FarmState) -> list[dict[str, Any]]:
+    """Describe every leaf that somebody names, or an administrator has spoken of."""
+    said, choice = state.administration, state.choice
+    listed = {entry.hash: entry for entry in choice.listed}
+    found: dict[bytes, dict[str, Any]] = {}
+    for owner, record in [*sorted(state.records.items()), *sorted(state.members.items())]:
+        for leaf in record.leaves:
+            each = found.setdefault(leaf.hash, _leaf(leaf.hash))
+            each["owners"].append(owner)
+            each["up"] = bool(each["up"]) or (leaf.up and record.router_up)
+    for hash_ in [*listed, *said.excluded, *said.costs]:
+        found.setdefault(hash_, _leaf(hash_))
+    for hash_, each in found.items():
+        entry = listed.get(hash_)
+        each["listed"] = entry is not None
+        each["cost"] = None if entry is None else entry.cost
+        each["set_cost"] = said.costs.get(hash_)
+        each["excluded"] = _made(said.excluded.get(hash_))
+        each["why_not"] = None if entry is not None else choice.left_out.get(hash_, "nobody names it now")
+    return sorted(found.values(), key=lambda each: (not each["listed"], str(each["address"])))
+
+
+def _leaf(hash_: bytes) -> dict[str, Any]:
+    return {"hash": to_base64(hash_), "address": to_b32_address(hash_), "owners": [], "up": None}
+
+
+def _member(state: FarmState, member: int, record: StatusRecord) -> dict[str, Any]:
+    """Describe one. Its age is in seconds of farm time, which the servers' records make; null where there are none."""
+    heard = state.posters.by_id[member].heard_ms
+    return {
+        "id": member,
+        "age": None if state.now_ms is None else max(state.clock.passed_ms - heard, 0) / 1000,
+        "router_up": record.router_up,
+        "leaves": [{"address": to_b32_address(leaf.hash), "up": leaf.up} for leaf in record.leaves],
+    }
+
+
+def _parameters(said: Administration) -> dict[str, dict[str, Any]]:
+    """Describe each."""
+    defaults, allowed = Parameters().all(), ranges()
+    return {
+        name: {
+            "value": value,
+            "default": defaults[name],
+            "range": list(allowed[name]),
+            "changed": _made(said.changed.get(name)),
+        }
+        for name, value in said.parameters.all().items()
+    }
+
+
+def _made(made: Made | None) -> dict[str, Any] | None:
+    return None if made is None else made.encode()

@@ -1,0 +1,109 @@
+"""What a node knows of itself and its farm, for people and programs."""
+
+import time
+from dataclasses import asdict
+from typing import Any
+
+from gf_i2p import __version__
+from gf_i2p.node.node import Node
+from gf_i2p.node.status.publishing_status import farm_status
+from gf_i2p.raft.core import Core
+from gf_i2p.raft.quorum import majority
+from gf_i2p.transport.i2p.i2p_listener import I2pListener
+from gf_i2p.wire.messages import NOBODY
+
+
+def status(node: Node, started: float) -> dict[str, Any]:
+    """Describe the node, as far as it knows; needs neither leader nor quorum.
+
+    Times are in seconds. `lag` is the number of entries that a follower is behind, null where only the leader knows.
+    `round_trip` has p50 and p99 of so many samples, null where nothing was measured; `silence` tells how long the
+    leader's silences are in general and at most. `history` has the index up to which entries are exported. `reload`
+    tells what came of the last SIGHUP, null when there was none. `connections` are those of the door: of all farms that
+    share it. `healthy` means: there is a leader, from here a
+    majority can be reached, and this server has not been removed.
+    """
+    core, tempo, counters = node.driver.core, node.driver.tempo, node.server.counters
+    endpoints = {server.id: server.endpoint for server in core.configuration.servers}
+    servers = []
+    for server_id, endpoint in endpoints.items():
+        link = node.links.get(server_id)
+        match = core.match.get(server_id)
+        trip = tempo.round_trip(server_id)
+        servers.append(
+            {
+                "id": server_id,
+                "endpoint": endpoint,
+                "self": server_id == core.id,
+                "leader": server_id == core.leader,
+                "connected": server_id == core.id or (link is not None and link.connected),
+                "error": None if link is None or link.connected else link.last_error,
+                "lag": 0 if server_id == core.leader else (None if match is None else core.log.last_index - match),
+                "round_trip": None if trip is None else _rounded(asdict(trip)),
+            }
+        )
+    reachable = sum(server["connected"] is True for server in servers)
+    needed = majority(len(servers))
+    leader = None if core.leader == NOBODY else core.leader
+    belongs = membership_of(node)
+    return {
+        "cluster": node.cluster,
+        "id": core.id,
+        "version": __version__,
+        "uptime": round(time.monotonic() - started, 3),
+        "healthy": leader is not None and reachable >= needed and belongs != "removed",
+        "role": core.role,
+        "term": core.term,
+        "leader": leader,
+        "leader_endpoint": endpoints.get(core.leader),
+        "quorum": {"reachable": reachable, "needed": needed, "servers": len(servers)},
+        "membership": belongs,
+        "configuration_committed": core.configuration.log_index <= core.commit,
+        "reload": None if node.last_reload is None else asdict(node.last_reload),
+        "change_refused": node.driver.notice,
+        "change": core.change_obstacle if core.is_leader else None,
+        "snapshot": None if core.snapshot is None else {"index": core.snapshot.index, "bytes": len(core.snapshot.data)},
+        "log": {
+            "first_index": core.log.base + 1,
+            "last_index": core.log.last_index,
+            "stored": core.log.stored,
+            "commit": core.commit,
+            "applied": core.applicable,
+        },
+        "timing": {
+            "profile": tempo.plan.profile,
+            **_rounded(asdict(core.timing)),
+            "silence": _rounded({"usual": tempo.silences.usual, "worst": tempo.silences.worst}),
+        },
+        "servers": servers,
+        "i2p": _i2p(node),
+        "farm": farm_status(node.member),
+        "history": None if node.member.exporter is None else {"exported": node.member.exporter.durable_index},
+        "connections": {**asdict(counters), "refused": {str(why): count for why, count in counters.refused.items()}},
+    }
+
+
+def membership_of(node: Node) -> str:
+    """See `membership`; "removed" also when only other servers have told us."""
+    return "removed" if node.outsider.told is not None else membership(node.driver.core)
+
+
+def membership(core: Core) -> str:
+    """Whether this server belongs to the farm: "member", "joining", "leaving" until that is committed, "removed"."""
+    configuration = core.configuration
+    if core.is_member:
+        return "member"
+    if not core.was_member:
+        return "joining"
+    return "removed" if configuration.log_index <= core.commit else "leaving"
+
+
+def _i2p(node: Node) -> dict[str, Any] | None:
+    """Whether others can reach us inside I2P; None when they are not to."""
+    listener = node.server.listener
+    return {"reached_at": listener.reached_at} if isinstance(listener, I2pListener) else None
+
+
+def _rounded(seconds: dict[str, float]) -> dict[str, float]:
+    """To tenths of a millisecond: more digits say nothing."""
+    return {name: round(value, 4) for name, value in seconds.items()}

@@ -1,0 +1,54 @@
+"""What a node knows of publishing: what its log says, and what it does about it itself."""
+
+from typing import Any
+
+from gf_i2p.netdb.encoding import to_b32_address
+from gf_i2p.node.farm_tasks import Member
+from gf_i2p.node.publish.keys_watch import KeysWatch
+
+
+def farm_status(member: Member) -> dict[str, Any]:
+    """Describe who publishes what, as this node's log has it, and what this node does about it.
+
+    Times are seconds since the epoch. "mode" and "publish" are how this server is configured, "farm_mode" what the
+    chosen one is to do. In "publishing", see `node/publish/publish_progress.py` for the words.
+    """
+    state, choice, reporter = member.view.state, member.view.choice, member.reporter
+    office = member.publisher
+    return {
+        "mode": "off" if reporter is None else reporter.mode,
+        "publish": "off" if reporter is None else reporter.publish_config,
+        "farm_mode": choice.mode,
+        "publisher": choice.publisher,
+        "why_not": {str(server): reason for server, reason in choice.why_not.items()},
+        "leaves": [to_b32_address(leaf) for leaf in choice.leaves],
+        "left_out": {to_b32_address(leaf): why for leaf, why in choice.left_out.items()},
+        "excluded": len(state.administration.excluded),
+        "publishing": None if office is None else office.shown(),
+        "trouble": [
+            trouble
+            for part in (reporter, office, member.sensing, member.exporter)
+            if part is not None and (trouble := part.trouble) is not None
+        ]
+        + _trouble_with_keys(member),
+        "keys": None if member.keys is None else _keys(member.keys),
+    }
+
+
+def _keys(watch: KeysWatch) -> dict[str, Any]:
+    """What this node publishes by. `ends`: seconds since the epoch, null for the master's own key."""
+    keys = watch.keys
+    return {
+        "master": keys.destination.b32,
+        "delegated": keys.delegated,
+        "made": keys.made,
+        "ends": keys.ends,
+        "stage": str(watch.stage),
+    }
+
+
+def _trouble_with_keys(member: Member) -> list[str]:
+    """What is the matter with the keys, unless the publisher says the same."""
+    trouble = None if member.keys is None else member.keys.trouble
+    said = None if member.publisher is None else member.publisher.trouble
+    return [] if trouble is None or trouble == said else [trouble]

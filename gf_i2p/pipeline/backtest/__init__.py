@@ -1,0 +1,1 @@
+"""The job `backtest`: replays farms' logs with other parameters, and recommends parameters."""

@@ -1,0 +1,86 @@
+"""Which parameter sets are tried: all combinations of some values, or sets that a file names one by one."""
+
+import itertools
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from gf_i2p.farm.parameters import NAMES, Parameters
+from gf_i2p.farm.strict_json import RecordError
+from gf_i2p.pipeline.errors import UsageError
+
+MAX_SETS: Final = 256
+MAX_FILE_BYTES: Final = 1 << 20
+NO_MATTER: Final = "republishMaxMs"
+"""No decision depends on it: it says when a set is signed anew that has not changed."""
+USUAL: Final[Mapping[str, tuple[Any, ...]]] = {
+    "freshMs": (75_000, 105_000, 180_000),
+    "margin": (50, 150),
+    "leafDownMs": (45_000, 90_000, 180_000),
+}
+"""What is tried when nobody says what: around the defaults."""
+
+Set = Mapping[str, Any]
+"""Fixed values by their names in the log; the empty one is what the farm has."""
+
+
+def combined(values: Mapping[str, Sequence[Any]]) -> list[Set]:
+    """Give all combinations, after the live set. Raises `UsageError`."""
+    count = 1
+    for each in values.values():
+        count *= len(each)
+    if count >= MAX_SETS:
+        raise UsageError(f"{count} combinations are too many, up to {MAX_SETS - 1} go: leave values out.")
+    names = list(values)
+    return checked(dict(zip(names, each, strict=True)) for each in itertools.product(*values.values()) if names)
+
+
+def read(path: Path) -> list[Set]:
+    """Read a file in TOML, `[values]` with a list for each name, or one `[[set]]` for each set, or both.
+
+    Raises `UsageError`, and `OSError`.
+    """
+    with path.open("rb") as file:
+        data = file.read(MAX_FILE_BYTES + 1)
+    if len(data) > MAX_FILE_BYTES:
+        raise UsageError(f"{path} has more than {MAX_FILE_BYTES} bytes: no grid needs so many.")
+    try:
+        found = tomllib.loads(data.decode())
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path} is no TOML: {error}") from None
+    values, sets = found.pop("values", {}), found.pop("set", [])
+    if (
+        found
+        or not isinstance(values, dict)
+        or not all(isinstance(each, list) and each for each in values.values())
+        or not isinstance(sets, list)
+        or not all(isinstance(each, dict) for each in sets)
+    ):
+        raise UsageError(f"{path} has a table [values] with a list for each parameter, or tables [[set]].")
+    made = combined(values) if values else []
+    return checked([*made, *sets])
+
+
+def checked(sets: Iterable[Set]) -> list[Set]:
+    """Give these sets, each once, after the live one. Raises `UsageError` for what no farm can have."""
+    found: list[Set] = [{}]
+    for each in sets:
+        if len(found) >= MAX_SETS:
+            raise UsageError(f"There are more than {MAX_SETS - 1} sets: leave some out.")
+        if NO_MATTER in each:
+            raise UsageError(f"No decision depends on {NO_MATTER}: leave it out.")
+        if any(value is None for value in each.values()):
+            raise UsageError(f"A set gives each of its parameters a value, not {dict(each)}.")
+        try:
+            Parameters().changed(each)
+        except RecordError as error:
+            raise UsageError(f"No farm can have {shown(each)}: {error}") from None
+        if each not in found:
+            found.append({name: each[name] for name in NAMES if name in each})
+    return found
+
+
+def shown(each: Set) -> str:
+    """Write a set for people."""
+    return ", ".join(f"{name}={value}" for name, value in each.items()) or "live"

@@ -1,0 +1,47 @@
+"""The file with recommended parameters: TOML with a table `[farm.parameters]`, of names as in the farm's log.
+
+Above it `[farm]` says whose they are, as `cluster`: what is best for one farm is not for another.
+"""
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any, Final
+
+from gf_i2p.farm.parameters import Parameters
+from gf_i2p.farm.strict_json import RecordError
+from gf_i2p.pipeline.errors import UsageError
+
+MAX_BYTES: Final = 64 << 10
+
+
+def quoted(text: str) -> str:
+    """Write a text for TOML: in JSON's quotes, without its halves of characters, and with DEL as an escape."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def read_parameters(path: Path, cluster: str) -> dict[str, Any]:
+    """Read the parameters of a fragment, by their names in the log. Raises `UsageError` and `OSError`.
+
+    `cluster`: whose they are to be. A fragment that does not say whose they are is anybody's.
+    """
+    with path.open("rb") as file:
+        data = file.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise UsageError(f"{path} has more than {MAX_BYTES} bytes: a file of parameters has some lines.")
+    try:
+        found = tomllib.loads(data.decode("utf-8"))
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        raise UsageError(f"{path} is no TOML: {error}") from None
+    farm = found.get("farm")
+    farm = farm if isinstance(farm, dict) else {}
+    parameters = farm.get("parameters")
+    if not isinstance(parameters, dict) or not parameters:
+        raise UsageError(f"{path} has no table [farm.parameters] with a parameter in it: see pipeline backtest --out.")
+    if farm.get("cluster", cluster) != cluster:
+        raise UsageError(f"{path} is for the farm {farm['cluster']!r}, and not for {cluster!r}: nothing was posted")
+    try:
+        Parameters().changed(parameters)
+    except RecordError as error:
+        raise UsageError(f"{path}: {error}") from None
+    return parameters

@@ -1,0 +1,395 @@
+"""What a parameter set would have done to a farm: its measures, and what they cost together. No Spark.
+
+Time is what passes by the farm's stopwatch (`farm.clock.Clock`) with the default parameters, the same for all sets: a
+time in which the whole farm is silent counts little, and no wall clock is asked. What is *true* comes from the posters'
+own records, with hindsight: who was silent for `SILENT_MS` before its next record was as good as dead from the record
+before on. `docs/pipeline.md` ("Backtest") has the definitions for operators.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from gf_i2p.farm.choice.candidates import OFF, PUBLISHES, Setting
+from gf_i2p.farm.choice.cost import WORST
+from gf_i2p.farm.farm_time import Clock
+from gf_i2p.farm.leaf_members import MAX_MEMBERS
+from gf_i2p.farm.parameters import Parameters
+from gf_i2p.farm.record.status_record import StatusRecord
+from gf_i2p.pipeline.backtest.replay import Replay, Row, Run
+
+LIVE: Final[Mapping[str, Any]] = {}
+"""The parameter set that fixes nothing."""
+SILENT_MS: Final = Parameters().fresh_ms
+"""Between two records of one poster that lived all the time, at most."""
+AHEAD_MS: Final = Parameters().ahead_ms
+LONG_MS: Final = 600_000
+"""For how long an old publisher must go on well, for its loss of the office to have been unneeded."""
+SETTLE_MS: Final = 2 * SILENT_MS
+"""After a beginning, or a gap in the log, nothing is measured for so long: first all must be heard."""
+BALANCE_MS: Final = 300_000
+"""Between two looks at the balance."""
+DAY_MS: Final = 86_400_000
+MOST_SEEN: Final = 2 * MAX_MEMBERS
+"""Posters that are remembered; who was heard last is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """What things cost, in points; a day of a calm farm costs few. See `Measures.cost`."""
+
+    change: float = 1.0
+    """A change of publisher: for some minutes two sets are about, in failover mode sessions break."""
+    unneeded: float = 4.0
+    """More, when it was not needed."""
+    vacant_minute: float = 2.0
+    """A minute without a publisher though a server could."""
+    stale_minute: float = 0.5
+    """A minute for which one listed leaf was dead: clients that choose it wait in vain."""
+    set_change: float = 0.05
+    """Another set to be published."""
+    imbalance: float = 20.0
+    """A day on which all clients are sent to leaves that have no room."""
+
+
+WEIGHTS: Final = Weights()
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """What one parameter set has done to one farm."""
+
+    parameters: Mapping[str, Any]
+    """What the set fixes, by the names in the log; empty: nothing, these are the live ones."""
+    in_force: Mapping[str, Any]
+    """All parameters as they were at the end, by the names in the log."""
+    entries: int
+    """Of the log."""
+    exact: bool
+    """Whether the log was whole: no gap in it, from its first entry on."""
+    farm_ms: int
+    """For how long it was measured, by the farm's stopwatch."""
+    changes: int
+    """How often a server came into the office that was not the one before it; the first does not count."""
+    unneeded: int
+    """Those among them, not asked for by an administrator, after which the old publisher went on posting for
+    `LONG_MS`, without a silence, as able as before."""
+    without_publisher_ms: int
+    """For how long nobody was chosen, though the newest record of a server was fresh and says that it can."""
+    stale_ms: int
+    """Leaf-ms: for how long leaves were listed whose owner's records say that they were down, or that it was silent."""
+    set_changes: int
+    """How often what is listed was another: a leaf, its cost, its owner or its branch."""
+    balance: float
+    """0 to 1, less is better: which part of the new clients would have to go elsewhere for all leaves to have what
+    their free room is worth. The mean of looks every `BALANCE_MS`, with at least two leaves listed: half the sum of
+    the differences between each leaf's share of the weights 256 - cost and its share of the free room."""
+
+    def cost(self, weights: Weights = WEIGHTS) -> float:
+        """Weigh all of it, per day; less is better."""
+        if not self.farm_ms:
+            return 0.0
+        points = (
+            weights.change * self.changes
+            + weights.unneeded * self.unneeded
+            + weights.vacant_minute * self.without_publisher_ms / 60_000
+            + weights.stale_minute * self.stale_ms / 60_000
+            + weights.set_change * self.set_changes
+        )
+        return points * DAY_MS / self.farm_ms + weights.imbalance * self.balance
+
+
+class _Leaf(NamedTuple):
+    owner: int
+    hash: bytes
+
+
+@dataclass(slots=True)
+class _Seen:
+    """A poster, by its newest record."""
+
+    heard_ms: int
+    able: bool
+    """Whether it says that it can publish."""
+    leaves: dict[bytes, bool]
+    """Those that it names, and whether they are up."""
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What is counted of one run."""
+
+    changes: int = 0
+    unneeded: int = 0
+    vacant_ms: int = 0
+    stale_ms: int = 0
+    set_changes: int = 0
+    imbalance: float = 0.0
+    looks: int = 0
+    publisher: int | None = None
+    """The last that there was."""
+    lost: dict[int, list[int]] = field(default_factory=dict)
+    """By server, when it lost the office to another, and has been well ever since."""
+    listed: dict[_Leaf, int] = field(default_factory=dict)
+    """Since when."""
+    before: dict[_Leaf, list[tuple[int, int]]] = field(default_factory=dict)
+    """Times for which leaves were listed that are no more, and that their owners' next records will judge."""
+
+
+class Measure:
+    """Watches a replay, see `replay.Watcher`."""
+
+    def __init__(self) -> None:
+        self._runs: Sequence[Run] = ()
+        self._tallies: list[_Tally] = []
+        self._clock = Clock()
+        self._dates: dict[int, int] = {}
+        self._seen: dict[int, _Seen] = {}  # who was heard last stands last
+        self._servers: frozenset[int] = frozenset()
+        self._settled_ms: int | None = None
+        self._measured_ms = 0
+        self._looked_ms = 0
+
+    def watch(self, runs: Sequence[Run]) -> None:
+        """Say whose doings are measured."""
+        self._runs = runs
+        self._tallies = [_Tally() for _ in runs]
+
+    # What is heard ---------------------------------------------------------------------------------------------------
+
+    def begins(self, servers: Sequence[int]) -> None:
+        """See `replay.Watcher`."""
+        self._judge_all()
+        passed = self._clock.passed_ms
+        self._clock = Clock()
+        self._clock.passed_ms = passed
+        self._dates, self._seen = {}, {}
+        self._servers = frozenset(servers)
+        self._settled_ms = None
+        for tally in self._tallies:
+            tally.publisher = None
+            tally.lost, tally.listed, tally.before = {}, {}, {}
+
+    def configured(self, servers: Sequence[int]) -> None:
+        """See `replay.Watcher`."""
+        self._servers = frozenset(servers)
+        for server in self._dates.keys() - self._servers:
+            del self._dates[server]
+            self._seen.pop(server, None)
+            for tally in self._tallies:
+                tally.lost.pop(server, None)
+
+    def heard(self, record: StatusRecord) -> None:
+        """See `replay.Watcher`."""
+        poster, is_server = record.id, record.id in self._servers
+        if is_server:
+            joined = poster not in self._dates
+            self._dates[poster] = record.date_ms
+            self._pass(joined=joined)
+        now, before = self._clock.passed_ms, self._seen.pop(poster, None)
+        leaves: dict[bytes, bool] = {}
+        for leaf in record.leaves:
+            leaves[leaf.hash] = (leaf.up and record.router_up) or leaves.get(leaf.hash, False)
+        able = is_server and self._is_able(record)
+        self._seen[poster] = _Seen(now, able, leaves)
+        if len(self._seen) > MOST_SEEN:
+            del self._seen[next(iter(self._seen))]
+        if before is None:
+            return
+        silent = self._judge_leaves(poster, before)
+        for hash_ in before.leaves.keys() - leaves.keys():
+            if any(_Leaf(poster, hash_) in tally.listed for tally in self._tallies):
+                leaves[hash_] = False  # it is named no more, and listed still
+        if is_server:
+            self._judge_server(poster, now, well=able and not silent)
+
+    def decided(self, run: int, *, office: bool, listing: bool, told: bool) -> None:
+        """See `replay.Watcher`."""
+        found, tally = self._runs[run], self._tallies[run]
+        if office and found.publisher is not None:
+            old, tally.publisher = tally.publisher, found.publisher
+            if old is not None and old != found.publisher and self._counts:
+                tally.changes += 1
+                if not told and self._seems_well(old, found):
+                    tally.lost.setdefault(old, []).append(self._clock.passed_ms)
+        if listing:
+            tally.set_changes += self._counts
+            self._list(tally, found)
+
+    # What comes of it ------------------------------------------------------------------------------------------------
+
+    def results(self, replay: Replay) -> list[Measures]:
+        """Give the measures of each run. What is heard later counts no more."""
+        self._judge_all()
+        return [
+            Measures(
+                parameters=run.fixed,
+                in_force=run.state.parameters.all(),
+                entries=replay.entries,
+                exact=replay.gaps == 0 and replay.exact,
+                farm_ms=self._measured_ms,
+                changes=tally.changes,
+                unneeded=tally.unneeded,
+                without_publisher_ms=tally.vacant_ms,
+                stale_ms=tally.stale_ms,
+                set_changes=tally.set_changes,
+                balance=tally.imbalance / tally.looks if tally.looks else 0.0,
+            )
+            for run, tally in zip(self._runs, self._tallies, strict=True)
+        ]
+
+    @property
+    def _counts(self) -> bool:
+        return self._settled_ms is not None and self._clock.passed_ms >= self._settled_ms
+
+    def _is_able(self, record: StatusRecord) -> bool:
+        meta, config, now = record.meta, record.config, self._clock.now_ms
+        return (
+            meta is not None
+            and record.router_up
+            and meta.publish_config in PUBLISHES
+            and (config is None or config.mode != OFF)
+            and now is not None
+            and -AHEAD_MS <= now - record.date_ms <= SILENT_MS
+        )
+
+    def _seems_well(self, server: int, run: Run) -> bool:
+        """Whether nothing is known that keeps a server from publishing, as it loses the office."""
+        seen, record = self._seen.get(server), run.state.records.get(server)
+        return (
+            seen is not None
+            and seen.able
+            and server not in run.state.accused
+            and record is not None
+            and Setting.of(record) == run.state.most
+        )
+
+    def _pass(self, *, joined: bool) -> None:
+        clock = self._clock
+        before = clock.passed_ms
+        clock.look(self._dates.values(), len(self._servers), fresh_ms=SILENT_MS, ahead_ms=AHEAD_MS, joined=joined)
+        if clock.now_ms is None:
+            return
+        if self._settled_ms is None:
+            self._settled_ms = clock.passed_ms + SETTLE_MS
+        step = clock.passed_ms - before
+        if not step or not self._counts:
+            return
+        self._measured_ms += step
+        vacant = [tally for tally, run in zip(self._tallies, self._runs, strict=True) if run.publisher is None]
+        if vacant and self._somebody_could(before):
+            for tally in vacant:
+                tally.vacant_ms += step
+        if clock.passed_ms - self._looked_ms >= BALANCE_MS:
+            self._looked_ms = clock.passed_ms
+            for tally, run in zip(self._tallies, self._runs, strict=True):
+                self._weigh(tally, run)
+
+    def _somebody_could(self, at_ms: int) -> bool:
+        return any(
+            (seen := self._seen.get(server)) is not None and seen.able and at_ms - seen.heard_ms <= SILENT_MS
+            for server in self._servers
+        )
+
+    def _judge_server(self, server: int, now_ms: int, *, well: bool) -> None:
+        for tally in self._tallies:
+            if server not in tally.lost:
+                continue
+            if not well:
+                del tally.lost[server]
+                continue
+            times = tally.lost[server]
+            while times and now_ms - times[0] >= LONG_MS:
+                del times[0]
+                tally.unneeded += 1
+            if not times:
+                del tally.lost[server]
+
+    def _judge_leaves(self, poster: int, seen: _Seen) -> bool:
+        """Judge the time since a poster's record; return whether it was silent."""
+        now = self._clock.passed_ms
+        silent = now - seen.heard_ms > SILENT_MS
+        if self._settled_ms is not None and (silent or not all(seen.leaves.values())):
+            since = max(seen.heard_ms, self._settled_ms)
+            for hash_, up in seen.leaves.items():
+                if silent or not up:
+                    leaf = _Leaf(poster, hash_)
+                    for tally in self._tallies:
+                        tally.stale_ms += _listed_ms(tally, leaf, since, now)
+        return silent
+
+    def _judge_all(self) -> None:
+        for poster, seen in self._seen.items():
+            self._judge_leaves(poster, seen)
+
+    def _list(self, tally: _Tally, run: Run) -> None:
+        now = self._clock.passed_ms
+        entries = (*run.entries, *(entry for branch in run.branches for entry in branch.entries))
+        leaves = {_Leaf(entry.owner, entry.hash) for entry in entries}
+        for leaf in tally.listed.keys() - leaves:
+            seen = self._seen.get(leaf.owner)
+            judged = now if seen is None else seen.heard_ms
+            times = [each for each in tally.before.get(leaf, ()) if each[1] > judged]
+            since = tally.listed.pop(leaf)
+            if now > judged:
+                times.append((since, now))
+            if times:
+                tally.before[leaf] = times
+            else:
+                tally.before.pop(leaf, None)
+        for leaf in leaves - tally.listed.keys():
+            tally.listed[leaf] = now
+
+    @staticmethod
+    def _weigh(tally: _Tally, run: Run) -> None:
+        state, seen = run.state, run.state.field()
+        weights: list[int] = []
+        rooms: list[float] = []
+        for hash_, listed in state.listing.listed.items():
+            poster = state.posters.by_id.get(listed.owner)
+            leaf = None if poster is None else poster.leaves.get(hash_)
+            if poster is not None and leaf is not None:
+                weights.append(256 - listed.cost)
+                rooms.append(max(1 - sum(seen.load(poster, listed.owner, leaf).points.values()) / WORST, 0.0))
+        if len(rooms) > 1 and sum(rooms) > 0:
+            tally.looks += 1
+            tally.imbalance += imbalance(weights, rooms)
+
+
+def imbalance(weights: Sequence[float], rooms: Sequence[float]) -> float:
+    """Return half the sum of the differences between shares; neither of them sums up to 0."""
+    weight, room = sum(weights), sum(rooms)
+    return sum(abs(one / weight - other / room) for one, other in zip(weights, rooms, strict=True)) / 2
+
+
+def _listed_ms(tally: _Tally, leaf: _Leaf, since_ms: int, until_ms: int) -> int:
+    """Return for how long a leaf was listed in that time."""
+    found = sum(max(min(until, until_ms) - max(since, since_ms), 0) for since, until in tally.before.pop(leaf, ()))
+    listed = tally.listed.get(leaf)
+    return found if listed is None else found + max(until_ms - max(listed, since_ms), 0)
+
+
+class Trial:
+    """One farm's log under several parameter sets."""
+
+    def __init__(self, farm: str, sets: Sequence[Mapping[str, Any]]) -> None:
+        """`sets`: by the names in the log, checked; `LIVE` for the farm's own."""
+        self._measure = Measure()
+        self.replay = Replay(farm, sets, self._measure)
+        self._measure.watch(self.replay.runs)
+
+    def feed(self, row: Row) -> list[int]:
+        """See `Replay.feed`."""
+        return self.replay.feed(row)
+
+    def results(self) -> list[Measures]:
+        """Give the measures of each set; nothing is fed after that."""
+        return self._measure.results(self.replay)
+
+
+def measure(farm: str, rows: Iterable[Row], sets: Sequence[Mapping[str, Any]] = (LIVE,)) -> list[Measures]:
+    """Measure some sets on a log."""
+    trial = Trial(farm, sets)
+    for row in rows:
+        trial.feed(row)
+    return trial.results()

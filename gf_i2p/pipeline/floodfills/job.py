@@ -1,0 +1,271 @@
+"""The job `floodfills`: which floodfills are to have the lease sets of a farm's hashes, yesterday, today and tomorrow.
+
+That is proposal 150's sensing group ("Remote Sensing"). RouterInfos and profiles are parsed by all workers; the
+floodfills' hashes, 32 bytes each, go sorted to every worker, and all keys of a batch are looked up at a time.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import functions as fn
+
+from gf_i2p.pipeline.errors import PipelineError
+from gf_i2p.pipeline.floodfills.closest_floodfills import HASH_BYTES, SortedHashes, to_bytes, to_words
+from gf_i2p.pipeline.floodfills.given_hashes import Target
+from gf_i2p.pipeline.floodfills.router_files import FoundFiles, find, read
+from gf_i2p.pipeline.floodfills.searched_hashes import targets_of
+from gf_i2p.pipeline.lake import tables
+from gf_i2p.pipeline.lake.paths import Lake
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+CLOSEST: Final = 8
+"""Floodfills for each hash and day; a lease set is on four to six of them at any moment."""
+MAX_FLOODFILLS: Final = 1_000_000
+"""Their hashes are 32 MB, which the driver and each worker hold."""
+_FOUND_TYPE: Final = "hash binary, name string, day string, rank int, floodfill binary, distance binary"
+_HOUR_MS: Final = 3_600_000
+_TARGET_PARTS: Final = 16
+"""Hashes are few, and what Spark keeps in memory keeps its partitions, which after a shuffle are hundreds."""
+
+
+@dataclass(frozen=True, slots=True)
+class FloodfillOptions:
+    """What is looked for, and where."""
+
+    netdbs: list[str]
+    """Directories of netDbs, or of routers that have one; or their addresses."""
+    day: date
+    """The middle one of three, in UTC."""
+    profiles: list[str] = field(default_factory=list)
+    targets: list[Target] = field(default_factory=list)
+    """Besides those that the lake's farms have."""
+    net_id: int | None = None
+    """Only floodfills of this network count; 2 is the live one."""
+    within_hours: int | None = None
+    """Only floodfills whose RouterInfo is no older count: than now, or than the end of `day` when that is past."""
+
+
+@dataclass(frozen=True, slots=True)
+class FloodfillFigures:
+    """What a run has read and found."""
+
+    files: int
+    bytes: int
+    routers: int
+    unverified: int
+    """Of the routers: with signatures of types that are not ours to verify."""
+    profiles: int
+    """Of the routers: those of which there is one."""
+    quarantined: int
+    """Files."""
+    floodfills: int
+    """Of the routers: those that count."""
+    hashes: int
+    rows: int
+    """Of the table `closest`."""
+    parse_seconds: float
+    closest_seconds: float
+
+
+def find_closest(
+    spark: "SparkSession", lake: Lake, options: FloodfillOptions, now_ms: int, progress: Callable[[str], None]
+) -> FloodfillFigures:
+    """Make the tables `routers` and `closest` anew, and add to `quarantine`.
+
+    `now_ms`: since the epoch. `progress` is told what is being done. Raises `PipelineError`.
+    """
+    targets = targets_of(spark, options.targets, tables.read_entries(spark, lake))
+    if targets is None:
+        raise PipelineError(f"There are no hashes to look for: {lake.root} has no entries (see ingest); or give --hash")
+    targets = targets.coalesce(_TARGET_PARTS).persist()
+    try:
+        hashes = targets.count()
+        if not hashes:
+            raise PipelineError(f"No record in {lake.root} names a master or a leaf: give the hashes with --hash")
+        progress("looking for the files of routers")
+        found = find(options.netdbs, options.profiles)
+        progress(f"reading {found.count} files of routers")
+        began = time.monotonic()
+        quarantined = write_routers(spark, lake, found, now_ms)
+        parsed = time.monotonic()
+        routers = spark.read.parquet(lake.path("routers"))
+        floodfills = counting(routers, options, now_ms)
+        progress(f"looking for the closest of {len(floodfills)} floodfills to {hashes} hashes")
+        write_closest(spark, lake, targets, options.day, floodfills)
+        ended = time.monotonic()
+        (counts,) = routers.agg(
+            fn.count("*").alias("routers"),
+            fn.count_if(~routers.verified).alias("unverified"),
+            fn.count("profile").alias("profiles"),
+        ).collect()
+        return FloodfillFigures(
+            files=found.count,
+            bytes=found.size,
+            routers=counts.routers,
+            unverified=counts.unverified,
+            profiles=counts.profiles,
+            quarantined=quarantined,
+            floodfills=len(floodfills),
+            hashes=hashes,
+            rows=spark.read.parquet(lake.path("closest")).count(),
+            parse_seconds=parsed - began,
+            closest_seconds=ended - parsed,
+        )
+    finally:
+        targets.unpersist()
+
+
+# Routers -------------------------------------------------------------------------------------------------------------
+
+
+def write_routers(spark: "SparkSession", lake: Lake, found: FoundFiles, now_ms: int) -> int:
+    """Read the files; write the table `routers`, and to `quarantine` what is broken. Return how many files that is.
+
+    Of several RouterInfos of a router the newest counts, and of its profiles that which heard from it last.
+    """
+    rows = read(spark, found).persist()
+    try:
+        broken = rows.where(fn.col("reason").isNotNull())
+        _quarantine(spark, lake, broken, now_ms)
+        good = rows.where(fn.col("reason").isNull())
+        info = ("published_ms", "file", "caps", "floodfill", "version", "net_id", "addresses", "verified")
+        infos = (
+            good.where(fn.col("kind") == "router")
+            .groupBy("hash")
+            .agg(fn.max(fn.struct(*info)).alias("info"))
+            .select("hash", *(fn.col(f"info.{name}").alias(name) for name in info))
+        )
+        heard = fn.struct(fn.col("profile.heard_ms").alias("heard_ms"), "file", "profile")
+        profiles = (
+            good.where(fn.col("kind") == "profile")
+            .groupBy("hash")
+            .agg(fn.max(heard).alias("newest"))
+            .select("hash", fn.col("newest.profile").alias("profile"))
+        )
+        infos.join(profiles, "hash", "left").write.mode("overwrite").parquet(lake.path("routers"))
+        return broken.count()
+    finally:
+        rows.unpersist()
+
+
+def _quarantine(spark: "SparkSession", lake: Lake, broken: "DataFrame", now_ms: int) -> None:
+    """Add those that are not there yet, so that a second run adds nothing."""
+    new = broken.select(
+        fn.col("file").alias("source"),
+        fn.lit("file").alias("what"),
+        fn.lit(None).cast("string").alias("farm"),
+        fn.lit(None).cast("bigint").alias("index"),
+        "reason",
+        "text",
+        "length",
+        "digest",
+        fn.lit(now_ms).cast("bigint").alias("found_ms"),
+    )
+    known = tables.read(spark, lake, "quarantine")
+    if known is not None:
+        old = known.where(fn.col("what") == "file").select(fn.col("source").alias("s"), fn.col("digest").alias("d"))
+        same = (fn.col("source") == fn.col("s")) & fn.col("digest").eqNullSafe(fn.col("d"))
+        new = new.join(old, same, "left_anti")
+    new.coalesce(1).write.mode("append").parquet(lake.path("quarantine"))
+
+
+def counting(routers: "DataFrame", options: FloodfillOptions, now_ms: int) -> SortedHashes:
+    """Give the floodfills that count. Raises `PipelineError` when there are none, or too many."""
+    chosen = routers.where("floodfill")
+    if options.net_id is not None:
+        chosen = chosen.where(fn.col("net_id") == options.net_id)
+    if options.within_hours is not None:
+        midnight = datetime.combine(options.day + timedelta(1), datetime.min.time(), UTC)
+        then = min(now_ms, int(midnight.timestamp()) * 1000)
+        chosen = chosen.where(fn.col("published_ms") >= then - options.within_hours * _HOUR_MS)
+    hashes = chosen.select(_to_bytes(fn.col("hash")).alias("hash")).limit(MAX_FLOODFILLS + 1).toArrow()
+    if not hashes.num_rows:
+        raise PipelineError(
+            "None of these routers is a floodfill that counts: look at the table `routers`, and at --net-id and "
+            "--published-within"
+        )
+    if hashes.num_rows > MAX_FLOODFILLS:
+        raise PipelineError(f"There are more than {MAX_FLOODFILLS} floodfills; the live netDb has some thousands.")
+    return SortedHashes.of(b"".join(_fixed(each) for each in hashes.column("hash").chunks))
+
+
+# The closest ones ----------------------------------------------------------------------------------------------------
+
+
+def write_closest(spark: "SparkSession", lake: Lake, targets: "DataFrame", day: date, floodfills: SortedHashes) -> None:
+    """Write the table `closest`. `targets`: as `targets_of` gives them; the table `routers` must be there."""
+    profiles = spark.read.parquet(lake.path("routers")).select(fn.col("hash").alias("floodfill"), "profile")
+    found = closest(targets, day, floodfills).select(
+        _to_text(fn.col("hash")).alias("hash"),
+        "name",
+        "day",
+        "rank",
+        _to_text(fn.col("floodfill")).alias("floodfill"),
+        fn.lower(fn.hex("distance")).alias("distance"),
+    )
+    found.join(profiles, "floodfill", "left").select(
+        "hash", "name", "day", "rank", "floodfill", "distance", "profile"
+    ).write.mode("overwrite").parquet(lake.path("closest"))
+
+
+def closest(targets: "DataFrame", day: date, floodfills: SortedHashes) -> "DataFrame":
+    """Give up to `CLOSEST` floodfills for each target and each of the three days, hashes and distances as bytes."""
+    days = [(day + timedelta(step)).isoformat() for step in (-1, 0, 1)]
+    digits = fn.replace(fn.col("day"), fn.lit("-"), fn.lit("")).cast("binary")
+    keys = targets.select("hash", "name", fn.explode(fn.array(*map(fn.lit, days))).alias("day")).withColumn(
+        "key", fn.unhex(fn.sha2(fn.concat("hash", digits), 256))
+    )
+    return keys.mapInArrow(finder(floodfills), _FOUND_TYPE)
+
+
+def finder(floodfills: SortedHashes) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Make the part of a worker: batches of `hash`, `name`, `day` and `key` in, `_FOUND_TYPE` out."""
+
+    def find_in(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            places, distances = floodfills.closest(to_words(_fixed(batch.column("key"))), CLOSEST)
+            count, columns = places.shape
+            from_row = pa.array(np.repeat(np.arange(count), columns))
+            kept = {name: batch.column(name).take(from_row) for name in ("hash", "name", "day")}
+            ranks = np.tile(np.arange(1, columns + 1, dtype=np.int32), count)
+            yield pa.RecordBatch.from_pydict(
+                {
+                    **kept,
+                    "rank": pa.array(ranks),
+                    "floodfill": _variable(to_bytes(floodfills.words[places])),
+                    "distance": _variable(to_bytes(distances)),
+                }
+            )
+
+    return find_in
+
+
+def _fixed(column: Any) -> bytes:
+    """Give the bytes of an Arrow column of 32-byte values, one after the other."""
+    fixed = column.cast(pa.binary(HASH_BYTES))
+    first = fixed.offset * HASH_BYTES
+    return bytes(memoryview(fixed.buffers()[1])[first : first + len(fixed) * HASH_BYTES]) if len(fixed) else b""
+
+
+def _variable(data: bytes) -> Any:
+    """Make the Arrow column, of a type that Spark reads, from 32-byte values that follow each other."""
+    count = len(data) // HASH_BYTES
+    offsets = np.arange(count + 1, dtype=np.int32) * np.int32(HASH_BYTES)
+    return pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+
+
+def _to_text(column: "Column") -> "Column":
+    """Give I2P's base64 of bytes."""
+    return fn.translate(fn.base64(column), "+/", "-~")
+
+
+def _to_bytes(column: "Column") -> "Column":
+    """Give the bytes of I2P's base64."""
+    return fn.unbase64(fn.translate(column, "-~", "+/"))

@@ -1,0 +1,249 @@
+"""The files of routers' netDbs and peer profiles: found by pyarrow, read by Spark's workers one at a time.
+
+i2pd and Java I2P have the same layout (HashedStorage, PersistentDataStore): netDb/rX/routerInfo-HASH.dat, where X is
+the first letter of the hash, and all in one directory if Java's router.networkDatabase.flat says so. Profiles are
+peerProfiles/pX/profile-HASH.txt of i2pd, and ….txt.gz of Java. A hash is in I2P's base64.
+"""
+
+import base64
+import hashlib
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+from pyarrow import fs
+
+from gf_i2p.netdb.encoding import to_base64
+from gf_i2p.netdb.errors import NetDbError
+from gf_i2p.netdb.limits import MAX_ROUTER_INFO_BYTES
+from gf_i2p.netdb.router_info import RouterInfo
+from gf_i2p.pipeline.errors import PipelineError
+from gf_i2p.pipeline.floodfills.peer_profiles import PeerProfile, parse_i2pd, parse_java
+from gf_i2p.pipeline.lake.paths import absolute
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+MAX_FILE_BYTES: Final = MAX_ROUTER_INFO_BYTES
+"""A larger file is no RouterInfo, and no profile; it is not read."""
+MAX_FILES: Final = 1_000_000
+"""Of one run: the driver lists them. The live netDb has some fifty thousand routers."""
+NETDB, PROFILES = "netDb", "peerProfiles"
+"""What the directories are called inside a router's own."""
+QUARANTINED_BYTES: Final = 4096
+_FILES_A_TASK: Final = 2_000
+_OUT_ROWS: Final = 500
+"""Of a batch that a worker gives back: no more than two MiB, were all of them quarantined."""
+_SUBDIRECTORY: Final = re.compile(r"[rp][A-Za-z0-9~-]")
+_HASH: Final = r"(?P<hash>[A-Za-z0-9~-]{43}=)"
+_NAMES: Final = {
+    "router": re.compile(rf"routerInfo-{_HASH}\.dat"),
+    "profile": re.compile(rf"profile-{_HASH}\.txt(?:\.gz)?"),
+}
+
+_FOUND: Final = pa.schema(
+    [("root", pa.string()), ("path", pa.string()), ("length", pa.int64()), ("kind", pa.string())]
+)  # fmt: skip
+_PROFILE: Final = pa.struct(
+    [
+        ("router", pa.string()),
+        ("heard_ms", pa.int64()),
+        ("unreachable_ms", pa.int64()),
+        ("connected", pa.bool_()),
+        ("agreed", pa.int64()),
+        ("declined", pa.int64()),
+        ("failed", pa.int64()),
+        ("lookup_ms", pa.int64()),
+        ("lookup_failed_ms", pa.int64()),
+        ("store_ms", pa.int64()),
+        ("store_failed_ms", pa.int64()),
+        ("bytes_s", pa.float64()),
+    ]
+)
+_READ: Final = pa.schema(
+    [
+        ("kind", pa.string()),
+        ("file", pa.string()),
+        ("length", pa.int64()),
+        ("hash", pa.string()),
+        ("published_ms", pa.int64()),
+        ("caps", pa.string()),
+        ("floodfill", pa.bool_()),
+        ("version", pa.string()),
+        ("net_id", pa.int32()),
+        ("addresses", pa.int32()),
+        ("verified", pa.bool_()),
+        ("profile", _PROFILE),
+        ("reason", pa.string()),
+        ("text", pa.string()),
+        ("digest", pa.string()),
+    ]
+)
+PROFILE_TYPE: Final = (
+    "struct<router: string, heard_ms: bigint, unreachable_ms: bigint, connected: boolean, agreed: bigint, "
+    "declined: bigint, failed: bigint, lookup_ms: bigint, lookup_failed_ms: bigint, store_ms: bigint, "
+    "store_failed_ms: bigint, bytes_s: double>"
+)
+READ_TYPE: Final = (
+    "kind string, file string, length bigint, hash string, published_ms bigint, caps string, floodfill boolean, "
+    f"version string, net_id int, addresses int, verified boolean, profile {PROFILE_TYPE}, reason string, "
+    "text string, digest string"
+)
+"""A row for each file. `reason`: why it is broken; then there are `text` and `digest`, and nothing of a router."""
+_MAX_MS: Final = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFiles:
+    """What there is to read."""
+
+    table: pa.Table
+    count: int
+    """Of files."""
+    size: int
+    """Of all of them, in bytes."""
+
+
+def find(netdbs: list[str], profiles: list[str]) -> FoundFiles:
+    """Look for the files in directories of netDbs and of profiles, or of routers that have such.
+
+    Each is a path or an address that pyarrow knows. The profiles that a router's own directory has are taken, too.
+    Raises `PipelineError` where there is no such directory, or nothing in it.
+    """
+    rows: list[tuple[str, str, int, str]] = []
+    for address in netdbs:
+        if not (_look(address, NETDB, "router", rows) or _look(address, "", "router", rows)):
+            raise PipelineError(
+                f"{address} has no routerInfo-….dat: expected a netDb directory, or the router's that it is in"
+            )
+        _look(address, PROFILES, "profile", rows)
+    for address in profiles:
+        if not (_look(address, PROFILES, "profile", rows) or _look(address, "", "profile", rows)):
+            raise PipelineError(
+                f"{address} has no profile-….txt or .txt.gz: expected a peerProfiles directory, or the router's"
+            )
+    rows = sorted(set(rows))
+    columns = list(zip(*rows, strict=True))
+    table = pa.table([pa.array(column, each.type) for column, each in zip(columns, _FOUND, strict=True)], schema=_FOUND)
+    return FoundFiles(table, len(rows), sum(columns[2]))
+
+
+def read(spark: "SparkSession", found: FoundFiles) -> "DataFrame":
+    """Read and parse them: `READ_TYPE`, a row for each file; one that has gone meanwhile has none."""
+    tasks = math.ceil(found.count / _FILES_A_TASK)
+    return spark.createDataFrame(found.table).repartition(tasks).mapInArrow(read_batches, READ_TYPE)
+
+
+def read_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Do a worker's part: one file at a time is in memory, and what some hundreds of them say."""
+    systems: dict[str, fs.FileSystem] = {}
+    rows: list[dict[str, Any]] = []
+    for batch in batches:
+        for each in batch.to_pylist():
+            root = each["root"]
+            if root not in systems:
+                systems[root] = _file_system(root)[0]
+            row = _read_file(systems[root], each["path"], each["length"], each["kind"])
+            if row is not None:
+                rows.append(row)
+            if len(rows) >= _OUT_ROWS:
+                yield pa.RecordBatch.from_pylist(rows, _READ)
+                rows = []
+    if rows:
+        yield pa.RecordBatch.from_pylist(rows, _READ)
+
+
+def _read_file(system: fs.FileSystem, path: str, length: int, kind: str) -> dict[str, Any] | None:
+    row: dict[str, Any] = {"kind": kind, "file": path, "length": length}
+    if length > MAX_FILE_BYTES:
+        return row | {"reason": f"{length} bytes are more than the {MAX_FILE_BYTES} of any such file; it is not read"}
+    try:
+        with system.open_input_stream(path, compression=None) as stream:  # or it unpacks without a bound
+            data = stream.read(MAX_FILE_BYTES + 1)
+    except FileNotFoundError:
+        return None  # the router has forgotten somebody
+    except OSError as error:
+        return row | {"reason": f"it cannot be read: {error}"}
+    row["length"] = len(data)
+    try:
+        return row | _parse(kind, path, data)
+    except NetDbError as error:
+        return row | {"reason": str(error), "text": _excerpt(path, data), "digest": _digest(data)}
+
+
+def _parse(kind: str, path: str, data: bytes) -> dict[str, Any]:
+    """Raises `NetDbError`."""
+    name = path.rsplit("/", 1)[-1]
+    match = _NAMES[kind].fullmatch(name)
+    assert match is not None, "only such files are found"
+    if kind == "profile":
+        profile: PeerProfile = parse_java(data) if name.endswith(".gz") else parse_i2pd(data)
+        return {"hash": match["hash"], "profile": asdict(profile)}
+    info = RouterInfo.parse(data)
+    found = to_base64(info.hash)
+    if found != match["hash"]:
+        raise NetDbError(f"the file has the name of another router: inside is {found}")
+    return {
+        "hash": found,
+        "published_ms": min(info.published, _MAX_MS),
+        "caps": info.caps,
+        "floodfill": info.floodfill,
+        "version": info.version,
+        "net_id": info.net_id,
+        "addresses": len(info.addresses),
+        "verified": info.verified,
+    }
+
+
+def _excerpt(path: str, data: bytes) -> str:
+    """A text as such, anything else in base64; no more than 4 KiB of either."""
+    if path.endswith(".txt"):
+        return data[:QUARANTINED_BYTES].decode("utf-8", "replace")
+    return base64.b64encode(data[: QUARANTINED_BYTES // 4 * 3]).decode("ascii")
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.md5(data, usedforsecurity=False).hexdigest()
+
+
+# Looking for them ----------------------------------------------------------------------------------------------------
+
+
+def _file_system(address: str) -> tuple[fs.FileSystem, str]:
+    """Give who reads an address, and the path that it has there."""
+    try:
+        system, path = fs.FileSystem.from_uri(absolute(address))
+    except (pa.ArrowException, OSError) as error:
+        raise PipelineError(f"{address} is no directory that can be read: {error}") from None
+    return system, path.rstrip("/")
+
+
+def _look(address: str, inside: str, kind: str, rows: list[tuple[str, str, int, str]]) -> bool:
+    """Add the files of a kind in a directory, or in one of that name inside it; return whether there are any."""
+    system, base = _file_system(address)
+    top = f"{base}/{inside}" if inside else base
+    before = len(rows)
+    left = [top]
+    while left:
+        directory = left.pop()
+        try:
+            infos = system.get_file_info(fs.FileSelector(directory, allow_not_found=True))
+        except (pa.ArrowException, OSError) as error:
+            raise PipelineError(
+                f"{directory} cannot be read: {error}. Run this as a user that may, or on a copy of it."
+            ) from None
+        for info in infos:
+            try:
+                name = info.base_name
+            except UnicodeDecodeError:  # no router gives such a name
+                continue
+            if info.type == fs.FileType.Directory and directory == top and _SUBDIRECTORY.fullmatch(name):
+                left.append(info.path)
+            elif info.type == fs.FileType.File and _NAMES[kind].fullmatch(name):
+                rows.append((address, info.path, info.size, kind))
+        if len(rows) > MAX_FILES:
+            raise PipelineError(f"there are more than {MAX_FILES} files in {address}: give fewer directories at a time")
+    return len(rows) > before

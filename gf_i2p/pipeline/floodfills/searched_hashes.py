@@ -1,0 +1,75 @@
+"""For which hashes floodfills are looked for: the masters and leaves of the lake's farms, and those that are given."""
+
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+from pyspark.sql import functions as fn
+
+from gf_i2p.netdb.routing_key import HASH_BYTES
+from gf_i2p.pipeline.floodfills.given_hashes import Target
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_LEAST_DESTINATION: Final = 387
+
+
+def targets_of(spark: "SparkSession", given: list[Target], entries: "DataFrame | None") -> "DataFrame | None":
+    """Give each hash once: `hash` (32 bytes) and `name`. None: there are none.
+
+    `entries`: the lake's. A name that was given comes before the farm's; by the farm's `post` knows whose it is.
+    """
+    frames = []
+    if given:
+        table = pa.table(
+            {
+                "hash": pa.array([each.hash for each in given], pa.binary()),
+                "name": pa.array([each.name for each in given], pa.string()),
+                "order": pa.array([0 if each.is_named else 3 for each in given], pa.int32()),
+            }
+        )
+        frames.append(spark.createDataFrame(table, "hash binary, name string, order int"))
+    if entries is not None:
+        frames += _reported(entries)
+    if not frames:
+        return None
+    together = frames[0]
+    for frame in frames[1:]:
+        together = together.unionByName(frame)
+    best = fn.min(fn.struct("order", "name")).alias("best")
+    return together.groupBy("hash").agg(best).select("hash", fn.col("best.name").alias("name"))
+
+
+def _reported(entries: "DataFrame") -> list["DataFrame"]:
+    """Find what the farms' records name: their masters, as destinations, and their leaves, by their hashes."""
+    records = entries.where((fn.col("kind") == "status") & fn.col("misfit").isNull() & fn.col("record").isNotNull())
+    master = _from_base64(fn.col("destination"))
+    masters = (
+        records.select("farm", fn.col("record.meta.destination").alias("destination"))
+        .distinct()
+        .where(fn.length(master) >= _LEAST_DESTINATION)
+        .select(
+            fn.unhex(fn.sha2(master, 256)).alias("hash"),
+            fn.concat(fn.col("farm"), fn.lit(": master")).alias("name"),
+            fn.lit(1).alias("order"),
+        )
+    )
+    leaf = _from_base64(fn.col("leaf"))
+    leaves = (
+        records.select(
+            "farm", fn.col("record.id").alias("server"), fn.explode("record.destinations.hash").alias("leaf")
+        )
+        .distinct()
+        .where(fn.length(leaf) == HASH_BYTES)
+        .select(
+            leaf.alias("hash"),
+            fn.concat(fn.col("farm"), fn.lit(": leaf of server "), fn.col("server")).alias("name"),
+            fn.lit(2).alias("order"),
+        )
+    )
+    return [masters, leaves]
+
+
+def _from_base64(column: "Column") -> "Column":
+    """Give the bytes of I2P's base64; null for any other text."""
+    return fn.try_to_binary(fn.translate(column, "-~", "+/"), fn.lit("base64"))

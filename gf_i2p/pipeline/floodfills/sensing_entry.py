@@ -1,0 +1,100 @@
+"""What the table `closest` says of one farm's hashes, as it goes into the farm's log."""
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as sf
+
+from gf_i2p.farm.closest_floodfills import MAX_CLOSEST, MAX_DAYS, MAX_FIGURE_NAME, MAX_FIGURES, MAX_HASHES, Sensed
+from gf_i2p.farm.strict_json import MAX_DATE_MS, RecordError, a_hash
+from gf_i2p.pipeline.errors import PipelineError
+from gf_i2p.pipeline.lake import tables
+from gf_i2p.pipeline.lake.paths import Lake
+
+_OF_CLOSEST: Final = frozenset({"hash", "name", "day", "rank", "floodfill", "distance"})
+_NO_NAME: Final = re.compile(r"[^A-Za-z0-9_]")
+
+
+@dataclass(frozen=True, slots=True)
+class Sensing:
+    """What there is to post of a farm."""
+
+    found: list[tuple[bytes, Sensed]]
+    """By hash and day; of each hash the newest days."""
+    left_out: int
+    """Hashes for which a farm's state has no room."""
+
+
+def sensing(spark: SparkSession, lake: Lake, farm: str) -> Sensing:
+    """Give the closest floodfills of a farm's master and leaves. Raises `PipelineError`.
+
+    The farm's hashes are those that the job floodfills has named after it; when it has named none, its leaves.
+    """
+    closest = tables.read(spark, lake, "closest")
+    if closest is None:
+        raise PipelineError(f"{lake.root} has no table closest: run `gf-i2p pipeline floodfills` first.")
+    days = [row.day for row in closest.select("day").distinct().orderBy(sf.desc("day")).limit(MAX_DAYS).collect()]
+    newest = closest.where(sf.col("day").isin(days) & (sf.col("rank") <= MAX_CLOSEST))
+    own = _hashes(newest.where(sf.col("name").startswith(f"{farm}: ")))
+    total = own.count()
+    if not total:
+        own = _hashes(_leaves(spark, lake, farm, newest))
+        total = own.count()
+    if not total:
+        raise PipelineError(
+            f"The table closest knows no hash of {farm}: run `gf-i2p pipeline floodfills` anew, when the lake has "
+            "entries of this farm that name a master or a leaf."
+        )
+    # Masters before leaves: "farm: leaf of server 1", "farm: master".
+    chosen = own.orderBy(sf.col("called").endswith(": master").desc(), "called", "hash").limit(MAX_HASHES)
+    rows = newest.join(sf.broadcast(chosen), "hash").limit(MAX_HASHES * MAX_DAYS * MAX_CLOSEST).collect()
+    figures = [name for name in closest.columns if name not in _OF_CLOSEST]
+    return Sensing(_told(rows, figures), max(total - MAX_HASHES, 0))
+
+
+def _hashes(frame: DataFrame) -> DataFrame:
+    return frame.groupBy("hash").agg(sf.first("name", ignorenulls=True).alias("called"))
+
+
+def _leaves(spark: SparkSession, lake: Lake, farm: str, newest: DataFrame) -> DataFrame:
+    hours = tables.read(spark, lake, "destination_hours")
+    if hours is None:
+        return newest.limit(0)
+    own = hours.where(sf.col("farm") == farm).select(sf.col("destination").alias("hash")).distinct()
+    return newest.join(own, "hash", "left_semi")
+
+
+def _told(rows: list[Row], figures: list[str]) -> list[tuple[bytes, Sensed]]:
+    by_day: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        by_day.setdefault((row["hash"], row["day"]), []).append(row)
+    try:
+        return [
+            (a_hash(hash_, "a hash"), Sensed.parse({"day": day, "closest": [_near(row, figures) for row in own]}))
+            for (hash_, day), near in sorted(by_day.items())
+            for own in [sorted(near, key=lambda row: row["rank"])]
+        ]
+    except RecordError as error:
+        raise PipelineError(
+            f"The table closest has what no log takes ({error}): run pipeline floodfills anew."
+        ) from None
+
+
+def _near(row: Row, figures: list[str]) -> dict[str, Any]:
+    found = {"hash": row["floodfill"], "distance": row["distance"]}
+    profile = profile_of({name: row[name] for name in figures})
+    return found | ({"profile": profile} if profile else {})
+
+
+def profile_of(figures: dict[str, Any]) -> dict[str, int | float]:
+    """Give the numbers of a profile, columns or the fields of one, as many as an entry takes."""
+    found: dict[str, int | float] = {}
+    for name, value in figures.items():
+        if isinstance(value, Row):
+            found |= profile_of(value.asDict())
+        elif type(value) in {int, float} and math.isfinite(value) and abs(value) <= MAX_DATE_MS:
+            found[_NO_NAME.sub("_", name)[:MAX_FIGURE_NAME] or "_"] = value
+    return dict(list(found.items())[:MAX_FIGURES])

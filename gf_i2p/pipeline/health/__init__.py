@@ -1,0 +1,1 @@
+"""The job `health`: hours of servers and destinations, and which of them are anomalies."""

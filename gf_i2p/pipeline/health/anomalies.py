@@ -1,0 +1,135 @@
+"""Hours that are unlike a server's own past: against the median and the spread of its last seven days.
+
+The spread is the median distance from the median (MAD), as a standard deviation where noise is normal, and never below
+a floor: a server that has always been at 100 % is not out of the ordinary at 99.9 %. Hours that were watched for less
+than a quarter are no measure of anything.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import Window
+from pyspark.sql import functions as fn
+
+from gf_i2p.pipeline.days import DAY_MS, HOUR_MS
+from gf_i2p.pipeline.health.status_reports import day_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+PAST_MS: Final = 7 * DAY_MS
+LEAST_HOURS: Final = 24
+"""Of the past; with less of it nothing is said."""
+MOST_SPREADS: Final = 5.0
+"""From what is usual; beyond it an hour is an anomaly."""
+LEAST_WATCHED_MS: Final = HOUR_MS // 4
+_NORMAL: Final = 1.4826
+"""The standard deviation of normal noise, over its MAD."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """What is compared."""
+
+    name: str
+    """A column of `server_hours`."""
+    floor: float
+    """The least spread, in its unit."""
+    share: float
+    """The least spread as a share of what is usual."""
+    words: str
+    """What it is, for people."""
+    unit: str = ""
+    scale: float = 1.0
+    """What it is multiplied by for people."""
+    digits: int = 0
+    only: str | None = None
+    """"low" or "high", where the other way is good news."""
+
+
+MEASURES: Final = (
+    Measure("availability", 0.02, 0.0, "availability", " %", 100.0, 1, only="low"),
+    Measure("lag_ms", 20.0, 0.1, "job lag", " ms", only="high"),
+    Measure("tunnels", 10.0, 0.05, "participating tunnels"),
+    Measure("in_bytes_s", 4096.0, 0.05, "inbound bandwidth", " bytes/s"),
+    Measure("out_bytes_s", 4096.0, 0.05, "outbound bandwidth", " bytes/s"),
+    Measure("known_peers", 50.0, 0.05, "known peers"),
+    Measure("skew_ms", 500.0, 0.0, "clock skew", " ms"),
+)
+
+
+def anomalies(server_hours: "DataFrame") -> "DataFrame":
+    """Give a row for each hour and measure that is unlike the past: value, usual, spread, score, and a sentence.
+
+    `server_hours`: with the seven days before the hours that are judged; all hours in it are judged.
+    """
+    judged = server_hours.where(fn.col("watched_ms") >= LEAST_WATCHED_MS)
+    values = fn.array(
+        *(
+            fn.struct(fn.lit(each.name).alias("measure"), fn.col(each.name).cast("double").alias("value"))
+            for each in MEASURES
+        )
+    )
+    long = judged.select("farm", "server", "hour_ms", fn.inline(values)).where(fn.col("value").isNotNull())
+    past = Window.partitionBy("farm", "server", "measure").orderBy("hour_ms").rangeBetween(-PAST_MS, -1)
+    value, usual, spread, score = (fn.col(name) for name in ("value", "usual", "spread", "score"))
+    floor = _by_measure(lambda each: fn.greatest(fn.lit(each.floor), fn.abs(usual) * each.share))
+    distances = fn.sort_array(fn.transform("past", lambda each: fn.abs(each - usual)))
+    scored = (
+        long.withColumn("past", fn.sort_array(fn.collect_list("value").over(past)))
+        .where(fn.size("past") >= LEAST_HOURS)
+        .withColumn("usual", _middle(fn.col("past")))
+        .withColumn("spread", fn.greatest(_middle(distances) * _NORMAL, floor))
+        .withColumn("score", fn.abs(value - usual) / spread)
+    )
+    measure = fn.col("measure")
+    good_news = [
+        (measure == each.name) & ((value > usual) if each.only == "low" else (value < usual))
+        for each in MEASURES
+        if each.only is not None
+    ]
+    return scored.where((score > MOST_SPREADS) & ~reduce(or_, good_news)).select(
+        "farm", "server", "hour_ms", "measure", "value", "usual", "spread", "score", _sentence().alias("text")
+    )
+
+
+def _middle(in_order: "Column") -> "Column":
+    """Give the median of sorted numbers; it takes at least one."""
+    size = fn.size(in_order)
+    low, high = fn.floor((size + 1) / 2), fn.floor(size / 2) + 1
+    return (fn.element_at(in_order, low.cast("int")) + fn.element_at(in_order, high.cast("int"))) / 2
+
+
+def _by_measure(make: Callable[[Measure], "Column"]) -> "Column":
+    """Give what is made for the row's measure."""
+    found = fn.when(fn.lit(False), make(MEASURES[0]))
+    for each in MEASURES:
+        found = found.when(fn.col("measure") == each.name, make(each))
+    return found
+
+
+def _sentence() -> "Column":
+    """Say it for people; nothing in it is a text from a record."""
+    hour = fn.lpad(fn.floor(fn.col("hour_ms") % DAY_MS / HOUR_MS).cast("string"), 2, "0")
+    return fn.concat(
+        _by_measure(lambda each: fn.lit(f"{each.words} of server ")),
+        fn.col("server").cast("string"),
+        fn.lit(" was "),
+        _shown("value"),
+        fn.lit(" in the hour from "),
+        day_of(fn.col("hour_ms")),
+        fn.lit(" "),
+        hour,
+        fn.lit(":00 UTC; usual is "),
+        _shown("usual"),
+        fn.lit(", give or take "),
+        _shown("spread"),
+    )
+
+
+def _shown(name: str) -> "Column":
+    number = fn.col(name)
+    return _by_measure(lambda each: fn.concat(fn.format_number(number * each.scale, each.digits), fn.lit(each.unit)))

@@ -1,0 +1,163 @@
+"""Each destination's hours behind each server: how long it was up as its server said, how much it had to do.
+
+What a server's record says of a destination stands until the next record of that server, `FRESH_MS` at most for its
+being up. It is up when its router is, too (`farm.posters`); one that the next record does not name is no more. While a
+server is silent what it has named stays for a day, without being up; then it is forgotten until it is named again. So
+there is a row for an hour in which a destination stood for a moment, and no row for one that was taken away before.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import Window
+from pyspark.sql import functions as fn
+
+from gf_i2p.pipeline.days import ALL_DAYS, HOUR_MS, Span
+from gf_i2p.pipeline.health.status_reports import FRESH_MS, MEMORY_MS, day_of, hour_of, number, reports
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_PLACE: Final = ("farm", "server", "destination")
+
+
+def destination_hours(
+    entries: "DataFrame",
+    extents: "DataFrame | None" = None,
+    span: Span = ALL_DAYS,
+    *,
+    fresh_ms: int = FRESH_MS,
+) -> "DataFrame":
+    """Give one row for each farm, server, destination and hour; the arguments are those of `server_hours`."""
+    found = _within(entries, fresh_ms).join(_servers(entries, extents, span), ["farm", "server", "hour_ms"])
+    in_order = Window.partitionBy(*_PLACE).orderBy("hour_ms")
+    hour, first, last, reach = (fn.col(name) for name in ("hour_ms", "first_ms", "server_last_ms", "reach_ms"))
+    recent = first - fn.col("past_ms") <= MEMORY_MS
+    # How long its last word of the hour stands; null when a later record of the same hour has taken it away.
+    stands_ms = fn.when(fn.col("stands"), fn.least("server_next_ms", reach, last + MEMORY_MS))
+    found = found.withColumns(
+        {"past_ms": fn.lag("last_ms").over(in_order), "past_up": fn.lag("last_up").over(in_order)}
+    ).withColumns(
+        {
+            "stands_ms": stands_ms,
+            "begin_ms": fn.when(recent, hour).otherwise(first),
+            "flaps": fn.col("inner_flaps")
+            + fn.when(recent & (fn.col("first_up") != fn.col("past_up")), 1).otherwise(0),
+        }
+    )
+    # An hour's own piece, and one for each hour into which its last word reaches.
+    to = fn.greatest(hour, hour_of(fn.col("stands_ms") - 1))  # greatest() leaves null out
+    pieces = found.withColumn("each_ms", fn.explode(fn.sequence(hour, to, fn.lit(HOUR_MS))))
+    each = fn.col("each_ms")
+    own = each == hour
+    covered_ms = fn.least(last + fresh_ms, "stands_ms", each + HOUR_MS) - fn.greatest(last, each)
+    up_ms = fn.when(fn.col("stands") & fn.col("last_up") & (covered_ms > 0), covered_ms).otherwise(0)
+    rows = pieces.groupBy(*_PLACE, each.alias("hour_ms")).agg(
+        fn.sum(_if(own, "records", 0)).alias("records"),
+        fn.sum(_if(own, "up_records", 0)).alias("up_records"),
+        fn.sum(up_ms + _if(own, "inner_up_ms", 0)).alias("up_ms"),
+        fn.sum(_if(own, "flaps", 0)).alias("flaps"),
+        fn.max(_if(own, "connections", None)).alias("connections"),
+        fn.max(_if(own, "load", None)).alias("load"),
+        fn.min(fn.when(own, fn.col("begin_ms")).otherwise(each)).alias("begin_ms"),
+        fn.max("reach_ms").alias("reach_ms"),
+    )
+    watched_ms = fn.least(hour + HOUR_MS, reach) - fn.col("begin_ms")
+    made = rows.select(
+        "farm",
+        "hour_ms",
+        "server",
+        "destination",
+        watched_ms.alias("watched_ms"),
+        "records",
+        fn.coalesce(fn.try_divide("up_ms", watched_ms), fn.try_divide("up_records", "records")).alias("availability"),
+        "flaps",
+        "connections",
+        "load",
+        day_of(hour).alias("day"),
+    )
+    return made if span.since_ms is None else made.where(hour >= span.since_ms)
+
+
+def _within(entries: "DataFrame", fresh_ms: int) -> "DataFrame":
+    """Give what can be told of each hour from its own records that name the destination."""
+    status = reports(entries, fn.col("record.destinations").alias("named"))
+    in_order = Window.partitionBy("farm", "server", "hour_ms").orderBy("received_ms", "index", "term")
+    lasts = fn.lead("received_ms").over(in_order) - fn.col("received_ms")
+    leaves = status.withColumn("lasts_ms", lasts).withColumn("leaf", fn.explode(_each_once("named")))
+    named = leaves.select(
+        "farm",
+        "server",
+        "hour_ms",
+        "received_ms",
+        "index",
+        "term",
+        "lasts_ms",
+        fn.col("leaf.hash").alias("destination"),
+        (fn.col("leaf.up") & fn.col("up")).alias("up"),
+        number(fn.col("leaf.currentConnections")).alias("connections"),
+        number(fn.col("leaf.configuredConnections")).alias("most"),
+    )
+    by_destination = Window.partitionBy("farm", "server", "hour_ms", "destination")
+    in_its_order = by_destination.orderBy("received_ms", "index", "term")
+    up, was_up, lasts_ms = fn.col("up"), fn.col("was_up"), fn.col("lasts_ms")
+    rows = named.withColumns({"was_up": fn.lag("up").over(in_its_order), "next_up": fn.lead("up").over(in_its_order)})
+    return rows.groupBy("farm", "server", "hour_ms", "destination").agg(
+        fn.count("*").alias("records"),
+        fn.count_if(up).alias("up_records"),
+        fn.min("received_ms").alias("first_ms"),
+        fn.max("received_ms").alias("last_ms"),
+        fn.max(fn.when(was_up.isNull(), up)).alias("first_up"),
+        fn.max(fn.when(fn.col("next_up").isNull(), up)).alias("last_up"),
+        fn.max(lasts_ms.isNull()).alias("stands"),
+        fn.coalesce(fn.sum(fn.when(up & lasts_ms.isNotNull(), fn.least(lasts_ms, fn.lit(fresh_ms)))), fn.lit(0)).alias(
+            "inner_up_ms"
+        ),
+        fn.count_if(up != was_up).alias("inner_flaps"),
+        fn.avg("connections").alias("connections"),
+        fn.avg(fn.try_divide("connections", "most")).alias("load"),
+    )
+
+
+def _servers(entries: "DataFrame", extents: "DataFrame | None", span: Span) -> "DataFrame":
+    """Give each server's hours with records: the last in it, the next after it, and how far its farm reaches."""
+    times = reports(entries).groupBy("farm", "server", "hour_ms")
+    hours = times.agg(fn.min("received_ms").alias("from_ms"), fn.max("received_ms").alias("server_last_ms"))
+    if extents is None:
+        hours = hours.withColumn("reach_ms", fn.max("server_last_ms").over(Window.partitionBy("farm")))
+    else:
+        hours = hours.join(extents.groupBy("farm").agg(fn.max("reach_ms").alias("reach_ms")), "farm")
+    reach = fn.col("reach_ms")
+    in_order = Window.partitionBy("farm", "server").orderBy("hour_ms")
+    return hours.select(
+        "farm",
+        "server",
+        "hour_ms",
+        "server_last_ms",
+        fn.lead("from_ms").over(in_order).alias("server_next_ms"),
+        (reach if span.until_ms is None else fn.least(reach, fn.lit(span.until_ms))).alias("reach_ms"),
+    )
+
+
+def _each_once(name: str) -> "Column":
+    """Give the leaves of a record, each once: up, when it is named as up anywhere (`farm.posters`)."""
+    leaves = fn.transform(
+        name,
+        lambda leaf: fn.struct(
+            fn.concat(fn.rtrim(leaf["hash"], fn.lit("=")), fn.lit("=")).alias("hash"),  # the padding may be missing
+            fn.coalesce(leaf["up"], fn.lit(False)).alias("up"),
+            leaf["currentConnections"].alias("currentConnections"),
+            leaf["configuredConnections"].alias("configuredConnections"),
+        ),
+    )
+    hashes = fn.array_distinct(fn.transform(leaves, lambda leaf: leaf["hash"]))
+    in_order = fn.array_sort(leaves, _up_first)
+    first = fn.transform(hashes, lambda hash_: fn.filter(in_order, lambda leaf: leaf["hash"] == hash_)[0])
+    return fn.when(fn.size(hashes) == fn.size(leaves), leaves).otherwise(first)
+
+
+def _up_first(one: "Column", other: "Column") -> "Column":
+    return other["up"].cast("int") - one["up"].cast("int")
+
+
+def _if(condition: "Column", name: str, otherwise: int | None) -> "Column":
+    return fn.when(condition, fn.col(name)).otherwise(otherwise)

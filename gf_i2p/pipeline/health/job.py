@@ -1,0 +1,175 @@
+"""The job `health`: how well servers and destinations were, hour by hour, and which hours are unlike a server's past.
+
+Whole days are made anew, from the entries of these days and of the day before, so a rerun gives the same. Only rows
+that are few go from one hour to another; see `server_hours` and `destination_hours`.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as fn
+
+from gf_i2p.pipeline.days import ALL_DAYS, Span
+from gf_i2p.pipeline.errors import PipelineError
+from gf_i2p.pipeline.health.anomalies import anomalies
+from gf_i2p.pipeline.health.destination_hours import destination_hours
+from gf_i2p.pipeline.health.server_hours import server_hours
+from gf_i2p.pipeline.health.status_reports import extents, in_days
+from gf_i2p.pipeline.lake import tables
+from gf_i2p.pipeline.lake.paths import PARTITIONS, Lake
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["anomalies", "destination_hours", "extents", "refresh", "server_hours", "summarize"]
+
+MAX_SERVERS: Final = 1000
+"""In a summary."""
+MAX_ANOMALIES: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class HealthFigures:
+    """What the job has made, of the days asked for; anomalies are those of all days."""
+
+    records: int
+    """Status records on which the hours rest."""
+    server_hours: int
+    destination_hours: int
+    anomalies: int
+    seconds: float
+
+    @property
+    def records_per_second(self) -> float:
+        """How fast it was."""
+        return self.records / self.seconds if self.seconds else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSummary:
+    """A server, or member, over the hours asked for. None: nothing was told."""
+
+    farm: str
+    server: int
+    hours: int
+    records: int
+    availability: float
+    """0 to 1, of the time that was watched."""
+    gaps: int
+    """Silences; one that goes through several hours counts in each."""
+    longest_gap_ms: int
+    """Within one hour."""
+    flaps: int
+    lag_ms: float | None
+    """Mean of its router's job lag."""
+    skew_ms: float | None
+    """That of the hour in which its clock was furthest from the farm's."""
+    tunnels: float | None
+    in_bytes_s: float | None
+    out_bytes_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Anomaly:
+    """An hour out of the ordinary; see `anomalies`."""
+
+    farm: str
+    server: int
+    hour_ms: int
+    measure: str
+    value: float
+    usual: float
+    spread: float
+    score: float
+    text: str
+
+
+def refresh(
+    spark: "SparkSession",
+    lake: Lake,
+    farm: str | None = None,
+    span: Span = ALL_DAYS,
+    on_step: Callable[[str], None] = lambda _: None,
+) -> HealthFigures:
+    """Make the hours of these days, and the anomalies of all days, anew. Raises `PipelineError`.
+
+    Who has new entries of some days gives the days beside them, too (`days.spans_around`): a record may cover time of
+    the next day, and the farm's last record ends the day before. `on_step`: is told what is done now.
+    """
+    began = time.monotonic()
+    read = _of(_there(tables.read_entries(spark, lake), lake, "entries", "ingest"), farm)
+    limited = span != ALL_DAYS
+    known = extents(read) if limited else None
+    rows = read.where(in_days(span, before=1)) if limited else read
+    on_step("hours of servers")
+    _write(server_hours(rows, known, span), lake, "server_hours")
+    on_step("hours of destinations")
+    _write(destination_hours(rows, known, span), lake, "destination_hours")
+    on_step("anomalies")
+    hours = tables.read(spark, lake, "server_hours")
+    made = None if hours is None else _of(hours, farm).where(in_days(span)).agg(fn.count("*"), fn.sum("records")).head()
+    if hours is None or made is None or not made[0]:
+        wanted = "any farm" if farm is None else f"farm {farm!r}"
+        raise PipelineError(f"The lake has no status records of {wanted} on these days: see what ingest has read.")
+    anomalies(hours).write.mode("overwrite").parquet(lake.path("anomalies"))
+    leaves = tables.read(spark, lake, "destination_hours")
+    return HealthFigures(
+        records=made[1],
+        server_hours=made[0],
+        destination_hours=0 if leaves is None else _of(leaves, farm).where(in_days(span)).count(),
+        anomalies=_of(spark.read.parquet(lake.path("anomalies")), farm).count(),
+        seconds=time.monotonic() - began,
+    )
+
+
+def summarize(
+    spark: "SparkSession", lake: Lake, farm: str | None = None, span: Span = ALL_DAYS
+) -> tuple[list[ServerSummary], list[Anomaly]]:
+    """Give the servers by farm and id, and the newest anomalies. Raises `PipelineError`.
+
+    At most `MAX_SERVERS` and `MAX_ANOMALIES`, and one more where there are more.
+    """
+    every = _there(tables.read(spark, lake, "server_hours"), lake, "server_hours", "health")
+    hours = _of(every, farm).where(in_days(span))
+    watched, records = fn.sum("watched_ms"), fn.sum("records")
+    each = hours.groupBy("farm", "server").agg(
+        fn.count("*").alias("hours"),
+        records.alias("records"),
+        fn.coalesce(
+            fn.try_divide(fn.sum(fn.col("availability") * fn.col("watched_ms")), watched), fn.avg("availability")
+        ).alias("availability"),
+        fn.sum("gaps").alias("gaps"),
+        fn.max("longest_gap_ms").alias("longest_gap_ms"),
+        fn.sum("flaps").alias("flaps"),
+        fn.max_by("skew_ms", fn.abs("skew_ms")).alias("skew_ms"),
+        *(fn.avg(name).alias(name) for name in ("lag_ms", "tunnels", "in_bytes_s", "out_bytes_s")),
+    )
+    servers = each.orderBy("farm", "server").limit(MAX_SERVERS + 1).collect()
+    odd = _of(_there(tables.read(spark, lake, "anomalies"), lake, "anomalies", "health"), farm)
+    if span.since_ms is not None:
+        odd = odd.where(fn.col("hour_ms") >= span.since_ms)
+    if span.until_ms is not None:
+        odd = odd.where(fn.col("hour_ms") < span.until_ms)
+    newest = odd.orderBy(fn.desc("hour_ms"), fn.desc("score"), "farm", "server", "measure").limit(MAX_ANOMALIES + 1)
+    return (
+        [ServerSummary(**row.asDict()) for row in servers],
+        [Anomaly(**row.asDict()) for row in newest.collect()],
+    )
+
+
+def _there(found: "DataFrame | None", lake: Lake, table: str, job: str) -> "DataFrame":
+    if found is None:
+        raise PipelineError(f"{lake.root} has no table {table}: run `gf-i2p pipeline {job}` first.")
+    return found
+
+
+def _of(rows: "DataFrame", farm: str | None) -> "DataFrame":
+    return rows if farm is None else rows.where(fn.col("farm") == farm)
+
+
+def _write(rows: "DataFrame", lake: Lake, table: str) -> None:
+    """Write whole days over what is there, one file each."""
+    parts = PARTITIONS[table]
+    rows.repartition(*parts).write.mode("overwrite").partitionBy(*parts).parquet(lake.path(table))

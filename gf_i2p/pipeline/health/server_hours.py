@@ -1,0 +1,178 @@
+"""Each server's hours: how well it was, how far its clock was off, what its router did.
+
+A record covers the time from when it was received until the next one of the same server, `FRESH_MS` at most, as the
+farm judges. Availability is the share of the hour that records cover which say that the router is up; a gap is a
+stretch that no record covers, whatever it says. What lies before a server's first record counts as nothing; after its
+last one it is silent up to the farm's last, `reach_ms`. Of an hour that the farm has not reached the end of, or in
+which a server is new, only that part counts: `watched_ms`.
+
+First within hours, where records are many, then from hour to hour, where hours are few: no partition of the first is
+larger than an hour of a server.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import Window
+from pyspark.sql import functions as fn
+
+from gf_i2p.pipeline.days import ALL_DAYS, HOUR_MS, Span
+from gf_i2p.pipeline.health.status_reports import FRESH_MS, MEMORY_MS, day_of, hour_of, numbers, reports
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_MEANS: Final = ("lag_ms", "tunnels", "in_bytes_s", "out_bytes_s", "known_peers")
+_COLUMNS: Final = (
+    "farm",
+    "hour_ms",
+    "server",
+    "watched_ms",
+    "records",
+    "up_records",
+    "availability",
+    "gaps",
+    "longest_gap_ms",
+    "flaps",
+    "lag_ms",
+    "skew_ms",
+    "tunnels",
+    "in_bytes_s",
+    "out_bytes_s",
+    "known_peers",
+    "publishing",
+    "day",
+)
+
+
+def server_hours(
+    entries: "DataFrame",
+    extents: "DataFrame | None" = None,
+    span: Span = ALL_DAYS,
+    *,
+    fresh_ms: int = FRESH_MS,
+) -> "DataFrame":
+    """Give one row for each farm, server and hour, from a server's first hour to the last of its farm.
+
+    `entries`: of the days of `span` and of the day before. `extents`: see `reports.extents`, of all entries there are;
+    None: `entries` are all. `fresh_ms`: up to an hour.
+    """
+    filled = _with_silent(_within(entries, fresh_ms), extents, span)
+    hour, first, last, before = (fn.col(name) for name in ("hour_ms", "first_ms", "last_ms", "before_ms"))
+    begin = fn.greatest(hour, fn.col("born_ms"))
+    end = fn.least(hour + HOUR_MS, fn.col("reach_ms"))
+    heard = fn.coalesce(first, end)  # until then, what was said before this hour stands
+    head_ms = _not_negative(fn.least(before + fresh_ms, heard) - begin)
+    head_gap_ms = _not_negative(heard - fn.greatest(begin, before + fresh_ms))  # greatest() leaves nulls out
+    tail_ms = fn.least(last + fresh_ms, end) - last
+    tail_gap_ms = _not_negative(end - (last + fresh_ms))
+    up_ms = (
+        fn.coalesce(fn.col("inner_up_ms"), fn.lit(0))
+        + fn.when(fn.col("before_up"), head_ms).otherwise(0)
+        + fn.when(fn.col("last_up"), tail_ms).otherwise(0)
+    )
+    turned = (first - before <= MEMORY_MS) & (fn.col("first_up") != fn.col("before_up"))
+    watched = _not_negative(end - begin)
+    ahead = fn.col("ahead_ms")
+    made = filled.withColumns(
+        {
+            "watched_ms": watched,
+            "availability": fn.coalesce(fn.try_divide(up_ms, watched), fn.try_divide("up_records", "records")),
+            "gaps": fn.col("inner_gaps") + _one_if(head_gap_ms > 0) + _one_if(tail_gap_ms > 0),
+            "longest_gap_ms": fn.greatest(fn.lit(0), "inner_gap_ms", head_gap_ms, tail_gap_ms),
+            "flaps": fn.col("inner_flaps") + _one_if(turned),
+            "skew_ms": ahead - fn.median(ahead).over(Window.partitionBy("farm", "hour_ms")),
+            "day": day_of(hour),
+        }
+    )
+    return made.where((fn.col("watched_ms") > 0) | (fn.col("records") > 0)).select(*_COLUMNS)
+
+
+def _within(entries: "DataFrame", fresh_ms: int) -> "DataFrame":
+    """Give what can be told of each hour from its own records: what lies between the first and the last of them."""
+    status = reports(
+        entries,
+        (fn.col("record.date") - fn.col("received_ms")).alias("ahead_ms"),
+        fn.coalesce(fn.col("record.meta.publishing"), fn.lit(False)).alias("publishing"),
+        *numbers(),
+    )
+    in_order = Window.partitionBy("farm", "server", "hour_ms").orderBy("received_ms", "index", "term")
+    up, was_up, lasts = fn.col("up"), fn.col("was_up"), fn.col("lasts_ms")
+    rows = status.withColumns(
+        {
+            "lasts_ms": fn.lead("received_ms").over(in_order) - fn.col("received_ms"),
+            "was_up": fn.lag("up").over(in_order),
+        }
+    )
+    return rows.groupBy("farm", "server", "hour_ms").agg(
+        fn.count("*").alias("records"),
+        fn.count_if(up).alias("up_records"),
+        fn.min("received_ms").alias("first_ms"),
+        fn.max("received_ms").alias("last_ms"),
+        fn.max(fn.when(was_up.isNull(), up)).alias("first_up"),
+        fn.max(fn.when(lasts.isNull(), up)).alias("last_up"),
+        fn.sum(fn.when(up & lasts.isNotNull(), fn.least(lasts, fn.lit(fresh_ms)))).alias("inner_up_ms"),
+        fn.count_if(lasts > fresh_ms).alias("inner_gaps"),
+        fn.max(lasts - fresh_ms).alias("inner_gap_ms"),
+        fn.count_if(up != was_up).alias("inner_flaps"),
+        fn.avg("ahead_ms").alias("ahead_ms"),
+        fn.avg(fn.col("publishing").cast("double")).alias("publishing"),
+        *(fn.avg(name).alias(name) for name in _MEANS),
+    )
+
+
+def _with_silent(hours: "DataFrame", extents: "DataFrame | None", span: Span) -> "DataFrame":
+    """Add the hours in which a server has said nothing; and to each what was said last before it, `before_…`."""
+    if extents is None:
+        hours = hours.withColumns({"known_ms": fn.col("first_ms"), "far_ms": fn.col("last_ms")})
+    else:
+        hours = hours.join(_stubs(extents, span), ["farm", "server", "hour_ms"], "full")
+    of_server = Window.partitionBy("farm", "server")
+    in_order = of_server.orderBy("hour_ms")
+    past = in_order.rowsBetween(Window.unboundedPreceding, -1)
+    reach = fn.max("far_ms").over(Window.partitionBy("farm"))
+    hours = hours.withColumns(
+        {
+            "born_ms": fn.min("known_ms").over(of_server),
+            "reach_ms": reach if span.until_ms is None else fn.least(reach, fn.lit(span.until_ms)),
+            "next_hour_ms": fn.lead("hour_ms").over(in_order),
+            "past_ms": fn.last("last_ms", ignorenulls=True).over(past),
+            "past_up": fn.last("last_up", ignorenulls=True).over(past),
+        }
+    )
+    last_hour = fn.greatest(fn.col("hour_ms"), hour_of(fn.col("reach_ms") - 1))
+    to = fn.coalesce(fn.col("next_hour_ms") - HOUR_MS, last_hour)
+    spread = hours.withColumn("each_ms", fn.explode(fn.sequence("hour_ms", to, fn.lit(HOUR_MS))))
+    own = fn.col("each_ms") == fn.col("hour_ms")
+    of_hour = ("first_ms", "last_ms", "first_up", "last_up", "inner_up_ms", "inner_gap_ms", "ahead_ms", "publishing")
+    counts = ("records", "up_records", "inner_gaps", "inner_flaps")
+    filled = spread.select(
+        "farm",
+        "server",
+        fn.col("each_ms").alias("hour_ms"),
+        "born_ms",
+        "reach_ms",
+        fn.when(own, fn.col("past_ms")).otherwise(fn.coalesce("last_ms", "past_ms")).alias("before_ms"),
+        fn.when(own, fn.col("past_up")).otherwise(fn.coalesce("last_up", "past_up")).alias("before_up"),
+        *(fn.when(own, fn.col(name)).alias(name) for name in (*of_hour, *_MEANS)),
+        *(fn.coalesce(fn.when(own, fn.col(name)), fn.lit(0)).alias(name) for name in counts),
+    )
+    return filled if span.since_ms is None else filled.where(fn.col("hour_ms") >= span.since_ms)
+
+
+def _stubs(extents: "DataFrame", span: Span) -> "DataFrame":
+    """Give an hour of each server, before the days asked for if it is as old: it may not have a record in `entries`."""
+    first = fn.col("first_ms")
+    start = first if span.since_ms is None else fn.greatest(first, fn.lit(span.since_ms - MEMORY_MS))
+    known = extents if span.until_ms is None else extents.where(first < span.until_ms)
+    return known.select(
+        "farm", "server", hour_of(start).alias("hour_ms"), first.alias("known_ms"), fn.col("reach_ms").alias("far_ms")
+    )
+
+
+def _not_negative(value: "Column") -> "Column":
+    """Give it, or 0 where it is negative; null stays null."""
+    return fn.when(value > 0, value).when(value <= 0, 0)
+
+
+def _one_if(condition: "Column") -> "Column":
+    return fn.when(condition, 1).otherwise(0)

@@ -1,0 +1,56 @@
+"""Reads from files the entries that are wanted of them, as rows of the table `entries`."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any, Final
+
+import pyarrow as pa
+
+from gf_i2p.pipeline.ingest.plan import Wanted
+from gf_i2p.pipeline.read.entry_columns import Typer
+from gf_i2p.pipeline.read.line_walk import Found, Is, Walk
+from gf_i2p.pipeline.read.stored_file import Lines, Stored
+from gf_i2p.pipeline.read.survey import opened
+
+BATCH_ROWS: Final = 4_000
+BATCH_BYTES: Final = 8 << 20
+CHANGED: Final = "was changed while it was read"
+
+
+def taken(schema_text: str, plans: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Read what was planned (rows of `PLAN`), for `mapInArrow`. `schema_text`: the JSON Schema of the status record.
+
+    Raises `RuntimeError` when a file does not have any more what it had.
+    """
+    typer = Typer(schema_text)
+    for batch in plans:
+        for plan in batch.to_pylist():
+            count = 0
+            for found in _batches(plan):
+                count += len(found)
+                yield typer.rows(plan["farm"], plan["exporter"], found)
+            if count != plan["entries"]:
+                raise RuntimeError(f"{plan['path']} {CHANGED}: {count} of {plan['entries']} entries are there")
+
+
+def _batches(plan: dict[str, Any]) -> Iterator[list[Found]]:
+    wanted = Wanted(plan)
+    batch: list[Found] = []
+    size = 0
+    try:
+        file, packed = opened(plan["path"])
+    except FileNotFoundError:
+        raise RuntimeError(f"{plan['path']} {CHANGED}: it is gone") from None
+    with file, closing(iter(Walk(Lines(Stored(file, packed=packed)), strict=plan["strict"]))) as walk:
+        for found in walk:
+            if found.what is Is.BAD or not wanted.takes(found.at, found.term):
+                if wanted.done:
+                    break
+                continue
+            batch.append(found)
+            size += len(found.text)
+            if len(batch) == BATCH_ROWS or size >= BATCH_BYTES:
+                yield batch
+                batch, size = [], 0
+    if batch:
+        yield batch

@@ -1,0 +1,246 @@
+"""Writes the table `entries` where it is read: in Spark's workers, by Arrow, without giving rows to the JVM.
+
+A file has entries of one farm and day, sorted: by index, who the servers are behind a gap after the entry of that
+index, the higher term first. Where the order would break another file begins. It is written where nobody looks for it,
+and gets its place, and with it its name, when it is whole. The name is that of the run, of the task and of the file in
+the task: a task that Spark does again gives the same ones, and they are there once.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+
+from gf_i2p.pipeline.ingest.entry_reader import taken
+from gf_i2p.pipeline.lake.paths import PARTITIONS
+from gf_i2p.pipeline.read.entry_columns import is_gap
+from gf_i2p.pipeline.read.stored_file import file_system
+
+KINDS: Final = ("status", "admin", "servers", "other")
+WRITTEN: Final = pa.schema(
+    {name: pa.int64() for name in ("new", "misfits", "files", "bytes", *(f"kind_{kind}" for kind in KINDS))}
+)
+"""What a task has written: entries, those not believed, files, bytes on the disk, entries of each kind."""
+ORDER: Final = (b"gf-i2p.order", b"index, gap, -term")
+"""In the footer of a file whose rows are in this order, all of them."""
+_GROUP_BYTES: Final = 32 << 20
+"""Of Arrow's, for a row group."""
+_HELD_BYTES: Final = 96 << 20
+"""Of Arrow's, in all row groups that grow."""
+_BATCH_OVERHEAD: Final = 16 << 10
+"""What a batch takes however few rows it has: it has some hundred buffers."""
+_OPEN: Final = 4
+"""Files at a time. Days come in order but for wrong clocks."""
+_APART: Final = PARTITIONS["entries"]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a run's files go."""
+
+    table: str
+    """The directory of the table, or its address."""
+    unfinished: str
+    """A directory for files that are not whole yet, on the same file system."""
+    run: str
+    """A name that no other run has."""
+
+
+def written(schema_text: str, target: Target, plans: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Read what was planned (rows of `plan.PLAN`) and write it, for `mapInArrow`: gives one row of `WRITTEN`.
+
+    `schema_text`: the JSON Schema of the status record. Raises `RuntimeError` as `taken` does, and `OSError`.
+    """
+    from pyspark import TaskContext  # noqa: PLC0415 -- it is there where tasks are
+
+    context = TaskContext.get()
+    yield write(target, 0 if context is None else context.partitionId(), taken(schema_text, plans))
+
+
+def write(target: Target, task: int, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
+    """Write rows of `entries`, each batch of one farm; give one row of `WRITTEN`. Raises `OSError`."""
+    writer = Writer(target, task)
+    counts = dict.fromkeys(WRITTEN.names, 0)
+    for batch in batches:
+        counts["new"] += batch.num_rows
+        counts["misfits"] += batch.num_rows - batch.column("misfit").null_count
+        for each in batch.column("kind").value_counts().to_pylist():
+            counts[f"kind_{each['values']}"] += each["counts"]
+        writer.add(batch)
+    writer.close()
+    counts["files"], counts["bytes"] = writer.files, writer.bytes
+    return pa.RecordBatch.from_pylist([counts], WRITTEN)
+
+
+class _Part:
+    """Entries of a farm and day: in a file, or held until there are enough for a row group."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.held: list[pa.RecordBatch] = []
+        self.held_bytes = 0
+        self.path = ""
+        """Of the file as long as it is not whole; empty: there is none yet."""
+        self.stream: Any = None
+        self.writer: Any = None
+        self.last: tuple[int, ...] = ()
+
+
+class Writer:
+    """Writes the files of one task. Its memory is bounded, however many days there are."""
+
+    def __init__(self, target: Target, task: int) -> None:
+        """`task`: its number in the run."""
+        self._target = target
+        self._system, self._table = file_system(target.table)
+        _, self._unfinished = file_system(target.unfinished)
+        self._name = f"part-{task:05}-{target.run}"
+        self._attempt = uuid4().hex
+        self._parts: dict[tuple[str, str], _Part] = {}  # which got rows last is last
+        self._numbers = 0
+        self._held_bytes = 0
+        self.files = 0
+        """That are whole."""
+        self.bytes = 0
+        """Of them."""
+
+    @property
+    def open(self) -> int:
+        """Files that are open."""
+        return sum(part.writer is not None for part in self._parts.values())
+
+    @property
+    def held_bytes(self) -> int:
+        """Of rows that are in no file yet."""
+        return self._held_bytes
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        """Write rows of one farm, or keep them until there are more."""
+        if not rows.num_rows:
+            return
+        farm = rows.column("farm")[0].as_py()
+        if self._parts and next(iter(self._parts))[0] != farm:
+            self.close()
+        for day, of_day in _by_day(rows):
+            self._add((farm, day), _sorted(of_day.drop_columns(list(_APART))))
+
+    def close(self) -> None:
+        """Write what is left, and give all files their places."""
+        while self._parts:
+            self._finish(next(iter(self._parts)))
+
+    def _add(self, key: tuple[str, str], rows: pa.RecordBatch) -> None:
+        if key in self._parts and _key(rows, 0) < self._parts[key].last:
+            self._finish(key)
+        part = self._parts.pop(key, None) or self._part()
+        self._parts[key] = part
+        part.last = _key(rows, rows.num_rows - 1)
+        size = rows.nbytes + _BATCH_OVERHEAD
+        part.held.append(rows)
+        part.held_bytes += size
+        self._held_bytes += size
+        if part.held_bytes >= _GROUP_BYTES:
+            self._flush(key)
+        while self._held_bytes > _HELD_BYTES:
+            self._flush(max(self._parts, key=lambda each: self._parts[each].held_bytes))
+
+    def _part(self) -> _Part:
+        self._numbers += 1
+        return _Part(self._numbers)
+
+    def _flush(self, key: tuple[str, str]) -> None:
+        """Write what is held of a farm and day as a row group."""
+        part = self._parts[key]
+        if not part.held:
+            return
+        if part.writer is None:
+            if self.open >= _OPEN:
+                self._finish(next(each for each, other in self._parts.items() if other.writer is not None))
+            self._begin(part, part.held[0].schema)
+        part.writer.write_table(pa.Table.from_batches(part.held), row_group_size=1 << 30)
+        self._held_bytes -= part.held_bytes
+        part.held, part.held_bytes = [], 0
+
+    def _begin(self, part: _Part, schema: pa.Schema) -> None:
+        self._system.create_dir(self._unfinished, recursive=True)
+        part.path = f"{self._unfinished}/{self._name}-{part.number:04}.{self._attempt}"
+        part.stream = self._system.open_output_stream(part.path)
+        part.writer = pq.ParquetWriter(
+            part.stream,
+            schema,
+            compression="zstd",
+            use_dictionary=_repeating(schema),
+            store_schema=False,  # kilobytes in each file that say what Parquet's own schema does
+            sorting_columns=[pq.SortingColumn(schema.get_field_index("index"))],
+        )
+
+    def _finish(self, key: tuple[str, str]) -> None:
+        """Write what is held, and give the file its place."""
+        self._flush(key)
+        part = self._parts.pop(key)
+        part.writer.add_key_value_metadata(dict([ORDER]))
+        part.writer.close()
+        self.bytes += part.stream.tell()
+        part.stream.close()
+        directory = "/".join([self._table, *(f"{name}={value}" for name, value in zip(_APART, key, strict=True))])
+        self._system.create_dir(directory, recursive=True)
+        self._place(part.path, f"{directory}/{self._name}-{part.number:04}.zstd.parquet")
+        self.files += 1
+
+    def _place(self, path: str, place: str) -> None:
+        try:
+            self._system.move(path, place)
+        except OSError:  # some file systems replace nothing; then what is there is what an earlier attempt has written
+            if self._system.get_file_info(place).type != pafs.FileType.File:
+                raise
+            self._system.delete_file(path)
+
+
+def _by_day(rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Give the rows of each day, in the order in which these come."""
+    days = rows.column("day")
+    first = days[0].as_py()
+    if pc.all(pc.equal(days, first)).as_py():
+        yield first, rows
+        return
+    coded = days.dictionary_encode()
+    places = coded.indices.to_numpy()
+    for number, day in enumerate(coded.dictionary.to_pylist()):
+        yield day, rows.take(pa.array(np.flatnonzero(places == number)))  # copied: a slice would hold all of them
+
+
+def _sorted(rows: pa.RecordBatch) -> pa.RecordBatch:
+    index = rows.column("index").to_numpy()
+    if (index[1:] > index[:-1]).all():  # as it is when they are of one history
+        return rows
+    gap = is_gap(rows.column("kind"), rows.column("value"))
+    order = np.lexsort((-rows.column("term").to_numpy(), gap.to_numpy(zero_copy_only=False), index))
+    return rows.take(pa.array(order))
+
+
+def _key(rows: pa.RecordBatch, place: int) -> tuple[int, ...]:
+    """Give what a row is sorted by."""
+    one = rows.slice(place, 1)
+    gap = is_gap(one.column("kind"), one.column("value"))[0].as_py()
+    return one.column("index")[0].as_py(), int(gap), -one.column("term")[0].as_py()
+
+
+def _repeating(schema: pa.Schema) -> list[str]:
+    """Give the columns, as Parquet names them, in which one value may be more than once: all but the records' text."""
+    return [path for field in schema for path in _leaves(field.name, field.type) if path != "value"]
+
+
+def _leaves(path: str, kind: pa.DataType) -> Iterator[str]:
+    if pa.types.is_struct(kind):
+        for field in kind.fields:
+            yield from _leaves(f"{path}.{field.name}", field.type)
+    elif pa.types.is_list(kind):
+        yield from _leaves(f"{path}.list.element", kind.value_type)
+    else:
+        yield path

@@ -1,0 +1,367 @@
+"""Takes histories into the lake: each entry once, typed; what does not fit goes to the quarantine, with the reason.
+
+Three steps, each of which reads only what it needs. A *survey* goes once through each file that is new or has changed,
+and keeps which entries it has. From that, and from what the lake has, a *plan* is made: which entries come from which
+file. Only these are then read and written; so no row is ever moved between machines to find its double.
+
+Tables are only added to. The entries are written first, then the quarantine, then which files were read: whatever
+interrupts this, the next run finds in the lake what was written, and adds the rest.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+from uuid import uuid4
+
+from gf_i2p.farm import schema as farm_schema
+from gf_i2p.pipeline.errors import PipelineError
+from gf_i2p.pipeline.ingest.entry_reader import CHANGED
+from gf_i2p.pipeline.ingest.entry_writer import KINDS, WRITTEN, Target, written
+from gf_i2p.pipeline.ingest.plan import PLAN, RUNS, islands, planned
+from gf_i2p.pipeline.lake import tables
+from gf_i2p.pipeline.lake.paths import Lake, absolute
+from gf_i2p.pipeline.read.record_schema import columns
+from gf_i2p.pipeline.read.stored_file import HEAD_BYTES, now_ms
+from gf_i2p.pipeline.read.survey import LISTED, SURVEYED, listed, surveyed
+from gf_i2p.pipeline.session import failed
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, Row, SparkSession
+
+QUARANTINE: Final = (
+    "source string, what string, farm string, index bigint, reason string, text string, length bigint, digest string, "
+    "found_ms bigint"
+)
+FILES: Final = (
+    "path string, size bigint, mtime_ms bigint, sha256 string, farm string, exporter bigint, lines bigint, "
+    "entries bigint, bad bigint, bytes bigint, reason string, read_ms bigint"
+)
+_KEY: Final = ("source", "what", "digest", "index")
+_SURVEY_BYTES: Final = 32 << 20
+"""Of files, for a task that surveys."""
+_TASK_BYTES: Final = 128 << 20
+"""Of values, for a task that takes: its files are no smaller than need be, and not all is lost with it."""
+_LEAST_BYTES: Final = 8 << 20
+_SHOWN: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What a run has done."""
+
+    files: int = 0
+    """That there are."""
+    unchanged: int = 0
+    """Files that were read before and are as they were: they were not opened."""
+    duplicates: int = 0
+    """Files whose content another one has."""
+    damaged: int = 0
+    """Files with which something is wrong."""
+    lines: int = 0
+    entries: int = 0
+    """In the files that were read, whoever else has them."""
+    new: int = 0
+    """Entries that the lake did not have."""
+    known: int = 0
+    """Entries that it had, or that another file had, too."""
+    kinds: dict[str, int] = field(default_factory=dict)
+    """New entries by kind."""
+    misfits: int = 0
+    """New status records that are not believed."""
+    quarantined: dict[str, int] = field(default_factory=dict)
+    """New rows of the quarantine by what they are of and the reason, the most frequent."""
+    quarantined_rows: int = 0
+    read_bytes: int = 0
+    """Of files that were read, as they are stored."""
+    content_bytes: int = 0
+    """The same, unpacked."""
+    lake_bytes: int = 0
+    """Of all entries in the lake, on the disk."""
+    survey_seconds: float = 0.0
+    seconds: float = 0.0
+
+    @property
+    def rows_per_second(self) -> float:
+        """Entries in the files that were read, by all the time that the run took."""
+        return self.entries / self.seconds if self.seconds else 0.0
+
+
+def ingest(
+    spark: "SparkSession",
+    lake: Lake,
+    exports: Sequence[str],
+    *,
+    schema_text: str | None = None,
+    step: Callable[[str], None] = lambda _: None,
+) -> Figures:
+    """Take in the histories under directories, or addresses of such.
+
+    `schema_text`: the JSON Schema of the status record; None: this version's. `step` hears what is being done.
+    Raises `PipelineError`.
+    """
+    from pyspark.errors import PySparkException  # noqa: PLC0415 -- an extra, and it takes seconds
+
+    run = _Run(spark, lake, schema_text or farm_schema.text(), step)
+    try:
+        return run.go([absolute(path) for path in exports])
+    except PySparkException as error:
+        text = str(error)
+        if CHANGED in text:
+            line = next(line for line in text.splitlines() if CHANGED in line).strip()
+            raise PipelineError(f"{line.rpartition('Error: ')[2]}. Run it again: it goes on where it was.") from error
+        raise failed(error, run.doing) from error
+    finally:
+        tables.empty(spark, run.stages)
+
+
+class _Run:
+    def __init__(self, spark: "SparkSession", lake: Lake, schema_text: str, step: Callable[[str], None]) -> None:
+        self.spark = spark
+        self.lake = lake
+        self.schema_text = schema_text
+        self.run = uuid4().hex
+        self.stages = f"{self.lake.root}/_ingest"
+        """Of runs that were killed, too."""
+        self.stage = f"{self.stages}/{self.run}"
+        """What is needed until the run ends."""
+        self.doing = ""
+        self._say = step
+        self._began = monotonic()
+        self._now_ms = now_ms()
+
+    def _step(self, text: str) -> None:
+        self.doing = text
+        self._say(text)
+
+    def _staged(self, frame: "DataFrame", name: str, *apart: str) -> "DataFrame":
+        """Write what is used more than once, and is not made again."""
+        path = f"{self.stage}/{name}"
+        frame.write.partitionBy(*apart).parquet(path)
+        return self.spark.read.schema(frame.schema).parquet(path)
+
+    def go(self, exports: Sequence[str]) -> Figures:
+        from pyspark.sql import functions as F  # noqa: N812, PLC0415
+
+        self._step("looking for files")
+        asked = self.spark.createDataFrame([(path,) for path in exports], "path string")
+        there = self._staged(asked.mapInArrow(listed, columns(LISTED)), "listed")
+        there = there.dropDuplicates(["path"])
+        files = tables.read_columns(self.spark, self.lake, "files", FILES)
+        known = files.select("path", "size", "mtime_ms").dropDuplicates().withColumn("known", F.lit(1))
+        todo = there.join(known, ["path", "size", "mtime_ms"], "left").where("known is null")
+        count = (
+            there.join(known, ["path", "size", "mtime_ms"], "left")
+            .agg(
+                F.count("size").alias("files"),
+                F.count("known").alias("unchanged"),
+                F.sum(F.when(F.col("known").isNull(), F.col("size"))).alias("bytes"),
+                F.min("error").alias("error"),
+            )
+            .first()
+        )
+        assert count is not None
+        if count["error"]:
+            raise PipelineError(f"{count['error']}. Give the directories in which nodes' histories are.")
+        if not count["files"]:
+            raise PipelineError(
+                f"There is no history under {', '.join(exports)}: give the directories `history` of nodes, or those "
+                "in which they are. The files there are called entries-….jsonl or ….jsonl.gz."
+            )
+        new_files = count["files"] - count["unchanged"]
+        if not new_files:
+            return Figures(
+                files=count["files"],
+                unchanged=count["unchanged"],
+                kinds=dict.fromkeys(KINDS, 0),
+                lake_bytes=self._lake_bytes(),
+                seconds=monotonic() - self._began,
+            )
+        self._step(f"going through {new_files} files")
+        tasks = min(new_files, max(8, count["bytes"] // _SURVEY_BYTES))
+        survey = self._staged(
+            todo.select(*LISTED.names).repartition(tasks).mapInArrow(surveyed, columns(SURVEYED)), "surveyed", "part"
+        )
+        survey_seconds = monotonic() - self._began
+        read = self._staged(self._originals(survey.where("part = 'file'"), files), "files")
+        runs = (
+            survey.where("part = 'run'")
+            .drop("strict")
+            .join(read.where("original is null").select("path", "strict"), "path")
+        )
+        self._step("looking for what the lake has")
+        plan = self._staged(self._plan(runs), "plan")
+        wanted = plan.agg(F.count("*"), F.sum("entries"), F.sum("bytes")).first()
+        assert wanted is not None
+        kinds, misfits, new = dict.fromkeys(KINDS, 0), 0, 0
+        if wanted[0]:
+            self._step(f"reading {wanted[1]} entries from {wanted[0]} files")
+            found = self._take(plan, wanted[0], wanted[2])
+            kinds = {kind: found[f"kind_{kind}"] for kind in KINDS}
+            misfits, new = found["misfits"], found["new"]
+        self._step("putting into quarantine what does not fit")
+        quarantined, rows = self._quarantine(survey, read, runs)
+        totals = read.agg(
+            F.count("original"), F.count("reason"), F.sum("lines"), F.sum("entries"), F.sum("size"), F.sum("bytes")
+        ).first()
+        assert totals is not None
+        tables.append(
+            read.where("sha256 is not null")
+            .withColumn("read_ms", F.lit(self._now_ms))
+            .select(*[name.split()[0] for name in FILES.split(", ")])
+            .coalesce(1),
+            self.lake,
+            "files",
+        )
+        return Figures(
+            files=count["files"],
+            unchanged=count["unchanged"],
+            duplicates=totals[0],
+            damaged=totals[1],
+            lines=totals[2],
+            entries=totals[3],
+            new=new,
+            known=totals[3] - new,
+            kinds=kinds,
+            misfits=misfits,
+            quarantined={f"{row['what']}: {row['reason']}": row["count"] for row in quarantined},
+            quarantined_rows=rows,
+            read_bytes=totals[4],
+            content_bytes=totals[5],
+            lake_bytes=self._lake_bytes(),
+            survey_seconds=survey_seconds,
+            seconds=monotonic() - self._began,
+        )
+
+    def _lake_bytes(self) -> int:
+        return tables.size(self.spark, self.lake.path("entries"))
+
+    def _originals(self, read: "DataFrame", files: "DataFrame") -> "DataFrame":
+        """Say of each file which other one has the same content and is before it (`original`), or null."""
+        from pyspark.sql import Window  # noqa: PLC0415
+        from pyspark.sql import functions as F  # noqa: N812, PLC0415
+
+        before = files.join(read.select("path"), "path", "left_anti").select(
+            F.lit("known").alias("part"), "path", "sha256"
+        )
+        same = Window.partitionBy("sha256").orderBy(F.col("part") == "file", "path")
+        first = F.first("path").over(same)
+        return (
+            read.unionByName(before, allowMissingColumns=True)
+            .withColumn("original", F.when((first != F.col("path")) & F.col("sha256").isNotNull(), first))
+            .where("part = 'file'")
+        )
+
+    def _plan(self, runs: "DataFrame") -> "DataFrame":
+        from pyspark.sql import functions as F  # noqa: N812, PLC0415
+
+        bounds = runs.groupBy("farm").agg(F.min("first").alias("low"), F.max("last").alias("high"))
+        ends = bounds.agg(F.min("low"), F.max("high")).first()
+        known = tables.read_columns(self.spark, self.lake, "entries", "farm string, index bigint, term bigint")
+        if ends is not None and ends[0] is not None:
+            known = known.where(F.col("index").between(ends[0], ends[1]))
+        known = known.join(F.broadcast(bounds), "farm").where("index between low and high")
+        known_runs = known.select("farm", "index", "term").mapInArrow(islands, columns(RUNS))
+        every = runs.select(*RUNS.names).unionByName(known_runs)
+        return every.groupBy("farm").applyInArrow(planned, columns(PLAN))
+
+    def _take(self, plan: "DataFrame", count: int, size: int) -> dict[str, int]:
+        from pyspark.sql import functions as F  # noqa: N812, PLC0415
+
+        tasks = max(1 + size // _TASK_BYTES, min(8, count, 1 + size // _LEAST_BYTES))
+        target = Target(self.lake.path("entries"), f"{self.stage}/unfinished", self.run)
+        found = (
+            plan.repartitionByRange(tasks, "farm", "first")
+            .sortWithinPartitions("farm", "first", "path")
+            .mapInArrow(partial(written, self.schema_text, target), columns(WRITTEN))
+            .agg(*[F.sum(name).alias(name) for name in WRITTEN.names])
+            .first()
+        )
+        assert found is not None
+        return {name: found[name] or 0 for name in WRITTEN.names}
+
+    def _quarantine(self, survey: "DataFrame", read: "DataFrame", runs: "DataFrame") -> "tuple[list[Row], int]":
+        """Add what is not there yet; return how many rows there are of the most frequent kinds, and of all."""
+        from pyspark.sql import functions as F  # noqa: N812, PLC0415
+
+        nothing = F.lit(None).cast("bigint").alias("index")
+        originals = read.where("original is null")
+        bad = survey.where("part = 'bad'").drop("farm").join(originals.select("path", "farm"), "path")
+        lines = bad.select(
+            F.col("path").alias("source"),
+            F.lit("line").alias("what"),
+            "farm",
+            nothing,
+            "reason",
+            "text",
+            "length",
+            "digest",
+        )
+        of_file: list[Column | str] = [
+            F.col("path").alias("source"), F.lit("file").alias("what"), "farm", nothing, "reason",
+            F.lit("").alias("text"), F.col("size").alias("length"), F.coalesce("sha256", F.lit("")).alias("digest"),
+        ]  # fmt: skip
+        wrong = originals.where("reason is not null").select(*of_file)
+        double = (
+            read.where("original is not null")
+            .withColumn("reason", F.concat(F.lit("it is the same as "), "original"))
+            .select(*of_file)
+        )
+        found = self._misfits(runs).unionByName(lines).unionByName(wrong).unionByName(double)
+        known = tables.read_columns(self.spark, self.lake, "quarantine", QUARANTINE).select(*_KEY)
+        new = (
+            found.dropDuplicates(list(_KEY))
+            .alias("found")
+            .join(
+                known.alias("known"),
+                [F.col(f"found.{name}").eqNullSafe(F.col(f"known.{name}")) for name in _KEY],
+                "left_anti",
+            )
+            .withColumn("found_ms", F.lit(self._now_ms))
+        )
+        staged = self._staged(new, "quarantine")
+        kinds = staged.groupBy("what", "reason").count().orderBy(F.desc("count"), "what", "reason")
+        counts, rows = kinds.limit(_SHOWN).collect(), staged.count()  # a reason may have numbers in it
+        if rows:
+            tables.append(staged.coalesce(4), self.lake, "quarantine")
+        return counts, rows
+
+    def _misfits(self, runs: "DataFrame") -> "DataFrame":
+        """Give those among what was surveyed that the quarantine does not have; the last run may have left them out."""
+        from pyspark.sql import functions as F  # noqa: N812, PLC0415
+
+        quarantined = tables.read_columns(self.spark, self.lake, "quarantine", QUARANTINE)
+        made = "farm string, index bigint, term bigint, exporter bigint, value string, raw binary, misfit string"
+        entries = tables.read_columns(self.spark, self.lake, "entries", made)
+        content = F.coalesce(F.col("value").cast("binary"), "raw")
+        return (
+            entries.where("misfit is not null")
+            .join(
+                F.broadcast(runs.select("farm", "exporter", "term", "path", "first", "last")),
+                ["farm", "exporter", "term"],
+            )
+            .where("index between first and last")
+            .groupBy("farm", "index", "term")
+            .agg(
+                F.min("path").alias("source"),
+                F.first("misfit").alias("reason"),
+                F.first(content).alias("content"),
+            )
+            .select(
+                "source",
+                F.lit("record").alias("what"),
+                "farm",
+                "index",
+                "reason",
+                F.make_valid_utf8(F.substring("content", 1, HEAD_BYTES).cast("string")).alias("text"),
+                F.octet_length("content").cast("bigint").alias("length"),
+                F.md5("content").alias("digest"),
+            )
+            .join(
+                quarantined.where("what = 'record'").select("farm", "index", "digest"),
+                ["farm", "index", "digest"],
+                "left_anti",
+            )
+            .select("source", "what", "farm", "index", "reason", "text", "length", "digest")
+        )

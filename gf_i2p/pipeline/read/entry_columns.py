@@ -1,0 +1,276 @@
+"""Entries as columns: what kind each is, and a status record's fields with their types.
+
+Almost all entries are status records that fit: Arrow reads a batch of them at once, and what the schema demands beyond
+types is checked by columns. Whatever is in doubt is read once more, one by one, by the code with which the nodes
+themselves read it (`StatusRecord.parse`), which has the last word.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pajson
+
+from gf_i2p.farm.record.status_record import MAX_OPENINGS, MAX_RECORD_BYTES, StatusRecord
+from gf_i2p.farm.strict_json import RecordError
+from gf_i2p.pipeline.read.line_walk import Found, Is, read_json, servers_of
+from gf_i2p.pipeline.read.record_schema import Flags, RecordSchema
+from gf_i2p.storage.history_lines import Servers
+
+EARLIEST_MS: Final = 1_577_836_800_000
+"""2020-01-01: before this no farm was. A clock that was never set says 1970."""
+LATEST_MS: Final = 7_258_118_400_000
+"""2200-01-01. There are tables with a row for each hour up to a farm's last record: they must have an end."""
+MAX_APART_MS: Final = 86_400_000
+"""Between a record's date and when the exporter took it in."""
+_DAY_MS: Final = 86_400_000
+_LAST_DAY: Final = 2_932_896
+"""9999-12-31, in days since the epoch."""
+_ONE_BY_ONE: Final = 16
+"""So few records are not halved any more to find the odd one."""
+_STATUS: Final = {"id", "date", "router"}
+_ADMIN: Final = {"action", "by"}
+
+Odd = tuple[str, dict[str, Any] | None, str | None]
+"""Kind, record (a row of the column) and misfit of an entry that was read by itself."""
+
+
+def entries_schema(schema: RecordSchema) -> pa.Schema:
+    """Return the columns of the table `entries`.
+
+    A row of kind "servers" with a `value` is no entry: it is the line of a gap that says who the servers are behind it.
+    """
+    return pa.schema(
+        {
+            "farm": pa.string(),
+            "day": pa.string(),
+            "index": pa.int64(),
+            "term": pa.int64(),
+            "received_ms": pa.int64(),
+            "exporter": pa.int64(),
+            "kind": pa.string(),
+            "value": pa.string(),
+            "raw": pa.binary(),
+            "servers": pa.list_(pa.int64()),
+            "leader": pa.int64(),
+            "misfit": pa.string(),
+            "record": schema.type,
+        }
+    )
+
+
+class Typer:
+    """Makes rows of entries."""
+
+    def __init__(self, schema_text: str) -> None:
+        """`schema_text`: the JSON Schema of the status record."""
+        self._schema = RecordSchema(schema_text)
+        self.schema = entries_schema(self._schema)
+        self._read_as = pajson.ParseOptions(
+            explicit_schema=pa.schema({"i": pa.int64(), "r": self._schema.type}), unexpected_field_behavior="ignore"
+        )
+
+    def rows(self, farm: str, exporter: int, found: Sequence[Found]) -> pa.RecordBatch:
+        """Give the rows of entries of one farm, none of them bad, as one server has exported them."""
+        count = len(found)
+        whats, indexes, terms, times, texts, *_ = zip(*found, strict=True) if found else [()] * len(Found._fields)
+        received = np.array(times, dtype=np.int64)
+        likely = [
+            place
+            for place, (what, text) in enumerate(zip(whats, texts, strict=True))
+            if what is Is.RECORD and text[:1] == b"{" and b'"router"' in text
+        ]
+        odd: dict[int, Odd] = {}
+        quick: list[tuple[list[int], pa.StructArray]] = []
+        self._read(farm, found, likely, quick, odd)
+        if sum(len(places) for places, _ in quick) + len(odd) < count:
+            fits = {place for places, _ in quick for place in places}
+            for place, each in enumerate(found):
+                if place not in fits and place not in odd:
+                    odd[place] = self._odd(farm, each)
+        arrays = [
+            pa.repeat(farm, count),
+            _days(received),
+            pa.array(indexes, pa.int64()),
+            pa.array(terms, pa.int64()),
+            pa.array(received),
+            pa.repeat(pa.scalar(exporter, pa.int64()), count),
+            *(self._odd_columns(found, odd) if odd else self._usual_columns(texts)),
+            self._records(count, quick, odd),
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def _usual_columns(self, texts: Sequence[bytes]) -> list[pa.Array]:
+        """Give the columns from `kind` to `misfit` where each entry is a status record that fits."""
+        count = len(texts)
+        return [
+            pa.repeat("status", count),
+            pa.array(texts, pa.binary()).cast(pa.string()),
+            *(pa.nulls(count, self.schema.field(name).type) for name in ("raw", "servers", "leader", "misfit")),
+        ]
+
+    def _odd_columns(self, found: Sequence[Found], odd: Mapping[int, Odd]) -> list[pa.Array]:
+        """Give the same where some are not."""
+        count = len(found)
+        kinds: list[str] = ["status"] * count
+        misfits: list[str | None] = [None] * count
+        servers: list[Sequence[int] | None] = [None] * count
+        leaders: list[int | None] = [None] * count
+        values: list[bytes | None] = [each.text for each in found]
+        raws: list[bytes | None] = [None] * count
+        for place, (kind, _, misfit) in odd.items():
+            kinds[place], misfits[place] = kind, misfit
+            what, text = found[place].what, found[place].text
+            if kind == "servers":
+                configuration = servers_of(text)
+                servers[place] = configuration.servers
+                leaders[place] = configuration.leader if isinstance(configuration, Servers) else None
+            if what is Is.RAW or misfit == _NOT_JSON:
+                raws[place] = text
+            if what in {Is.RAW, Is.SERVERS} or misfit == _NOT_JSON:
+                values[place] = None
+        return [
+            pa.array(kinds, pa.string()),
+            pa.array(values, pa.binary()).cast(pa.string()),
+            pa.array(raws, pa.binary()),
+            pa.array(servers, pa.list_(pa.int64())),
+            pa.array(leaders, pa.int64()),
+            pa.array(misfits, pa.string()),
+        ]
+
+    def _read(
+        self,
+        farm: str,
+        found: Sequence[Found],
+        places: list[int],
+        quick: list[tuple[list[int], pa.StructArray]],
+        odd: dict[int, Odd],
+    ) -> None:
+        """Read those at `places` by columns into `quick`, and what is in doubt into `odd`."""
+        if not places:
+            return
+        texts = [found[place].text for place in places]
+        joined = b"".join([b'{"i":%d,"r":%b}\n' % each for each in enumerate(texts)])
+        records = self._columns(joined, len(texts))
+        if records is None:
+            if len(places) <= _ONE_BY_ONE:
+                odd |= {place: self._odd(farm, found[place]) for place in places}
+                return
+            middle = len(places) // 2
+            self._read(farm, found, places[:middle], quick, odd)
+            self._read(farm, found, places[middle:], quick, odd)
+            return
+        doubt = self._schema.doubtful(records) | _doubtful(texts, joined)
+        dates = records.field("date").to_numpy(zero_copy_only=False)
+        received = np.array([found[place].received_ms for place in places], dtype=np.int64)
+        with np.errstate(invalid="ignore"):
+            for times in (dates, received):
+                doubt |= ~((times >= EARLIEST_MS) & (times < LATEST_MS))
+            doubt |= ~(np.abs(dates - received) <= MAX_APART_MS)
+        doubt |= ~pc.fill_null(pc.equal(records.field("cluster"), farm), False).to_numpy(zero_copy_only=False)
+        if not doubt.any():
+            quick.append((places, records))
+            return
+        odd |= {places[number]: self._odd(farm, found[places[number]]) for number in np.flatnonzero(doubt).tolist()}
+        sure = np.flatnonzero(~doubt)
+        if len(sure):
+            quick.append(([places[number] for number in sure.tolist()], records.take(pa.array(sure))))
+
+    def _columns(self, joined: bytes, count: int) -> pa.StructArray | None:
+        """Read so many records, each in a line with its number; None: one of them is not of the types it should be."""
+        try:
+            table = pajson.read_json(
+                pa.BufferReader(joined),
+                read_options=pajson.ReadOptions(use_threads=False, block_size=len(joined) + 1),
+                parse_options=self._read_as,
+            )
+        except pa.ArrowInvalid:
+            return None
+        if not np.array_equal(table.column("i").to_numpy(), np.arange(count)):
+            return None
+        records = table.column("r")
+        return records.chunk(0) if records.num_chunks == 1 else pa.concat_arrays(records.chunks)
+
+    def _odd(self, farm: str, found: Found) -> Odd:
+        """Read one by itself."""
+        if found.what is not Is.RECORD:
+            return ("servers" if found.what in {Is.SERVERS, Is.GAP} else "other"), None, None
+        try:
+            value = read_json(found.text)
+        except (ValueError, RecursionError):
+            return "other", None, _NOT_JSON
+        if not isinstance(value, dict):
+            return "other", None, None
+        is_status = value.keys() >= _STATUS
+        misfit, row = self._status(farm, found, value) if is_status else (None, None)
+        if row is None and value.keys() >= _ADMIN:
+            return "admin", None, None
+        return ("status" if is_status else "other"), row, misfit
+
+    def _status(self, farm: str, found: Found, value: Mapping[str, Any]) -> tuple[str | None, dict[str, Any] | None]:
+        if reason := self._schema.misfit(value):
+            return reason, None
+        try:
+            record = StatusRecord.parse(found.text)
+            row = self._schema.row(value)
+        except RecordError as error:
+            return str(error), None
+        except ValueError:
+            return "it has text that is no Unicode", None
+        if record.cluster != farm:
+            return "it is of another farm", None
+        if record.date_ms < EARLIEST_MS:
+            return "its date is before 2020", None
+        if found.received_ms < EARLIEST_MS:
+            return "the exporter's clock said that it was before 2020", None
+        if record.date_ms >= LATEST_MS:
+            return "its date is after 2199", None
+        if found.received_ms >= LATEST_MS:
+            return "the exporter's clock said that it was after 2199", None
+        if abs(record.date_ms - found.received_ms) > MAX_APART_MS:
+            return "its date is more than a day away from when the exporter took it in", None
+        return None, row
+
+    def _records(
+        self, count: int, quick: list[tuple[list[int], pa.StructArray]], odd: Mapping[int, Odd]
+    ) -> pa.StructArray:
+        if len(quick) == 1 and len(quick[0][0]) == count:
+            return quick[0][1]
+        by_itself = [(place, row) for place, (_, row, _) in odd.items() if row is not None]
+        parts = [records for _, records in quick]
+        parts.append(pa.array([row for _, row in by_itself], self._schema.type))
+        order = np.full(count, -1, dtype=np.int64)
+        order[[place for places, _ in quick for place in places] + [place for place, _ in by_itself]] = np.arange(
+            sum(map(len, parts))
+        )
+        return pa.concat_arrays(parts).take(pa.array(order, mask=order < 0))
+
+
+_NOT_JSON: Final = "it is not JSON"
+
+
+def is_gap(kinds: pa.Array, values: pa.Array) -> pa.BooleanArray:
+    """Say which rows of `entries` are no entries, but say who the servers are behind a gap."""
+    return pc.and_(pc.fill_null(pc.equal(kinds, "servers"), fill_value=False), pc.is_valid(values))
+
+
+def _doubtful(texts: Sequence[bytes], joined: bytes) -> Flags:
+    """Say of each record, and of all joined in lines, whether columns may not show what is wrong with it."""
+    raw = np.frombuffer(joined, dtype=np.uint8)
+    ends = np.flatnonzero(raw == ord("\n"))
+    openings = np.flatnonzero(raw | 0x20 == ord("{"))  # "[" and "{" differ by this bit
+    doubt = np.diff(np.searchsorted(openings, ends), prepend=0) - 1 > MAX_OPENINGS  # one is the line's
+    doubt |= np.diff(ends, prepend=0) > MAX_RECORD_BYTES
+    if b"null" in joined or not joined.isascii():
+        doubt |= np.array([b"null" in text or not text.isascii() for text in texts])
+    return doubt
+
+
+def _days(received_ms: npt.NDArray[np.int64]) -> pa.Array:
+    days = np.minimum(received_ms // _DAY_MS, _LAST_DAY).astype("datetime64[D]")
+    if len(days) and (days == days[0]).all():
+        return pa.repeat(str(days[0]), len(days))
+    return pa.array(days.astype(str), pa.string())

@@ -1,0 +1,295 @@
+"""Goes through one file of a history line by line, and says what each line is; survey and reading go the same way.
+
+A file accounts for every index from its first on, in order. A line that is none, or that has not its place in this
+order, is bad; the others are taken all the same. Where lines are missing the order goes on behind them, when the next
+line agrees: a single index that is far off is that line's mistake.
+"""
+
+import json
+import re
+from collections.abc import Generator, Iterable
+from enum import IntEnum
+from typing import Any, Final, NamedTuple
+
+from gf_i2p.pipeline.read.stored_file import Lines, Overlong
+from gf_i2p.storage.history_lines import (
+    MAX_DEPTH,
+    Gap,
+    Header,
+    LineError,
+    Other,
+    Record,
+    Restored,
+    Servers,
+    Trailer,
+    depth,
+    parse_line,
+)
+from gf_i2p.wire.names import check_name
+
+_GLANCE: Final = re.compile(
+    rb' ?\{"index":([0-9]{1,18}),"received":([0-9]{1,15}),"record":(.+),"term":([0-9]{1,18})\}',
+    re.DOTALL,  # no line has a line break, and so it need not be looked for
+).fullmatch
+_NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
+_TOO_DEEP: Final = f"it has lists and objects more than {MAX_DEPTH} deep inside each other"
+
+
+class Is(IntEnum):
+    """What a line is."""
+
+    RECORD = 0
+    """An entry; `text`: its value, as JSON."""
+    RAW = 1
+    """An entry; `text`: its value, which is no JSON."""
+    SERVERS = 2
+    """A Configuration entry; `text`: the line."""
+    BAD = 3
+    """No line of a history, or not here; `text`: the line, or the beginning of it."""
+    GAP = 4
+    """Who the servers are behind entries that are not here, of which this stands for the last; `text`: the line.
+
+    Its term is that in which the farm began anew, else 0, so that no entry's place is taken. It is as old as the entry
+    that follows, or as the file where none does.
+    """
+
+
+class Found(NamedTuple):
+    """One line."""
+
+    what: Is
+    at: int
+    """Index of the entry; 0 when it is bad."""
+    term: int
+    received_ms: int
+    text: bytes
+    reason: str = ""
+    """Why it is bad."""
+    overlong: Overlong | None = None
+
+
+class Place(NamedTuple):
+    """Where there are no entries that a history has."""
+
+    first: int
+    last: int
+    servers: Found | None = None
+    """Who the servers are behind it, where that is known."""
+
+
+class Walk:
+    """Goes through a file; afterwards tells what it was like. Use as an iterator, once."""
+
+    def __init__(self, lines: Lines, *, strict: bool) -> None:
+        """`strict`: whether each record is read, to see that it is JSON; where a checksum vouches for it, no."""
+        self._lines = lines
+        self._strict = strict
+        self.header: Header | None = None
+        self.problem: str | None = None
+        """What is wrong with the file, not with a line; the first such thing."""
+        self.problem_at = 0
+        """At which byte of its content."""
+        self.last_index = 0
+        """The last that the file accounts for."""
+        self.closed = False
+        """Whether it has its last line."""
+        self.lines = 0
+        self._offset = 0
+        self._held: list[Found] = []
+        """Of kind `Is.GAP`: the entry that follows has their time."""
+
+    def __iter__(self) -> Generator[Found]:
+        """Yield the entries, and the bad lines. Ends at once where there is no first line."""
+        # What may be far off, or behind missing lines; where it is; its line.
+        pending: tuple[Found | Place, int, bytes | Overlong] | None = None
+        missed = 0  # bad lines since the last good one
+        strict = self._strict
+        for line in self._lines:
+            # Almost all lines: the next entry, and nothing is pending. What follows says the same of them, slowly.
+            if pending is None and type(line) is bytes and (match := _GLANCE(line)):
+                index, time, text, term = match.groups()
+                place = int(index)
+                if (
+                    place == self.last_index + 1
+                    and not (self._held or self.closed or self.header is None)
+                    and not (strict and _wrong_with(text))
+                ):
+                    self.lines += 1
+                    self._offset += len(line) + 1
+                    self.last_index, missed = place, 0
+                    yield Found(Is.RECORD, place, int(term), int(time), text)
+                    continue
+            if self.header is None:
+                self._header(line)
+                if self.header is None:
+                    return
+                self.lines, self._offset = 1, _length(line) + 1
+                continue
+            self.lines += 1
+            at, self._offset = self._offset, self._offset + _length(line) + 1
+            found = self._read(line)
+            if found is None:
+                continue
+            if isinstance(found, Found) and found.at == self.last_index + 1 and pending is None and not self.closed:
+                self.last_index, missed = found.at, 0
+                if self._held:
+                    yield from self._dated(found.received_ms)
+                yield found
+                continue
+            if isinstance(found, Found) and found.what is Is.BAD:
+                missed += 1
+                yield found
+                continue
+            first = _first(found)
+            if pending is not None:
+                held, where, text = pending
+                pending = None
+                if first == _last(held) + 1:
+                    self._wrong(f"after entry {self.last_index} comes {_first(held)}", where)
+                    self.last_index, missed = _last(held), 0
+                    yield from self._entries(held)
+                else:
+                    missed += 1
+                    yield _misplaced(held, text, self.last_index)
+            if self.last_index < first <= self.last_index + 1 + missed and not self.closed:
+                self.last_index, missed = _last(found), 0
+                yield from self._entries(found)
+            elif first > self.last_index and not self.closed:
+                pending = found, at, line
+            else:
+                missed += 1
+                yield _misplaced(found, line, self.last_index)
+        if pending is not None:
+            held, where, _ = pending
+            self._wrong(f"after entry {self.last_index} comes {_first(held)}", where)
+            self.last_index = _last(held)
+            yield from self._entries(held)
+        if self.header is not None:
+            yield from self._dated(self.header.opened_ms)
+        if self.header is None:
+            self._wrong("it is empty, or its first line has no end", 0)
+        elif self._lines.rest:
+            yield _bad(self._lines.rest, "it has no end: the file was cut, or is being written")
+
+    def _entries(self, found: Found | Place) -> Iterable[Found]:
+        if isinstance(found, Found):
+            return (*self._dated(found.received_ms), found)
+        if found.servers is not None:
+            self._held.append(found.servers)
+        return ()
+
+    def _dated(self, received_ms: int) -> list[Found]:
+        dated, self._held = [each._replace(received_ms=received_ms) for each in self._held], []
+        return dated
+
+    def _wrong(self, what: str, offset: int) -> None:
+        if self.problem is None:
+            self.problem, self.problem_at = what, offset
+
+    def _header(self, line: bytes | Overlong) -> None:
+        try:
+            if isinstance(line, Overlong):
+                raise LineError("it is too long")
+            found = parse_line(line)
+            if not isinstance(found, Header):
+                raise LineError("it should be the first line of a history's file")
+            if check_name("cluster name", found.cluster) == _NULL_PARTITION:
+                raise LineError(f"a lake can have no farm that is called {_NULL_PARTITION}: Spark reads it as none")
+        except ValueError as error:
+            self._wrong(f"line 1: {error}", 0)
+            return
+        self.header = found
+        self.last_index = found.first - 1
+
+    def _read(self, line: bytes | Overlong) -> Found | Place | None:
+        """Return an entry, the span of a gap or of others; None for the last line."""
+        if isinstance(line, Overlong):
+            return _bad(line, "it is too long")
+        if match := _GLANCE(line):
+            index, received_ms, text, term = match.groups()
+            if self._strict and (reason := _wrong_with(text)):
+                return _bad(line, reason)
+            return Found(Is.RECORD, int(index), int(term), int(received_ms), text)
+        try:
+            return self._slowly(line)
+        except LineError as error:
+            return _bad(line, str(error))
+
+    def _slowly(self, line: bytes) -> Found | Place | None:
+        match parse_line(line):
+            case Record(index, term, received_ms, value, raw):
+                if raw is not None:
+                    return Found(Is.RAW, index, term, received_ms, raw)
+                if depth(value) > MAX_DEPTH:
+                    raise LineError(_TOO_DEEP)
+                try:
+                    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+                except ValueError:
+                    raise LineError("it has text that is no Unicode, or a number that is too large") from None
+                return Found(Is.RECORD, index, term, received_ms, text)
+            case Servers(index, term, received_ms):
+                return Found(Is.SERVERS, index, term, received_ms, line)
+            case Gap(first, last, servers=servers) as gap if servers is not None:
+                term = gap.term if isinstance(gap, Restored) else 0
+                return Place(first, last, Found(Is.GAP, last, term, 0, line))
+            case Gap(first, last) | Other(first, last):
+                return Place(first, last)
+            case Trailer(last):
+                if last != self.last_index:
+                    self._wrong(f"its last line says {last}, after entry {self.last_index}", self._offset)
+                self.closed = True
+                return None
+        raise LineError("it is a first line in the middle of a file")
+
+
+def servers_of(line: bytes) -> Servers | Gap:
+    """Return what says who the servers are, as `Found.text` has it."""
+    found = parse_line(line)
+    assert isinstance(found, Servers | Gap)
+    return found
+
+
+def _wrong_with(text: bytes) -> str:
+    """Say why this is no record; empty: it is.
+
+    How deep Python reads depends on who asks, and the survey and who takes the entries have to be of one opinion.
+    """
+    try:
+        found = read_json(text)
+    except (ValueError, RecursionError):
+        return "it is not JSON in UTF-8"
+    return _TOO_DEEP if text.count(b"[") + text.count(b"{") > MAX_DEPTH and depth(found) > MAX_DEPTH else ""
+
+
+def read_json(text: bytes) -> Any:
+    """Read JSON in UTF-8. Raises `ValueError` and `RecursionError`.
+
+    Given bytes, `json` would guess their encoding, and take halves of surrogate pairs.
+    """
+    return json.loads(text.decode("utf-8"), parse_constant=_no_number)
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(name)
+
+
+def _bad(line: bytes | Overlong, reason: str) -> Found:
+    if isinstance(line, Overlong):
+        return Found(Is.BAD, 0, 0, 0, line.head, reason, line)
+    return Found(Is.BAD, 0, 0, 0, line, reason)
+
+
+def _misplaced(found: Found | Place, line: bytes | Overlong, last: int) -> Found:
+    return _bad(line, f"entry {_first(found)} does not belong after entry {last}")
+
+
+def _first(found: Found | Place) -> int:
+    return found.at if isinstance(found, Found) else found.first
+
+
+def _last(found: Found | Place) -> int:
+    return found.at if isinstance(found, Found) else found.last
+
+
+def _length(line: bytes | Overlong) -> int:
+    return line.length if isinstance(line, Overlong) else len(line)

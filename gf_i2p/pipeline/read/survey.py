@@ -1,0 +1,263 @@
+"""What is in the files: each is gone through once, and where which entries are is kept, not the entries.
+
+So it is known who has what before anything is taken: of an entry that several nodes have exported, one copy is read.
+"""
+
+from collections.abc import Iterator
+from hashlib import md5
+from typing import Any, Final
+from urllib.parse import quote, urlsplit
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from gf_i2p.pipeline.read.entry_columns import EARLIEST_MS, LATEST_MS
+from gf_i2p.pipeline.read.line_walk import Is, Walk
+from gf_i2p.pipeline.read.stored_file import HEAD_BYTES, Lines, Overlong, Stored, file_system
+
+MAX_DEPTH: Final = 6
+"""Of directories in each other."""
+LATE_MS: Final = 600_000
+"""Who applies an entry so long after its record's date had been away."""
+_LASTING: Final = 16
+"""So many in a row are late before it counts, and as many in time: one wrong clock among the servers means nothing."""
+_ROWS: Final = 512
+
+LISTED: Final = pa.schema({"path": pa.string(), "size": pa.int64(), "mtime_ms": pa.int64(), "error": pa.string()})
+"""Files that there are, and directories that cannot be read."""
+SURVEYED: Final = pa.schema(
+    {
+        "part": pa.string(),  # "file", "run" or "bad"
+        "path": pa.string(),
+        "farm": pa.string(),
+        "exporter": pa.int64(),
+        # a run: entries that follow each other in one term
+        "first": pa.int64(),
+        "last": pa.int64(),
+        "term": pa.int64(),
+        "worth": pa.int64(),  # 0: the exporter took part; 1: it was late; 2: its clock was wrong
+        "bytes": pa.int64(),
+        # a file
+        "size": pa.int64(),
+        "mtime_ms": pa.int64(),
+        "sha256": pa.string(),
+        "lines": pa.int64(),
+        "entries": pa.int64(),
+        "bad": pa.int64(),
+        "strict": pa.bool_(),
+        # a file with a problem, or a bad line
+        "reason": pa.string(),
+        "text": pa.string(),
+        "length": pa.int64(),
+        "digest": pa.string(),
+    }
+)
+
+
+def listed(directories: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Find the files of histories under directories (column `path`), for `mapInArrow`."""
+    for batch in directories:
+        for path in batch.column(0).to_pylist():
+            rows: list[dict[str, Any]]
+            try:
+                rows = list(_files(path))
+            except (OSError, pa.ArrowException) as error:
+                rows = [{"path": path, "error": str(error)}]
+            yield pa.RecordBatch.from_pylist(rows, LISTED)
+
+
+def _files(path: str) -> Iterator[dict[str, Any]]:
+    system, root = file_system(path)
+    info = system.get_file_info(root)
+    if info.type == pafs.FileType.NotFound:
+        raise FileNotFoundError(f"{path}: there is no such directory")
+    level = [info]
+    for depth in range(MAX_DEPTH + 2):
+        below: list[Any] = []
+        for each in level:
+            if each.type == pafs.FileType.Directory and depth <= MAX_DEPTH:
+                below += system.get_file_info(pafs.FileSelector(_path(each)))
+            elif each.type == pafs.FileType.File and first_index(found := _path(each)) is not None:
+                mtime_ms = (each.mtime_ns or 0) // 1_000_000
+                yield {"path": _address(path, found), "size": each.size, "mtime_ms": mtime_ms}
+        level = below
+
+
+def _path(info: Any) -> str:
+    """Give a path; empty for a file whose name is no text, and so no history's; of a directory `OSError` is raised."""
+    try:
+        return str(info.path)
+    except UnicodeDecodeError as error:
+        if info.type == pafs.FileType.File:
+            return ""
+        name = error.object.decode("utf-8", "backslashreplace")
+        raise OSError(f"{name}: the name of this directory is not in UTF-8, and so it cannot be read") from None
+
+
+def _address(asked: str, path: str) -> str:
+    """Return how a path on the file system of an address, or of a path, is written."""
+    if "://" not in asked:
+        return path
+    parts = urlsplit(asked)
+    return f"{parts.scheme}://{parts.netloc if path.startswith('/') else ''}{quote(path)}"
+
+
+def first_index(path: str) -> int | None:
+    """Return the index in the name of a history's file; None: it is none."""
+    name = path.rpartition("/")[2]
+    stem = name.removesuffix(".gz")
+    digits = stem.removeprefix("entries-").removesuffix(".jsonl")
+    if len(stem) != len("entries-.jsonl") + 20 or len(digits) != 20 or not (digits.isascii() and digits.isdigit()):
+        return None
+    return int(digits)
+
+
+def surveyed(files: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Go through files (`LISTED`), for `mapInArrow`: gives `SURVEYED`."""
+    rows: list[dict[str, Any]] = []
+    for batch in files:
+        for file in batch.to_pylist():
+            for row in survey(file["path"], file["size"], file["mtime_ms"]):
+                rows.append(row)
+                if len(rows) == _ROWS:
+                    yield pa.RecordBatch.from_pylist(rows, SURVEYED)
+                    rows = []
+    yield pa.RecordBatch.from_pylist(rows, SURVEYED)
+
+
+def survey(path: str, size: int, mtime_ms: int) -> Iterator[dict[str, Any]]:
+    """Go through one file; yield rows of `SURVEYED`, that of the file last."""
+    try:
+        packed = path.endswith(".gz")
+        going = _Going(path, strict=not packed)
+        yield from going
+        if packed and going.stored.damage:  # nothing vouches for what it holds; what was bad is so again
+            going = _Going(path, strict=True)
+            yield from going
+    except OSError as error:
+        nothing = {"lines": 0, "entries": 0, "bad": 0, "bytes": 0, "strict": False}
+        yield _row("file", path, size=size, mtime_ms=mtime_ms, reason=f"it cannot be read: {error}", **nothing)
+        return
+    header = going.walk.header
+    owner = {} if header is None else {"farm": header.cluster, "exporter": header.server}
+    for run in going.runs:
+        yield _row("run", path, **owner, **run)
+    yield _row(
+        "file",
+        path,
+        **owner,
+        size=size,
+        mtime_ms=mtime_ms,
+        sha256=going.stored.sha256,
+        lines=going.walk.lines,
+        entries=going.entries,
+        bad=going.bad,
+        bytes=going.lines.bytes,
+        strict=going.strict,
+        reason=going.problem(),
+    )
+
+
+class _Going:
+    """Once through a file: an iterator of rows of its bad lines; afterwards has the rest."""
+
+    def __init__(self, path: str, *, strict: bool) -> None:
+        self.path = path
+        self.strict = strict
+        self.runs: list[dict[str, int]] = []
+        self.entries = 0
+        self.bad = 0
+        self.stored: Stored
+        self.lines: Lines
+        self.walk: Walk
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        file, packed = opened(self.path)
+        with file:
+            self.stored = Stored(file, packed=packed)
+            self.lines = Lines(self.stored)
+            self.walk = Walk(self.lines, strict=self.strict)
+            late = _Late().worth
+            run: dict[str, int] = {}
+            last = run_term = run_worth = -1
+            size = 0  # of the run
+            for what, index, term, received_ms, text, reason, overlong in self.walk:
+                if what is Is.BAD:
+                    self.bad += 1
+                    yield _bad_row(self.path, text, reason, overlong)
+                    continue
+                worth = late(text, received_ms) if EARLIEST_MS <= received_ms < LATEST_MS else 2
+                if index != last + 1 or term != run_term or worth != run_worth:
+                    run |= {"last": last, "bytes": size}
+                    run = {"first": index, "term": term, "worth": worth}
+                    self.runs.append(run)
+                    run_term, run_worth, size = term, worth, 0
+                last = index
+                size += len(text)
+            run |= {"last": last, "bytes": size}
+            self.entries = sum(each["last"] - each["first"] + 1 for each in self.runs)
+            self.stored.finish()
+
+    def problem(self) -> str | None:
+        """What is wrong with the file as a whole; None: nothing."""
+        if self.walk.header is None:
+            return self.stored.damage if self.stored.damage and not self.lines.bytes else self.walk.problem
+        if self.stored.damage:
+            return f"{self.stored.damage}, by byte {self.stored.damaged_at}; saved up to entry {self.walk.last_index}"
+        if self.walk.problem:
+            return f"{self.walk.problem}, at byte {self.walk.problem_at} of its content"
+        if first_index(self.path) != self.walk.header.first:
+            return f"it begins with entry {self.walk.header.first}, and its name says otherwise"
+        if self.path.endswith(".gz") and not self.walk.closed:
+            return f"its last line is missing, after entry {self.walk.last_index}, at byte {self.lines.bytes}"
+        return None
+
+
+class _Late:
+    """Whether the exporter had been away: it applied entries long after they were made."""
+
+    def __init__(self) -> None:
+        self._late = 0
+        self._row = 0  # in a row that say otherwise
+
+    def worth(self, text: bytes, received_ms: int) -> int:
+        """Hear of the next entry; return 1 when the exporter is late, 0 when it is not."""
+        at = text.find(b'"date":', 0, 256)
+        date = text[at + 7 : at + 20] if at >= 0 else b""
+        if date.isdigit():
+            if (received_ms - int(date) > LATE_MS) == bool(self._late):
+                self._row = 0
+            else:
+                self._row += 1
+                if self._row == _LASTING:
+                    self._late, self._row = 1 - self._late, 0
+        return self._late
+
+
+def opened(path: str) -> tuple[Any, bool]:
+    """Open a file to read it; return also whether it is packed, as it may be by now. Raises `OSError`."""
+    system, inside = file_system(path)
+    try:
+        return _stream(system, inside), path.endswith(".gz")
+    except FileNotFoundError:
+        if path.endswith(".gz"):
+            raise
+        return _stream(system, inside + ".gz"), True
+
+
+def _stream(system: Any, path: str) -> Any:
+    return system.open_input_stream(path, compression=None)
+
+
+def _bad_row(path: str, text: bytes, reason: str, overlong: Overlong | None) -> dict[str, Any]:
+    length, digest = (
+        (overlong.length, overlong.digest)
+        if overlong is not None
+        else (len(text), md5(text, usedforsecurity=False).hexdigest())
+    )
+    shown = text[:HEAD_BYTES].decode("utf-8", "replace").replace("\0", "\ufffd")
+    return _row("bad", path, reason=reason, text=shown, length=length, digest=digest)
+
+
+def _row(part: str, path: str, **values: Any) -> dict[str, Any]:
+    return {"part": part, "path": path, **values}

@@ -1,0 +1,1 @@
+"""The job `stream`: follows histories while they grow, and raises alerts."""

@@ -1,0 +1,239 @@
+"""What somebody should be told of: each once when it begins, and once when it ends.
+
+The table `alerts` is a list of such events, and what has begun and not ended is what stands: so it is known after a
+restart, too. Things are judged as they are at the farm's newest entry; of a time that was caught up with in one batch
+the health tables tell. Between the limit at which an alert begins and the one at which it ends nothing changes, so
+that nobody is told of the same thing again and again.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from pyspark.sql import Window
+from pyspark.sql import functions as fn
+
+from gf_i2p.farm.choice.candidates import PUBLISHES
+from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID
+from gf_i2p.pipeline.days import HOUR_MS
+from gf_i2p.pipeline.health.anomalies import LEAST_WATCHED_MS
+from gf_i2p.pipeline.health.status_reports import FRESH_MS, MEMORY_MS, reports
+from gf_i2p.pipeline.lake import tables
+from gf_i2p.pipeline.lake.paths import Lake
+from gf_i2p.pipeline.read.stored_file import now_ms
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+EVENTS: Final = (
+    "farm string, server bigint, alert string, event string, at_ms bigint, value double, text string, noticed_ms bigint"
+)
+"""`server`: null, when it is of the whole farm. `event`: "begins" or "ends". `at_ms`: of the farm's newest entry."""
+BEGINS: Final = "begins"
+ENDS: Final = "ends"
+MAX_EVENTS: Final = 10_000
+"""Of one batch; what is more comes with the next one."""
+EventRow: TypeAlias = "tuple[str, int | None, str, str, int, float | None, str]"
+"""An event without the time when it was noticed."""
+_NEWS_MS: Final = 300_000
+"""So long back a clock's skew is looked at: some ten records."""
+_IDLE: Final = ("off", "dry-run")
+"""Modes in which nobody publishes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When alerts begin and end."""
+
+    silent_ms: int = FRESH_MS
+    """A server that was not heard for so long while its farm was."""
+    availability: float = 0.9
+    """Of the last hour; below it an alert begins, and ends at half of what is missing to 1 from there."""
+    flaps: int = 4
+    """So many times its router went up or down in the last hour; ends at 1."""
+    skew_ms: int = 30_000
+    """Between its clock and the farm's median; ends at two thirds."""
+    farm_silent_ms: int = 600_000
+    """A farm of which the newest record is older, by the clock of who runs the stream; see `silence`."""
+
+    @property
+    def availability_again(self) -> float:
+        """From there on it is well again."""
+        return (1 + self.availability) / 2
+
+
+def note(spark: "SparkSession", lake: Lake, entries: "DataFrame", limits: Limits) -> int:
+    """Look how farms are, and write what has begun and ended; return how many events these are.
+
+    `entries`: of the farms that have new ones, of their last day at least.
+    """
+    events = tables.read_columns(spark, lake, "alerts", EVENTS)
+    found = changes(conditions(entries, limits), standing(events))
+    names = [each.split()[0] for each in EVENTS.split(", ")][:-1]
+    rows = found.select(names).limit(MAX_EVENTS).collect()  # as many as servers have news, at most
+    if rows:
+        write(spark, lake, [tuple(row) for row in rows], now_ms())
+    return len(rows)
+
+
+def write(spark: "SparkSession", lake: Lake, found: Sequence[EventRow], at_ms: int) -> None:
+    """Add events that are noticed now, `at_ms`: they have a time of their own, after that of all that are there."""
+    last = tables.read_columns(spark, lake, "alerts", EVENTS).agg(fn.max("noticed_ms")).first()
+    noticed_ms = max(at_ms, 0 if last is None or last[0] is None else last[0] + 1)
+    rows = spark.createDataFrame([(*each, noticed_ms) for each in found], EVENTS)
+    tables.append_file(rows, lake, "alerts")
+
+
+def standing(events: "DataFrame") -> "DataFrame":
+    """Give farm, server and alert of what has begun and not ended, and since when (`since_ms`)."""
+    newest = events.groupBy("farm", "server", "alert").agg(
+        fn.max_by("event", "noticed_ms").alias("event"), fn.max_by("at_ms", "noticed_ms").alias("since_ms")
+    )
+    return newest.where(fn.col("event") == BEGINS).drop("event")
+
+
+def changes(found: "DataFrame", standing: "DataFrame") -> "DataFrame":
+    """Give the events that make `standing` agree with what was found (`conditions`)."""
+    same = [fn.col(f"now.{name}").eqNullSafe(fn.col(f"then.{name}")) for name in ("farm", "server", "alert")]
+    stands = fn.col("then.since_ms").isNotNull()
+    both = found.alias("now").join(standing.alias("then"), same, "left")
+    event = fn.when(~stands & fn.col("begins"), BEGINS).when(stands & fn.col("ends"), ENDS)
+    return (
+        both.withColumn("event", event)
+        .where("event is not null")
+        .select("now.farm", "now.server", "now.alert", "event", "at_ms", "value", "text")
+    )
+
+
+def conditions(entries: "DataFrame", limits: Limits) -> "DataFrame":
+    """Give for each farm and server what might be told: `alert`, whether it `begins` or `ends` now, `value`, `text`."""
+    each = _servers(entries, limits)
+    name = fn.when(fn.col("server") < FIRST_MEMBER_ID, "server ").otherwise("member ")
+    who = fn.concat(name, fn.col("server").cast("string"))
+    gone = ~fn.col("belongs")
+    silent_ms, share = fn.col("at_ms") - fn.col("last_ms"), fn.col("availability")
+    off_ms, flaps = fn.abs("skew_ms"), fn.col("flaps").cast("double")
+    spoken = silent_ms <= limits.silent_ms
+    tests = {
+        "silent": (
+            ~spoken,
+            spoken,
+            silent_ms / 1000,
+            fn.format_string("%s was last heard %d s before the farm's newest entry", who, fn.floor(silent_ms / 1000)),
+        ),
+        "availability": (
+            share < limits.availability,
+            share >= limits.availability_again,
+            share,
+            fn.format_string("%s was available for %.1f %% of the last hour", who, share * 100),
+        ),
+        "flapping": (
+            flaps >= limits.flaps,
+            flaps <= 1,
+            flaps,
+            fn.format_string("the router of %s went up or down %d times in the last hour", who, fn.col("flaps")),
+        ),
+        "skew": (
+            off_ms > limits.skew_ms,
+            off_ms <= limits.skew_ms * 2 // 3,
+            fn.col("skew_ms") / 1000,
+            fn.format_string("the clock of %s is %+.1f s off the farm's", who, fn.col("skew_ms") / 1000),
+        ),
+    }
+    of_servers = [
+        fn.struct(
+            fn.lit(alert).alias("alert"),
+            (~gone & fn.coalesce(begins, fn.lit(False))).alias("begins"),
+            (gone | fn.coalesce(ends, fn.lit(False))).alias("ends"),
+            value.cast("double").alias("value"),
+            fn.when(gone, fn.concat(who, fn.lit(" belongs to the farm no more"))).otherwise(text).alias("text"),
+        )
+        for alert, (begins, ends, value, text) in tests.items()
+    ]
+    told = each.select("farm", "server", "at_ms", fn.inline(fn.array(*of_servers)))
+    return told.unionByName(_publisher(each, limits))
+
+
+def _publisher(servers: "DataFrame", limits: Limits) -> "DataFrame":
+    """Give the same for whole farms: whether nobody publishes who should."""
+    at, own = fn.col("at_ms"), fn.col("belongs")
+    since_ms = at - fn.coalesce("published_ms", "first_ms")
+    farms = servers.groupBy("farm", "at_ms").agg(
+        fn.max("published_ms").alias("published_ms"),
+        fn.min("first_ms").alias("first_ms"),
+        fn.coalesce(fn.max(own & fn.col("would") & (at - fn.col("last_ms") <= limits.silent_ms)), fn.lit(False)).alias(
+            "would"
+        ),
+    )
+    none = fn.col("would") & (since_ms > limits.silent_ms)
+    return farms.select(
+        "farm",
+        fn.lit(None).cast("bigint").alias("server"),
+        "at_ms",
+        fn.lit("publisher").alias("alert"),
+        none.alias("begins"),
+        (~none).alias("ends"),
+        (since_ms / 1000).cast("double").alias("value"),
+        fn.when(none, fn.format_string("nobody has published for %d s", fn.floor(since_ms / 1000)))
+        .when(~fn.col("would"), "nobody is configured to publish")
+        .otherwise("there is a publisher")
+        .alias("text"),
+    )
+
+
+def _servers(entries: "DataFrame", limits: Limits) -> "DataFrame":
+    """Give for each farm and server how it is, at its farm's newest report, `at_ms`. Null: that cannot be said."""
+    meta = fn.col("record.meta")
+    mode = fn.coalesce(fn.col("record.config.mode"), fn.lit("meta"))
+    rows = reports(
+        entries,
+        (fn.col("record.date") - fn.col("received_ms")).alias("ahead_ms"),
+        fn.coalesce(meta["publishing"], fn.lit(False)).alias("publishing"),
+        fn.coalesce(meta["publishConfig"].isin(*PUBLISHES) & ~mode.isin(*_IDLE), fn.lit(False)).alias("would"),
+    )
+    in_order = Window.partitionBy("farm", "server").orderBy("received_ms", "index", "term")
+    at, heard = fn.col("at_ms"), fn.col("received_ms")
+    newest = rows.groupBy("farm").agg(fn.max("received_ms").alias("at_ms"))
+    rows = rows.join(newest, "farm").where(heard > at - MEMORY_MS)
+    rows = rows.withColumns(
+        {"was_up": fn.lag("up").over(in_order), "until_ms": fn.lead("received_ms").over(in_order)}
+    ).withColumn("until_ms", fn.least(fn.coalesce("until_ms", at), heard + limits.silent_ms))
+    covered = fn.col("until_ms") - fn.greatest(heard, at - HOUR_MS)
+    watched = fn.least(fn.lit(HOUR_MS), at - fn.col("first_ms"))
+    each = rows.groupBy("farm", "server", "at_ms").agg(
+        fn.min(heard).alias("first_ms"),
+        fn.max(heard).alias("last_ms"),
+        fn.sum(fn.when(fn.col("up") & (covered > 0), covered).otherwise(0)).alias("up_ms"),
+        fn.count_if((fn.col("up") != fn.col("was_up")) & (heard > at - HOUR_MS)).alias("flaps"),
+        fn.avg(fn.when(heard > at - _NEWS_MS, fn.col("ahead_ms"))).alias("ahead_ms"),
+        fn.max(fn.when(fn.col("publishing"), heard)).alias("published_ms"),
+        fn.max_by("would", heard).alias("would"),
+    )
+    return each.join(_configured(entries), "farm", "left").select(
+        "farm",
+        "server",
+        "at_ms",
+        "first_ms",
+        "last_ms",
+        "flaps",
+        "published_ms",
+        "would",
+        fn.when(watched >= LEAST_WATCHED_MS, fn.col("up_ms") / watched).alias("availability"),
+        (fn.col("ahead_ms") - fn.median("ahead_ms").over(Window.partitionBy("farm"))).alias("skew_ms"),
+        _belongs().alias("belongs"),
+    )
+
+
+def _configured(entries: "DataFrame") -> "DataFrame":
+    """Give the servers of farms by their newest Configuration, as far as `entries` have one."""
+    told = entries.where((fn.col("kind") == "servers") & fn.col("servers").isNotNull())
+    return told.groupBy("farm").agg(fn.max_by("servers", fn.struct("index", "term")).alias("configured"))
+
+
+def _belongs() -> "Column":
+    server = fn.col("server")
+    return (
+        fn.col("configured").isNull()
+        | (server >= FIRST_MEMBER_ID)
+        | fn.coalesce(fn.array_contains("configured", server), fn.lit(False))
+    )

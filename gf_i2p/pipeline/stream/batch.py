@@ -1,0 +1,194 @@
+"""What a stream does with each batch: entries and quarantine, then the hours of the days it touched, then alerts.
+
+A batch may come twice, when what ran before ended in the middle of it. All of this is the same the second time: what
+is there by its key is not added again, and hours are made anew from the entries.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import Observation, Window
+from pyspark.sql import functions as fn
+
+from gf_i2p.pipeline.health.changed_days import refresh_days
+from gf_i2p.pipeline.ingest.job import QUARANTINE
+from gf_i2p.pipeline.lake import tables
+from gf_i2p.pipeline.lake.paths import Lake
+from gf_i2p.pipeline.read.entry_columns import EARLIEST_MS, LATEST_MS, entries_schema
+from gf_i2p.pipeline.read.record_schema import RecordSchema, columns
+from gf_i2p.pipeline.read.stored_file import HEAD_BYTES, now_ms
+from gf_i2p.pipeline.read.survey import LATE_MS
+from gf_i2p.pipeline.stream.alerts import Limits, note
+from gf_i2p.pipeline.stream.stream_rows import BAD, arrived, arrived_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, Row, SparkSession
+
+BATCH: Final = (
+    "batch bigint, lines bigint, entries bigint, new bigint, quarantined bigint, events bigint, newest_ms bigint, "
+    "ended_ms bigint, farms map<string,bigint>"
+)
+"""`farms`: of which it had anything, and when the newest status record of each was received; null: it had none."""
+KEPT: Final = 16
+"""So many batches' figures are kept."""
+_KEY: Final = ("farm", "index", "term")
+_BAD_KEY: Final = ("source", "what", "digest", "index")
+_RECORD_KEY: Final = ("what", "farm", "index", "digest")
+
+
+def stream_root(lake: Lake) -> str:
+    """Return where a stream keeps what is no table: the checkpoint, and figures of the last batches."""
+    return f"{lake.root.rstrip('/')}/_stream"
+
+
+def figures_path(lake: Lake, batch: int) -> str:
+    """Return where the figures of a batch are (`BATCH`)."""
+    return f"{batches_root(lake)}/{batch:09}"
+
+
+def batches_root(lake: Lake) -> str:
+    """Return where the figures of a run's batches are."""
+    return f"{stream_root(lake)}/batches"
+
+
+def ending_path(lake: Lake) -> str:
+    """Return what is there when no further batch may begin."""
+    return f"{stream_root(lake)}/ending"
+
+
+@dataclass(frozen=True, slots=True)
+class Taking:
+    """Takes batches into a lake. It goes to where batches are taken, which may be a Connect server."""
+
+    lake: Lake
+    schema_text: str
+    limits: Limits
+
+    def __call__(self, lines: "DataFrame", batch: int) -> None:
+        """Take a batch (`source.LINES`)."""
+        spark = lines.sparkSession
+        # The stream's own session has it off, for the sake of streams with state. This one has none.
+        spark.conf.set("spark.sql.adaptive.enabled", "true")
+        stage, made = f"{stream_root(self.lake)}/arrived", columns(arrived_schema(self.schema_text))
+        seen = Observation()  # Spark's own count is 0 where a Connect server has this done elsewhere
+        counted = lines.observe(seen, fn.count(fn.lit(1)).alias("lines"))
+        counted.mapInArrow(partial(arrived, self.schema_text), made).write.mode("overwrite").parquet(stage)
+        found = spark.read.schema(made).parquet(stage)
+        farms = _summary(found)
+        named = [each for each in farms if each["entries"]]
+        new = self._take(spark, found.where("what is null"), named) if named else 0
+        bad = self._quarantine(spark, found) if any(each["bad"] for each in farms) else 0
+        events = self._judge(spark, {each["farm"]: each["days"] for each in named if each["days"]})
+        newest_ms = max((each["newest_ms"] for each in named if each["newest_ms"] is not None), default=None)
+        heard = {each["farm"]: each["newest_ms"] for each in farms if each["farm"] is not None}
+        entries = sum(each["entries"] for each in farms)
+        row = (batch, seen.get["lines"], entries, new, bad, events, newest_ms, now_ms(), heard)
+        spark.createDataFrame([row], BATCH).coalesce(1).write.mode("overwrite").parquet(figures_path(self.lake, batch))
+        if batch >= KEPT:
+            tables.delete(spark, figures_path(self.lake, batch - KEPT))
+
+    def _take(self, spark: "SparkSession", found: "DataFrame", farms: "Sequence[Row]") -> int:
+        """Add the entries that the lake does not have; return how many these were."""
+        names = entries_schema(RecordSchema(self.schema_text)).names
+        low, high = min(each["low"] for each in farms), max(each["high"] for each in farms)
+        known = (
+            tables.read_columns(spark, self.lake, "entries", "farm string, index bigint, term bigint")
+            .where(fn.col("farm").isin(*[each["farm"] for each in farms]))
+            .where(fn.col("index").between(low, high))
+        )
+        # The one who was there when it was new, as `survey` prefers it.
+        late = fn.coalesce(fn.col("received_ms") - fn.col("record.date") > LATE_MS, fn.lit(False))
+        no_clock = ~fn.col("received_ms").between(EARLIEST_MS, LATEST_MS - 1)
+        best = Window.partitionBy(*_KEY).orderBy(no_clock, late, "exporter", "received_ms")
+        rows = (
+            found.select(*names)
+            .join(known, list(_KEY), "left_anti")
+            .withColumn("place", fn.row_number().over(best))
+            .where("place = 1")
+            .select(*names)
+        )
+        new, count = self._staged(spark, rows, "new")
+        if count:
+            tables.append(
+                new.repartition("farm", "day").sortWithinPartitions("farm", "day", "index"), self.lake, "entries"
+            )
+        return count
+
+    def _staged(self, spark: "SparkSession", rows: "DataFrame", name: str) -> tuple["DataFrame", int]:
+        """Write what is used more than once; return it, and how many rows these are."""
+        path = f"{stream_root(self.lake)}/{name}"
+        rows.write.mode("overwrite").parquet(path)
+        staged = spark.read.schema(rows.schema).parquet(path)
+        return staged, staged.count()
+
+    def _quarantine(self, spark: "SparkSession", found: "DataFrame") -> int:
+        """Add what is not there yet; return how many rows these are."""
+        nothing = fn.lit(None).cast("bigint").alias("index")
+        lines = found.where("what is not null").select("source", "what", "farm", nothing, *BAD.names[2:])
+        content = fn.coalesce(fn.col("value").cast("binary"), "raw")
+        records = found.where("misfit is not null").select(
+            "source",
+            fn.lit("record").alias("what"),
+            "farm",
+            "index",
+            fn.col("misfit").alias("reason"),
+            fn.make_valid_utf8(fn.substring(content, 1, HEAD_BYTES).cast("string")).alias("text"),
+            fn.octet_length(content).cast("bigint").alias("length"),
+            fn.md5(content).alias("digest"),
+        )
+        known = tables.read_columns(spark, self.lake, "quarantine", QUARANTINE)
+        new = [
+            _not_in(lines.dropDuplicates(list(_BAD_KEY)), known, _BAD_KEY),
+            _not_in(records.dropDuplicates(list(_RECORD_KEY)), known, _RECORD_KEY),
+        ]
+        rows = new[0].unionByName(new[1]).withColumn("found_ms", fn.lit(now_ms()))
+        staged, count = self._staged(spark, rows.coalesce(1), "bad")
+        if count:
+            tables.append(staged, self.lake, "quarantine")
+        return count
+
+    def _judge(self, spark: "SparkSession", touched: Mapping[str, Collection[str]]) -> int:
+        """Bring the health tables up to date, and note what has begun and ended; return how many events these are.
+
+        `touched`: by farm the days, YYYY-MM-DD, of which there are reports.
+        """
+        if not touched:
+            return 0
+        every = columns(entries_schema(RecordSchema(self.schema_text)))
+        entries = spark.read.schema(every).parquet(self.lake.path("entries"))
+        days = sorted({day for each in touched.values() for day in each})
+        refresh_days(spark, self.lake, entries, sorted(touched), days, f"{stream_root(self.lake)}/extents")
+        since = date.fromisoformat(min(max(each) for each in touched.values())) - timedelta(days=1)
+        recent = entries.where(fn.col("farm").isin(*touched) & (fn.col("day") >= since.isoformat()))
+        return note(spark, self.lake, recent, self.limits)
+
+
+def _summary(found: "DataFrame") -> "list[Row]":
+    """Tell of each farm what came of it, and which days it touches: as many rows as farms, and one of lines of none."""
+    is_entry = fn.col("what").isNull()
+    return (
+        found.groupBy("farm")
+        .agg(
+            fn.count_if(is_entry).alias("entries"),
+            fn.count_if(~is_entry | fn.col("misfit").isNotNull()).alias("bad"),
+            fn.min("index").alias("low"),
+            fn.max("index").alias("high"),
+            fn.collect_set(fn.when(_believed_ms().isNotNull(), fn.col("day"))).alias("days"),
+            fn.max(_believed_ms()).alias("newest_ms"),
+        )
+        .collect()
+    )
+
+
+def _believed_ms() -> "Column":
+    """Give when a status record was received that is believed; of others null."""
+    believed = (fn.col("kind") == "status") & fn.col("misfit").isNull() & fn.col("record").isNotNull()
+    return fn.when(believed, fn.col("received_ms"))
+
+
+def _not_in(rows: "DataFrame", known: "DataFrame", key: Sequence[str]) -> "DataFrame":
+    same = [fn.col(f"found.{name}").eqNullSafe(fn.col(f"known.{name}")) for name in key]
+    return rows.alias("found").join(known.select(*key).alias("known"), same, "left_anti")

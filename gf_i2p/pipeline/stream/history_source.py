@@ -1,0 +1,391 @@
+"""Histories as a stream for Spark: a source that reads on where files have grown, and finds new files and directories.
+
+How far it has read is Spark's to keep, in the stream's checkpoint: for each directory, and in it for each file by its
+first entry (its name, packed or not), a `Place`. A file that has ended, behind which the next one goes on, is kept as a
+part of a range of entries; so this takes memory by directories, not by files.
+
+A row is a line. They come by pieces of files: a piece begins with a row without `at`, a first line that says which
+entry comes next, as if the piece were a file. Rows with a `problem` say what is wrong with a file.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from gf_i2p.pipeline.read.record_schema import columns
+from gf_i2p.pipeline.read.stored_file import Lines, Overlong, file_system
+from gf_i2p.pipeline.read.survey import first_index, listed
+from gf_i2p.pipeline.stream.growing_file import ChangedError, Content, Place, going_on, look
+
+FORMAT: Final = "gf-i2p-history"
+DEFAULT_BYTES: Final = 32 << 20
+LINES: Final = pa.schema(
+    {
+        "path": pa.string(),
+        "at": pa.int64(),  # at which byte of the file's content the line begins
+        "line": pa.binary(),
+        "length": pa.int64(),  # of a line that is too long, of which `line` is the beginning
+        "digest": pa.string(),
+        "strict": pa.bool_(),  # whether nothing vouches for what the file holds: see `walk.Walk`
+        "problem": pa.string(),
+    }
+)
+_EVERYTHING: Final = 1 << 62
+_PARTITION_BYTES: Final = 4 << 20
+"""What one task reads, or a single piece that is larger."""
+_BATCH_ROWS: Final = 2_000
+_BATCH_BYTES: Final = 8 << 20
+_NO_END: Final = "its last line is missing"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How far a file was read."""
+
+    place: Place = field(default_factory=Place)
+    anew: int = 0
+    """How often it was begun anew, because it had other bytes than before."""
+    problem: str | None = None
+
+    @classmethod
+    def parse(cls, found: Mapping[str, Any]) -> "Reading":
+        """Read it from an offset."""
+        values = dict(found)
+        return cls(anew=values.pop("anew", 0), problem=values.pop("problem", None), place=Place(**values))
+
+    def encode(self) -> dict[str, Any]:
+        """Give it for an offset."""
+        values = {**asdict(self.place), "anew": self.anew, "problem": self.problem}
+        return {name: value for name, value in values.items() if value not in {None, 0}}
+
+
+@dataclass(slots=True)
+class Directory:
+    """How far a directory was read."""
+
+    done: list[tuple[int, int]] = field(default_factory=list)
+    """First and last entries of files that were read to their end, as far as one file goes on where another ends."""
+    files: dict[int, Reading] = field(default_factory=dict)
+    """The others, by their first entry."""
+
+    @classmethod
+    def parse(cls, found: Mapping[str, Any]) -> "Directory":
+        """Read it from an offset."""
+        spans = [each.split("-") for each in found["done"].split(",") if each]
+        return cls(
+            [(int(first), int(last)) for first, last in spans],
+            {int(first): Reading.parse(each) for first, each in found["files"].items()},
+        )
+
+    def encode(self) -> dict[str, Any]:
+        """Give it for an offset."""
+        return {
+            "done": ",".join(f"{first}-{last}" for first, last in self.done),
+            "files": {str(first): self.files[first].encode() for first in sorted(self.files)},
+        }
+
+    def is_done(self, first: int) -> bool:
+        """Say whether the file that begins with this entry was read, and has ended."""
+        return any(low <= first <= high for low, high in self.done)
+
+    def forget_lost(self, there: Iterable[int]) -> None:
+        """Forget what was read if the history was begun anew: else files that are there again would count as read.
+
+        Entries only go forward, and who removes files begins with the oldest: so the newest one has never ended, and of
+        those that go the newest that was read is no earlier than all that stay.
+        """
+        names = set(there)
+        newest = max(self.files, default=0)
+        if names and (self.is_done(max(names)) or (newest not in names and min(names) < newest)):
+            self.done = []
+            self.files = {first: each for first, each in self.files.items() if first in names}
+
+    def forget_ended(self, there: Iterable[int]) -> None:
+        """Make ranges of the files that have ended, where the next one is `there`."""
+        names = set(there)
+        ended = {first: each.place.last for first, each in self.files.items() if each.problem is None}
+        for first, last in sorted(ended.items()):
+            if last is not None and first <= last and last + 1 in names:
+                del self.files[first]
+                self.done.append((first, last))
+        merged: list[tuple[int, int]] = []
+        for first, last in sorted(self.done):
+            if merged and first <= merged[-1][1] + 1:
+                merged[-1] = merged[-1][0], max(last, merged[-1][1])
+            else:
+                merged.append((first, last))
+        self.done = merged
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What is read of a file in one batch."""
+
+    path: str
+    begin: Place
+    end: Place
+    problem: str | None = None
+    """What is wrong with the file, when that is news."""
+
+
+class Pieces(InputPartition):
+    """What one task reads."""
+
+    def __init__(self, pieces: Sequence[Piece]) -> None:
+        self.pieces = tuple(pieces)
+
+
+class HistorySource(DataSource):
+    """Option `directories`: a JSON list of paths or addresses; `maxBytesPerTrigger`: about how much a batch has.
+
+    `ending`: a path or an address; while something is there, nothing more is news.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """Name of the format."""
+        return FORMAT
+
+    def schema(self) -> str:
+        """Columns of the rows."""
+        return columns(LINES)
+
+    def streamReader(self, schema: StructType) -> "HistoryReader":  # noqa: ARG002, N802 -- Spark's interface
+        """Make the reader."""
+        return HistoryReader(self.options)
+
+
+class HistoryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Looks how far files have grown, in the driver; and reads lines, in the workers."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        """`options`: see `HistorySource`."""
+        self._roots: list[str] = json.loads(options["directories"])
+        self._most = int(options.get("maxBytesPerTrigger", DEFAULT_BYTES))
+        self._ending = options.get("ending")
+        self._target: dict[str, dict[int, tuple[str, int]]] | None = None
+        self._known: dict[str, tuple[int, int]] = {}  # of packed files that were read: size, and of the content
+
+    # Spark's interface -----------------------------------------------------------------------------------------------
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Nothing was read."""
+        return {}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """About how much a batch has."""
+        return ReadMaxBytes(self._most)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Take what is there now for all there is."""
+        self._target = self._list()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Look how far the next batch goes. Each directory has the same share of it."""
+        there = self._target if self._target is not None else self._list()
+        found = {directory: Directory.parse(each) for directory, each in start.items()}
+        most = _EVERYTHING if isinstance(limit, ReadAllAvailable) else self._most
+        for directory in there.keys() & found.keys():
+            found[directory].forget_lost(there[directory])
+        news = False
+        ahead = [directory for directory in sorted(there) if self._has_more(found.get(directory), there[directory])]
+        for directory in ahead:
+            known = found.setdefault(directory, Directory())
+            news |= self._go_on(known, there[directory], max(1, most // len(ahead)))
+        if not news or self._is_ending():  # looked at last, when the batch is about to begin
+            return start
+        for directory in there.keys() & found.keys():
+            before = Directory.parse(start[directory]) if directory in start else Directory()
+            unread = {first: each for first, each in found[directory].files.items() if before.files.get(first) != each}
+            known = found[directory]
+            known.files = {first: each for first, each in known.files.items() if first not in unread}
+            known.forget_ended(there[directory])
+            known.files |= unread
+        return {directory: found[directory].encode() for directory in sorted(found)}
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Give what is to be read between two offsets."""
+        pieces = []
+        for directory, each in end.items():
+            before = Directory.parse(start[directory]) if directory in start else Directory()
+            for first, reading in Directory.parse(each).files.items():
+                known = before.files.get(first, Reading())
+                if known == reading:
+                    continue
+                begin = known.place if known.anew == reading.anew else Place()
+                path = f"{directory}/entries-{first:020}.jsonl"
+                problem = reading.problem if reading.problem != known.problem else None
+                pieces.append(Piece(path, begin, reading.place, problem))
+        return _grouped(pieces)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read lines."""
+        assert isinstance(partition, Pieces)
+        return read_pieces(partition.pieces)
+
+    # How far files go ------------------------------------------------------------------------------------------------
+
+    def _is_ending(self) -> bool:
+        if self._ending is None:
+            return False
+        system, path = file_system(self._ending)
+        return bool(system.get_file_info(path).type != pafs.FileType.NotFound)
+
+    def _list(self) -> dict[str, dict[int, tuple[str, int]]]:
+        """Give the files by directory and first entry: the plain one, if there is one, and its size."""
+        found: dict[str, dict[int, tuple[str, int]]] = {}
+        roots = pa.RecordBatch.from_pydict({"path": self._roots})
+        for batch in listed(iter([roots])):
+            for file in batch.to_pylist():
+                if file["error"] is not None:
+                    raise OSError(f"{file['path']}: {file['error']}")
+                directory, _, name = file["path"].rpartition("/")
+                first = first_index(name)
+                assert first is not None
+                known = found.setdefault(directory, {})
+                if first not in known or not file["path"].endswith(".gz"):
+                    known[first] = file["path"], file["size"]
+        return found
+
+    def _has_more(self, known: Directory | None, there: Mapping[int, tuple[str, int]]) -> bool:
+        return any(self._is_news(known, first, *file) for first, file in there.items())
+
+    def _is_news(self, known: Directory | None, first: int, path: str, size: int) -> bool:
+        """Say whether there may be something of a file that was not read."""
+        if known is None:
+            return True
+        if known.is_done(first):
+            return False
+        reading = known.files.get(first, Reading())
+        if path.endswith(".gz"):
+            return reading.place.last is None and self._known.get(path) != (size, reading.place.bytes)
+        return size != reading.place.bytes
+
+    def _go_on(self, known: Directory, there: Mapping[int, tuple[str, int]], most: int) -> bool:
+        """Look how far files can be read by about so many bytes, in their order; say whether there is anything."""
+        news = False
+        for first in sorted(there):
+            path, size = there[first]
+            if most <= 0:
+                break
+            if not self._is_news(known, first, path, size):
+                continue
+            before = known.files.get(first, Reading())
+            after = self._look(before, path, size, most)
+            if after != before:
+                begin = before.place.bytes if after.anew == before.anew else 0
+                most -= after.place.bytes - begin
+                known.files[first] = after
+                news = True
+        return news
+
+    def _look(self, before: Reading, path: str, size: int, most: int) -> Reading:
+        limit = None if self._target is None or path.endswith(".gz") else size
+        begin, anew = before.place, before.anew
+        for _ in range(2):
+            try:
+                with Content(path) as content:
+                    place, is_end = look(content, begin, most, limit)
+                    damage = content.damage
+            except ChangedError:
+                begin, anew = Place(), anew + 1
+                continue
+            except FileNotFoundError:  # its time was over
+                return before
+            except OSError as error:
+                return Reading(before.place, before.anew, f"it cannot be read: {error}")
+            if content.packed and before.problem is not None and 0 < begin.bytes < place.bytes:
+                begin, anew = Place(), anew + 1  # it was not all there; what was its end was half of a line
+                continue
+            if is_end:
+                self._known[path] = size, place.bytes
+            if is_end and damage is None and place.last is None:
+                damage = _NO_END if place.next is None else f"{_NO_END}, after entry {place.next - 1}"
+            return Reading(place, anew, damage if is_end else None)
+        return before  # it changes while we look
+
+
+def _grouped(pieces: Iterable[Piece]) -> list[Pieces]:
+    """Make tasks of about the same size."""
+    made: list[Pieces] = []
+    some: list[Piece] = []
+    size = 0
+    for piece in pieces:
+        some.append(piece)
+        size += piece.end.bytes - piece.begin.bytes
+        if size >= _PARTITION_BYTES:
+            made.append(Pieces(some))
+            some, size = [], 0
+    return [*made, Pieces(some)] if some else made
+
+
+# Reading --------------------------------------------------------------------------------------------------------------
+
+
+def read_pieces(pieces: Iterable[Piece]) -> Iterator[pa.RecordBatch]:
+    """Read the lines of pieces: gives `LINES`. What has gone or has changed meanwhile is told as a problem."""
+    rows: list[dict[str, Any]] = []
+    size = 0
+    for piece in pieces:
+        for row in _rows(piece):
+            rows.append(row)
+            size += len(row.get("line") or b"")
+            if len(rows) >= _BATCH_ROWS or size >= _BATCH_BYTES:
+                yield pa.RecordBatch.from_pylist(rows, LINES)
+                rows, size = [], 0
+    if rows:
+        yield pa.RecordBatch.from_pylist(rows, LINES)
+
+
+def _rows(piece: Piece) -> Iterator[dict[str, Any]]:
+    if piece.problem is not None:
+        yield {"path": piece.path, "problem": piece.problem}
+    if piece.begin == piece.end:
+        return
+    try:
+        yield from _lines(piece, piece.begin)
+    except ChangedError:  # it was cut since the batch was planned; what is there is read, and nothing taken twice
+        yield from _lines(piece, Place())
+    except OSError as error:
+        yield {"path": piece.path, "problem": f"it cannot be read any more: {error}"}
+
+
+def _lines(piece: Piece, begin: Place) -> Iterator[dict[str, Any]]:
+    if begin.bytes:
+        with Content(piece.path) as content:
+            header = next(iter(Lines(content.pieces(0))), b"")
+    with Content(piece.path) as content:
+        following = content.after(begin)
+        next(following)
+        lines = Lines(_up_to(following, piece.end.bytes - begin.bytes))
+        at = begin.bytes
+        path = piece.path + ".gz" if content.packed and not piece.path.endswith(".gz") else piece.path
+        strict = not content.packed or piece.problem is not None
+        if begin.bytes:
+            yield {"path": path, "strict": strict, **_line(header, begin)}
+        for line in lines:
+            yield {"path": path, "strict": strict, "at": at or None, **_line(line)}
+            at += (line.length if isinstance(line, Overlong) else len(line)) + 1
+        if lines.rest and content.packed:
+            yield {"path": path, "strict": strict, "at": at or None, **_line(lines.rest)}
+
+
+def _line(line: bytes | Overlong, place: Place | None = None) -> dict[str, Any]:
+    if isinstance(line, Overlong):
+        return {"line": line.head, "length": line.length, "digest": line.digest}
+    return {"line": line if place is None else going_on(line, place)}
+
+
+def _up_to(pieces: Iterable[bytes], most: int) -> Iterator[bytes]:
+    for piece in pieces:
+        yield piece[:most]
+        most -= len(piece)
+        if most <= 0:
+            return

@@ -1,0 +1,95 @@
+"""Farms of which nothing comes any more: the one alert that no batch can raise.
+
+A farm is *watched* from the first look on that finds it current: its newest record is no older than the limit, by the
+clock of the machine that runs the stream. That is kept in the lake. Only of a watched farm it is told when it falls
+silent: so an old history that is read once raises nothing, and a farm that died while no stream ran is not missed.
+
+Whoever reads old entries of a farm is not behind it: a farm of which the last batch had anything is not judged, for
+more of it may wait. What begins ends when a record is there that is no older than the limit.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as fn
+
+from gf_i2p.pipeline.lake import tables
+from gf_i2p.pipeline.lake.paths import Lake
+from gf_i2p.pipeline.read.stored_file import now_ms
+from gf_i2p.pipeline.stream import alerts
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ALERT: Final = "farm-silent"
+_WATCHED: Final = "farm string, since_ms bigint"
+_NEWEST: Final = "farm string, day string, kind string, misfit string, received_ms bigint"
+_DAYS: Final = 2
+"""So many of a farm's last days are read for its newest record: on the very last one there may be none."""
+
+
+class Silence:
+    """Knows when farms were heard last, and notes in the lake when one falls silent or is heard again."""
+
+    def __init__(
+        self, spark: "SparkSession", lake: Lake, root: str, limit_ms: int, clock_ms: Callable[[], int] = now_ms
+    ) -> None:
+        """`root`: where a stream keeps what is no table. `limit_ms`: older than that is silent."""
+        self._spark = spark
+        self._lake = lake
+        self._path = f"{root}/watched"
+        self._limit_ms = limit_ms
+        self._clock_ms = clock_ms
+        self._heard_ms = self._newest()
+        self._watched = {row["farm"] for row in tables.read_path(spark, self._path, _WATCHED).collect()}
+        events = tables.read_columns(spark, lake, "alerts", alerts.EVENTS).where(fn.col("alert") == ALERT)
+        self._stands = {row["farm"] for row in alerts.standing(events).select("farm").collect()}
+
+    def hear(self, farms: Mapping[str, int | None]) -> None:
+        """Hear of farms' newest records in a batch. One with a time that is still to come was heard now."""
+        now = self._clock_ms()
+        for farm, at_ms in farms.items():
+            if at_ms is not None:
+                self._heard_ms[farm] = max(self._heard_ms.get(farm, 0), min(at_ms, now))
+
+    def look(self, unsure: Collection[str] = ()) -> int:
+        """Note what has begun and ended; return how many events these are. `unsure`: farms of which more may wait."""
+        now = self._clock_ms()
+        age_ms = {farm: now - at_ms for farm, at_ms in self._heard_ms.items()}
+        current = {farm for farm, age in age_ms.items() if age <= self._limit_ms}
+        if current - self._watched:
+            self._watch(current - self._watched, now)
+        silent = (self._watched & age_ms.keys()) - current - self._stands - {*unsure}
+        again = self._stands & current
+        if not silent and not again:
+            return 0
+        rows = [self._event(farm, alerts.BEGINS, age_ms[farm]) for farm in sorted(silent)]
+        rows += [self._event(farm, alerts.ENDS, age_ms[farm]) for farm in sorted(again)]
+        alerts.write(self._spark, self._lake, rows, now)
+        self._stands = self._stands - again | silent
+        return len(rows)
+
+    def _event(self, farm: str, event: str, age_ms: int) -> alerts.EventRow:
+        text = "a record of it is there again"
+        if event == alerts.BEGINS:
+            text = f"nothing was heard of the whole farm for {age_ms // 1000} s"
+        return farm, None, ALERT, event, self._heard_ms[farm], age_ms / 1000, text
+
+    def _watch(self, farms: Collection[str], now: int) -> None:
+        """Keep that farms are watched, before anything is told of them."""
+        rows = self._spark.createDataFrame([(farm, now) for farm in sorted(farms)], _WATCHED)
+        rows.coalesce(1).write.mode("append").parquet(self._path)
+        self._watched |= {*farms}
+
+    def _newest(self) -> dict[str, int]:
+        """Give when each farm was heard last, from the lake; not what clocks that are ahead say."""
+        now = self._clock_ms()
+        tomorrow = (datetime.fromtimestamp(now / 1000, UTC) + timedelta(days=1)).strftime("%Y-%m-%d")
+        entries = tables.read_columns(self._spark, self._lake, "entries", _NEWEST).where(fn.col("day") <= tomorrow)
+        last = entries.groupBy("farm").agg(fn.max("day").alias("last"))
+        since = fn.date_sub(fn.col("last").cast("date"), _DAYS - 1).cast("string")
+        near = entries.join(fn.broadcast(last.select("farm", since.alias("since"))), "farm").where("day >= since")
+        believed = (fn.col("kind") == "status") & fn.col("misfit").isNull() & (fn.col("received_ms") <= now)
+        found = near.where(believed).groupBy("farm").agg(fn.max("received_ms").alias("at_ms")).collect()
+        return {row["farm"]: row["at_ms"] for row in found}

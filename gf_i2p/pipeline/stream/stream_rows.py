@@ -1,0 +1,156 @@
+"""Lines of a stream as rows of entries, by the code with which `ingest` reads whole files; and what is none.
+
+A piece of a file comes as if it were a file (see `source`), so the same `Walk` goes through it, and the same `Typer`
+types what it finds.
+"""
+
+from collections.abc import Iterator
+from hashlib import md5
+from typing import Any, Final
+
+import pyarrow as pa
+
+from gf_i2p.pipeline.ingest.entry_reader import BATCH_BYTES, BATCH_ROWS
+from gf_i2p.pipeline.read.entry_columns import Typer, entries_schema
+from gf_i2p.pipeline.read.line_walk import Found, Is, Walk
+from gf_i2p.pipeline.read.record_schema import RecordSchema
+from gf_i2p.pipeline.read.stored_file import HEAD_BYTES, Lines, Overlong
+from gf_i2p.pipeline.read.survey import first_index
+
+BAD: Final = pa.schema(
+    {
+        "source": pa.string(),
+        "what": pa.string(),  # "file" or "line"; null: the row is an entry
+        "reason": pa.string(),
+        "text": pa.string(),
+        "length": pa.int64(),
+        "digest": pa.string(),
+    }
+)
+"""Of every row: where it is from; and of what is no entry, as in the quarantine."""
+
+
+def arrived_schema(schema_text: str) -> pa.Schema:
+    """Return the columns of what `arrived` gives: those of entries, and `BAD`."""
+    return pa.schema([*entries_schema(RecordSchema(schema_text)), *BAD])
+
+
+def arrived(schema_text: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Read lines (`source.LINES`), for `mapInArrow`: gives entries and what is none. `schema_text`: the JSON Schema."""
+    typer = Typer(schema_text)
+    made = arrived_schema(schema_text)
+    rows = _Rows(batches)
+    while rows.next is not None:
+        first = rows.next
+        if first["problem"] is not None:
+            rows.advance()
+            yield _bad(made, {"source": first["path"], "what": "file", "reason": first["problem"]})
+            continue
+        yield from _piece(rows, typer, made)
+
+
+class _Rows:
+    """Rows of batches, one by one, the next of which can be seen."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        self._rows = (row for batch in batches for row in batch.to_pylist())
+        self.next: dict[str, Any] | None = None
+        self.advance()
+
+    def advance(self) -> None:
+        self.next = next(self._rows, None)
+
+
+class _Piece(Lines):
+    """The lines of one piece."""
+
+    def __init__(self, rows: _Rows) -> None:
+        super().__init__(())
+        self._rows = rows
+        assert rows.next is not None
+        self.path: str = rows.next["path"]
+        self.strict: bool = rows.next["strict"]
+        self._header = 0  # bytes of its first line
+        self._begin = 0  # in the file, of what follows it
+
+    @property
+    def is_beginning(self) -> bool:
+        """Whether it begins where its file does."""
+        return self._begin in {0, self._header}
+
+    def content_byte(self, at: int) -> int:
+        """Say where in the file's content a byte of the piece is."""
+        return max(at - self._header, 0) + self._begin
+
+    def __iter__(self) -> Iterator[bytes | Overlong]:
+        is_first = True
+        while (row := self._rows.next) is not None:
+            if not is_first and (row["at"] is None or row["path"] != self.path):
+                return
+            self._rows.advance()
+            line = row["line"]
+            if is_first:
+                is_first = False
+                self._header = len(line) + 1
+            elif not self._begin:
+                self._begin = row["at"]
+            yield line if row["length"] is None else Overlong(line, row["length"], row["digest"])
+
+
+def _piece(rows: _Rows, typer: Typer, made: pa.Schema) -> Iterator[pa.RecordBatch]:
+    piece = _Piece(rows)
+    walk = Walk(piece, strict=piece.strict)
+    batch: list[Found] = []
+    size = 0
+    for found in walk:
+        if found.what is Is.BAD:
+            yield _bad(made, _line(piece.path, walk, found))
+            continue
+        batch.append(found)
+        size += len(found.text)
+        if len(batch) == BATCH_ROWS or size >= BATCH_BYTES:
+            yield _entries(made, piece.path, walk, typer, batch)
+            batch, size = [], 0
+    if batch:
+        yield _entries(made, piece.path, walk, typer, batch)
+    while rows.next is not None and rows.next["at"] is not None:  # behind a first line that is none
+        rows.advance()
+    header = walk.header
+    if header is None:
+        yield _bad(made, {"source": piece.path, "what": "file", "reason": walk.problem})
+        return
+    reason = None
+    if walk.problem is not None:
+        reason = f"{walk.problem}, at byte {piece.content_byte(walk.problem_at)} of its content"
+    elif piece.is_beginning and first_index(piece.path) != header.first:
+        reason = f"it begins with entry {header.first}, and its name says otherwise"
+    if reason is not None:
+        yield _bad(made, {"source": piece.path, "what": "file", "farm": header.cluster, "reason": reason})
+
+
+def _entries(made: pa.Schema, path: str, walk: Walk, typer: Typer, found: list[Found]) -> pa.RecordBatch:
+    assert walk.header is not None
+    rows = typer.rows(walk.header.cluster, walk.header.server, found)
+    nothing = [pa.nulls(len(found), each.type) for each in BAD]
+    nothing[0] = pa.array([path] * len(found), pa.string())
+    return pa.RecordBatch.from_arrays([*rows.columns, *nothing], schema=made)
+
+
+def _line(path: str, walk: Walk, found: Found) -> dict[str, Any]:
+    text, over = found.text, found.overlong
+    return {
+        "source": path,
+        "what": "line",
+        "farm": None if walk.header is None else walk.header.cluster,
+        "reason": found.reason,
+        "text": text[:HEAD_BYTES].decode("utf-8", "replace").replace("\0", "\ufffd"),
+        "length": len(text) if over is None else over.length,
+        "digest": md5(text, usedforsecurity=False).hexdigest() if over is None else over.digest,
+    }
+
+
+def _bad(made: pa.Schema, row: dict[str, Any]) -> pa.RecordBatch:
+    if row["what"] == "file":  # more than one thing may be wrong with it, at different times
+        digest = md5((row["reason"] or "").encode(), usedforsecurity=False).hexdigest()
+        row |= {"text": "", "length": 0, "digest": digest}
+    return pa.RecordBatch.from_pylist([row], made)

@@ -1,0 +1,1 @@
+"""The job `synth`: makes histories of farms that never were."""

@@ -1,0 +1,134 @@
+"""A made-up farm whose exports are broken in every way that ingest must survive, and what is true of each."""
+
+import json
+import zlib
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any, Final
+
+from gf_i2p.pipeline.synth.farm_life import BEGAN_MS, CLUSTER, Life
+from gf_i2p.storage.history_lines import Header, header_line, trailer_line
+from gf_i2p.storage.history_reader import packed_name, plain_name
+
+FAULTY: Final = "faulty"
+"""The farm's name."""
+_UNIT: Final = 100
+"""Entries; there are five times as many at most."""
+_IN_1970: Final = 86_400_000
+"""A clock's time whose battery is empty, and that nobody has set."""
+_GZIP: Final = 31
+
+
+@dataclass(slots=True)
+class _Line:
+    """An entry of the farm."""
+
+    index: int
+    term: int
+    leader: int
+    received_ms: int
+    servers: tuple[int, ...]
+    record: dict[str, Any] | None
+    """None for Configurations."""
+
+    def encode(self) -> bytes:
+        """Give its line."""
+        found: dict[str, Any] = {"index": self.index, "received": self.received_ms, "term": self.term}
+        if self.record is None:
+            found |= {"leader": self.leader, "servers": self.servers}
+        else:
+            found["record"] = self.record
+        return json.dumps(found, sort_keys=True, separators=(",", ":")).encode() + b"\n"
+
+
+def write_faults(directory: Path, life: Life, began_ms: int) -> dict[str, Any]:
+    """Write the farm's exports into a new directory; return what is true of them. Raises `OSError`.
+
+    `entries`: how many different ones can be read. `misfits`: indexes of those that nobody should believe, by what is
+    wrong. `files`: what is wrong with which file. The good ones of a damaged file are in another one, too.
+    """
+    unit = min(_UNIT, len(life.entries) // 5)
+    lines = [_line(life, index, began_ms) for index in range(1, 5 * unit + 1)]
+    status = [line for line in lines[: 2 * unit] if line.record is not None and "router" in line.record]
+    cut, text_up, text_id, early, received_early, *_ = status[unit // 2 :]
+    assert text_up.record is not None
+    assert text_id.record is not None
+    assert early.record is not None
+    text_up.record["router"]["up"] = "yes"
+    text_id.record["id"] = str(text_id.record["id"])
+    early.record["date"] = _IN_1970
+    received_early.received_ms = _IN_1970
+
+    whole = directory / "server-1" / packed_name(1)
+    packed = _pack(_file(lines, 1, 1, 2 * unit, cut=cut.index))
+    copy = directory / "copy-of-server-1" / packed_name(1)
+    torn = directory / "server-1" / plain_name(2 * unit + 1)
+    spoilt = directory / "server-2" / packed_name(4 * unit + 1)
+    good = directory / "server-3" / plain_name(4 * unit + 1)
+    saved = unit * 3 // 5
+    for path, data in (
+        (whole, packed),
+        (copy, packed),
+        (torn, _file(lines, 1, 2 * unit + 1, 3 * unit, ends=False)[:-20]),
+        (spoilt, _spoil(_file(lines, 2, 4 * unit + 1, 5 * unit), saved + 1)),
+        (good, _file(lines, 3, 4 * unit + 1, 5 * unit, ends=False)),
+    ):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.write_bytes(data)
+
+    def name(path: Path) -> str:
+        return path.relative_to(directory.parent).as_posix()
+
+    return {
+        "entries": 4 * unit - 2,  # without the line that is cut, and the one that is torn
+        "misfits": {
+            "router.up is text": [text_up.index],
+            "id is text": [text_id.index],
+            "its date is in 1970": [early.index],
+            "it was received in 1970": [received_early.index],
+        },
+        "files": {
+            "a line is cut in the middle": {"path": name(whole), "index": cut.index},
+            "a duplicate": {"path": name(copy), "of": name(whole)},
+            "torn at its end, which is no fault": {"path": name(torn), "index": 3 * unit},
+            "gzip is corrupt": {"path": name(spoilt), "entriesBefore": saved, "goodCopy": name(good)},
+        },
+    }
+
+
+def _line(life: Life, index: int, began_ms: int) -> _Line:
+    entry = life.entries[index - 1]
+    record: dict[str, Any] | None = None
+    if entry.kind != "servers":
+        record = json.loads(entry.text.replace(f'"cluster":"{CLUSTER}"'.encode(), f'"cluster":"{FAULTY}"'.encode(), 1))
+        record["date"] += began_ms - BEGAN_MS
+        meta = record.get("meta", {})
+        if meta.get("lastPublishedTime"):
+            meta["lastPublishedTime"] += began_ms - BEGAN_MS
+    received_ms = began_ms + int(entry.seconds * 1000) + 50
+    return _Line(index, entry.term, entry.leader, received_ms, entry.servers, record)
+
+
+def _file(lines: list[_Line], server: int, first: int, last: int, *, cut: int = 0, ends: bool = True) -> bytes:
+    """Give a file's bytes; of the entry `cut` there is half a line. `ends`: whether it was rotated."""
+    parts = [header_line(Header(FAULTY, server, first, lines[first - 1].received_ms))]
+    for line in lines[first - 1 : last]:
+        data = line.encode()
+        parts.append(data[: len(data) // 2] + b"\n" if line.index == cut else data)
+    return b"".join([*parts, *([trailer_line(last)] if ends else [])])
+
+
+def _pack(data: bytes) -> bytes:
+    packer = zlib.compressobj(6, zlib.DEFLATED, _GZIP)
+    return packer.compress(data) + packer.flush()
+
+
+def _spoil(data: bytes, lines: int) -> bytes:
+    """Pack it, and make what follows so many lines unreadable: a block of a kind that deflate has not."""
+    ends = (at for at in count() if data[at : at + 1] == b"\n")
+    middle = [next(ends) for _ in range(lines)][-1] + 1
+    packer = zlib.compressobj(6, zlib.DEFLATED, _GZIP)
+    before = packer.compress(data[:middle]) + packer.flush(zlib.Z_FULL_FLUSH)
+    after = packer.compress(data[middle:]) + packer.flush()
+    return before + b"\xff" * 64 + after[64:]

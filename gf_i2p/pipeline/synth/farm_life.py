@@ -1,0 +1,300 @@
+"""Days of made-up farms: the simulator's servers, faults and offices, with routers whose numbers go up and down.
+
+The simulator's own routers know nothing but whether they are up. Here each has tunnels, bandwidth, peers and lag that
+follow the time of day, drift, and are noisy; now and then one of these numbers is wrong for an hour or two: an
+`Incident`, which is what the health job is to find.
+"""
+
+import hashlib
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Final
+
+from gf_i2p.farm.record.remote_sensing import RemoteRouter
+from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID, Config, Leaf, Meta, StatusRecord
+from gf_i2p.simulator.facts import Members
+from gf_i2p.simulator.life.farm import BEGAN_MS, Brain
+from gf_i2p.simulator.life.plan import BRAIN_FAULTS, CALM, BrainPlan
+from gf_i2p.simulator.life.reporters import CONNECTIONS, INTERVAL, MASTER_TEXT, LeafTruth, Poster
+from gf_i2p.simulator.registers import CLUSTER
+from gf_i2p.storage.history_lines import record_line
+
+__all__ = ["BEGAN_MS", "CLUSTER", "DAY_SECONDS", "Entry", "Incident", "Life", "Shape", "live"]
+
+DAY_SECONDS: Final = 86_400.0
+FAULT_GAP: Final = 1_800.0
+"""Seconds between two faults, on average: a farm in a bad week."""
+_RARE: Final = {"modes changed": 0.1, "publishing switched": 0.3, "configurations changed": 0.3}
+_SKEW_MS: Final = 400
+"""By so much a right clock is wrong at most."""
+_STEPS: Final = (1, 1, 1, 2, 3)
+"""By how much an election raises the term."""
+_MEASURES: Final = {
+    "participatingTunnels": 0.08,
+    "jobLag": 40.0,
+    "currentInboundBandwidth": 9.0,
+    "currentOutboundBandwidth": 0.05,
+    "knownPeers": 0.15,
+}
+"""What an incident does to a number: this many times as much."""
+_HEAD: Final = record_line(1, 0, 0, b"0")[: -len(b'0,"term":0}\n')]
+_TAIL: Final = len(b',"term":0}\n')
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a farm has, as long as it lives."""
+
+    number: int
+    """Whence its routers' and leaves' habits."""
+    servers: int
+    members: int
+    """Without a vote."""
+    leaves: int
+    """Of each server and member."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One of a life's log."""
+
+    seconds: float
+    """Of the day, when it was committed."""
+    term: int
+    """The first of a life is 1."""
+    leader: int
+    kind: str
+    """"status", "admin" or "servers"."""
+    text: bytes
+    """As it stands in a line of the history; nothing for "servers"."""
+    servers: Members
+    """For "servers" only."""
+    errors_ms: tuple[int, ...]
+    """By how much each server's clock was wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """Hours in which one number of a router was far from what it usually is."""
+
+    poster: int
+    measure: str
+    """Its name in the record."""
+    first: int
+    """Hour of the day."""
+    last: int
+    """The last one."""
+
+
+@dataclass(slots=True)
+class Life:
+    """A day, or its beginning."""
+
+    shape: Shape
+    seed: int
+    entries: list[Entry] = field(default_factory=list)
+    away: dict[int, list[tuple[float, float]]] = field(default_factory=dict)
+    """When each server was down, paused or cut off: seconds of the day."""
+    incidents: list[Incident] = field(default_factory=list)
+    faults: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def last_term(self) -> int:
+        """Of the newest entry."""
+        return self.entries[-1].term
+
+
+def live(shape: Shape, seed: int, *, hours: float = 24.0) -> Life:
+    """Let a farm live for so long, 0.5 or more hours, from midnight on. The same arguments give the same life."""
+    assert hours >= 0.5
+    brain = _Brain(_plan(shape, seed, hours), shape)
+    brain.run()
+    life = Life(shape, seed, incidents=brain.incidents, faults=dict(sorted(brain.counts.items())))
+    for value, (seconds, term, leader, errors) in zip(brain.log, brain.stamps, strict=True):
+        if isinstance(value, tuple):
+            life.entries.append(Entry(seconds, term, leader, "servers", b"", value, errors))
+        else:
+            line = record_line(1, 0, 0, value)
+            assert line.startswith(_HEAD)
+            kind = "admin" if b'"action":' in value else "status"
+            life.entries.append(Entry(seconds, term, leader, kind, line[len(_HEAD) : -_TAIL], (), errors))
+    life.away = brain.absences()
+    return life
+
+
+def _plan(shape: Shape, seed: int, hours: float) -> BrainPlan:
+    rng = Random(f"synth plan {shape} {seed}")  # noqa: S311 -- as everywhere here: it must be repeatable, and keeps no secret
+    minority = (shape.servers - 1) // 2
+    wrong = rng.sample(range(1, shape.servers + 1), rng.randint(0, min(minority, 1)))
+    return BrainPlan(
+        seed=seed,
+        servers=shape.servers,
+        members=tuple(range(FIRST_MEMBER_ID, FIRST_MEMBER_ID + shape.members)),
+        leaves=shape.leaves,
+        odd="",
+        wrong=tuple(wrong),
+        chaos=hours * 3600 - CALM,
+        gap=FAULT_GAP,
+        faults={name: _RARE.get(name, 1.0) for name in BRAIN_FAULTS},
+        latency=0.3,
+        lost=0.02,
+        snapshot_entries=4_000,
+    )
+
+
+class _Brain(Brain):
+    """A farm's life that keeps when each entry came, in which term and under whom."""
+
+    def __init__(self, plan: BrainPlan, shape: Shape) -> None:
+        self.stamps: list[tuple[float, int, int, tuple[int, ...]]] = []
+        self.incidents: list[Incident] = []
+        self._term = 1
+        self._elects = False
+        self._absences: list[tuple[int, float, float]] = []
+        super().__init__(plan)
+        self._leader = 1
+        self._chance = Random(f"synth {shape} {plan.seed}")  # noqa: S311
+        for number, node in enumerate(self.nodes.values()):
+            habits = Random(f"synth router {shape.number} {number}")  # noqa: S311
+            leaves = [LeafTruth(_leaf_hash(shape, node.id, i)) for i in range(shape.leaves)]
+            router = _Router(node.id, habits, self._chance, lambda: self.events.now)
+            if self._chance.random() < 0.2:
+                router.incidents.append(self._incident(node.id))
+            self.incidents += router.incidents
+            node.poster = _Poster(node.id, leaves, habits=router)
+            if not node.error_ms:
+                node.error_ms = habits.randint(-_SKEW_MS, _SKEW_MS)
+
+    def _incident(self, poster: int) -> Incident:
+        first = self._chance.randint(0, 22)
+        return Incident(poster, self._chance.choice(list(_MEASURES)), first, first + self._chance.randint(0, 1))
+
+    def _happen(self, until: float) -> None:
+        self.events.run(until, 1 << 62)  # a day with many members has more than a test may have
+
+    def commit(self, value: bytes | Members) -> int:
+        """Append an entry, and before the first one of a new leader its Configuration."""
+        if self._elects and not self.leaderless:
+            self._elects = False
+            self._term += self._chance.choice(_STEPS)
+            working = [node.id for node in self.servers if node.works and node.id in self.watch.ledger.servers]
+            if self._leader not in working and working:
+                self._leader = self._chance.choice(working)
+            self.commit(tuple(self.watch.ledger.servers))
+        errors = tuple(node.error_ms for node in self.servers)
+        self.stamps.append((self.events.now, self._term, self._leader or 1, errors))
+        return super().commit(value)
+
+    def without_leader(self, seconds: float) -> None:
+        """Nothing is committed for so long; then there is a new term."""
+        super().without_leader(seconds)
+        self._elects = True
+
+    def back(self, node: Any) -> None:
+        """It is there again."""
+        if node.works and node.away_since is not None:
+            self._absences.append((node.id, node.away_since, self.events.now))
+        super().back(node)
+
+    def absences(self) -> dict[int, list[tuple[float, float]]]:
+        """When which servers were away."""
+        found: dict[int, list[tuple[float, float]]] = {node.id: [] for node in self.servers}
+        for server, since, until in self._absences:
+            found[server].append((since, until))
+        return found
+
+
+@dataclass(slots=True)
+class _Poster(Poster):
+    """One whose router has numbers and whose leaves have visitors."""
+
+    habits: "_Router | None" = None
+
+    def record(self, date_ms: int, *, version_ms: int = 0, publishing: bool = False) -> bytes:
+        """Return the next record's bytes."""
+        assert self.habits is not None
+        router = self.habits
+        for leaf in self.leaves:
+            leaf.connections = router.visitors(leaf.connections)
+        return StatusRecord(
+            cluster=CLUSTER,
+            date_ms=date_ms,
+            id=self.id,
+            router_up=self.router_up,
+            router=router.numbers(self.lag_ms) if self.router_up else {},
+            meta=Meta(MASTER_TEXT, self.publish, publishing, version_ms) if self.is_server else None,
+            leaves=tuple(
+                Leaf(
+                    leaf.hash,
+                    leaf.up and self.router_up,
+                    configured_connections=CONNECTIONS,
+                    current_connections=leaf.connections,
+                )
+                for leaf in self.leaves
+            ),
+            config=Config(self.mode, int(INTERVAL * 1000), "0.1.0") if self.is_server else None,
+            remote_routers=tuple(RemoteRouter(*each) for each in sorted(self.accused.items())),
+        ).encode()
+
+
+class _Router:
+    """What a router says of itself. `habits`: what is the same in all its lives; `chance`: what is not."""
+
+    def __init__(self, poster: int, habits: Random, chance: Random, now: Callable[[], float]) -> None:
+        self.incidents: list[Incident] = []
+        self._poster = poster
+        self._now = now
+        self._chance = chance
+        self._tunnels = habits.uniform(150, 3_000)
+        self._bandwidth = habits.uniform(80_000, 900_000)
+        self._peers = habits.uniform(2_000, 6_000)
+        self._lag = habits.uniform(2, 25)
+        self._visitors = habits.uniform(8, 60)
+        self._peak = habits.gauss(19.5, 2.5)
+        """Hour of the day at which most people are there."""
+        self._drift = 0.0
+        self._drifted_at = 0.0
+
+    def numbers(self, more_lag_ms: int) -> dict[str, Any]:
+        """Give its part of a record. `more_lag_ms`: what the simulator says."""
+        chance, day = self._chance, self._day()
+        inbound = self._bandwidth * day * math.exp(chance.gauss(0.0, 0.12))
+        found = {
+            "participatingTunnels": self._tunnels * (0.7 + 0.3 * day) * math.exp(chance.gauss(0.0, 0.03)),
+            "jobLag": self._lag * day * math.exp(chance.gauss(0.0, 0.4)) + more_lag_ms,
+            "currentInboundBandwidth": inbound,
+            "currentOutboundBandwidth": inbound * chance.uniform(0.9, 1.15),
+            "knownPeers": self._peers * (1 + 0.05 * self._drift) + chance.gauss(0.0, 8.0),
+        }
+        hour = int(self._now() // 3600)
+        for incident in self.incidents:
+            if incident.first <= hour <= incident.last:
+                found[incident.measure] *= _MEASURES[incident.measure]
+        return {
+            "uptime": int((DAY_SECONDS + self._now()) * 1000),
+            "version": "2.9.0",
+            "reachability": "ok",
+            **{name: max(round(value), 0) for name, value in found.items()},
+            "activePeers": round(max(found["knownPeers"], 0.0) * 0.04),
+            "configuredInboundBandwidth": 2_048_000,
+            "configuredOutboundBandwidth": 2_048_000,
+        }
+
+    def visitors(self, now: int) -> int:
+        """Return how many streams a leaf has after `now` of them."""
+        aim = self._visitors * self._day()
+        return min(max(round(now + 0.2 * (aim - now) + self._chance.gauss(0.0, 1.5)), 0), CONNECTIONS)
+
+    def _day(self) -> float:
+        """Return how busy it is, about 1 on average; it also drifts, over some hours."""
+        now = self._now()
+        fades = math.exp((self._drifted_at - now) / 7_200)
+        self._drift = self._drift * fades + self._chance.gauss(0.0, 1.0) * math.sqrt(1 - fades * fades)
+        self._drifted_at = now
+        return 1 + 0.45 * math.cos((now / 3600 - self._peak) * math.pi / 12) + 0.06 * self._drift
+
+
+def _leaf_hash(shape: Shape, poster: int, number: int) -> bytes:
+    return hashlib.sha256(f"leaf {shape.number} {poster} {number}".encode()).digest()

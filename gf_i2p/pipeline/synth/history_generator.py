@@ -1,0 +1,226 @@
+"""Writes made-up histories fast: a life's lines have holes for index, term and times, to be filled in day by day."""
+
+import re
+import zlib
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from gf_i2p.pipeline.synth.farm_life import BEGAN_MS, CLUSTER, Entry, Life
+from gf_i2p.storage.history_lines import Header, header_line, trailer_line
+from gf_i2p.storage.history_reader import BATCH_BYTES, packed_name, plain_name
+
+ROTATE_BYTES: Final = 64 << 20
+"""As `history.Rotation` has it. The other reason to begin a file, that it is a day old, is left out: for a year of many
+farms there would be more files than anybody wants."""
+_INDEX, _TERM, _TIME = range(3)
+_GZIP: Final = 31
+_LONG: Final = 300.0
+"""Who was away for so many seconds may have got a snapshot instead of the entries."""
+_LATE: Final = (0.02, 0.4)
+"""Seconds from when an entry is committed until a server has applied it."""
+_TIMES: Final = re.compile(
+    r'("(?:date|lastPublishedTime|attemptedTime|sentTime|confirmedTime|lastVersion)":)([0-9]{13})(?=[,}])'
+)
+_OF_CLUSTER: Final = f'"cluster":"{CLUSTER}"'
+
+
+@dataclass(slots=True)
+class _Piece:
+    """Lines that are written at once: constant text, and between two of these a number that changes from day to day."""
+
+    text: list[str] = field(default_factory=lambda: [" "])
+    """Always one more than there are holes."""
+    kinds: list[int] = field(default_factory=list)
+    values: list[int] = field(default_factory=list)
+    size: int = 0
+
+    def hole(self, kind: int, value: int, text: str) -> None:
+        """Add a number, and what comes after it."""
+        self.kinds.append(kind)
+        self.values.append(value)
+        self.text.append(text)
+        self.size += len(text) + 8
+
+    def add(self, text: str) -> None:
+        """Add to the newest text."""
+        self.text[-1] += text
+        self.size += len(text)
+
+    def fill(self, bases: tuple[int, int, int]) -> bytes:
+        """Return the lines. `bases`: what is added to each kind of number."""
+        parts = [""] * (2 * len(self.text) - 1)
+        parts[0::2] = self.text
+        parts[1::2] = [str(value + bases[kind]) for kind, value in zip(self.kinds, self.values, strict=True)]
+        return "".join(parts).encode("ascii")
+
+
+@dataclass(slots=True)
+class Template:
+    """A life as one server of one farm exports it; any number of days is made of it."""
+
+    pieces: list[_Piece]
+    present: frozenset[int]
+    """Which entries are there, counted from 1; the others are gaps."""
+    kinds: Counter[str]
+    """Of those that are there."""
+    gaps: int
+    """Lines that say so."""
+    entries: int
+    """Of the life: so much the index goes on."""
+    terms: int
+    """So much the term goes on."""
+
+    @classmethod
+    def make(cls, life: Life, server: int, farm: str) -> "Template":
+        """`server`: who exports, one of the life's. `farm`: its name, of letters, digits and "-"."""
+        assert farm.isascii()
+        chance = Random(f"synth export {life.shape} {life.seed} {server}")  # noqa: S311 -- it must be repeatable
+        missing = _missing(life, server, chance)
+        maker = _Maker(f'"cluster":"{farm}"')
+        applied = 0.0
+        for index, entry in enumerate(life.entries, 1):
+            if index in missing:
+                maker.miss(index, entry)
+                continue
+            applied = max(applied, _applied(life, server, entry, chance))
+            maker.entry(index, entry, int(applied * 1000) + entry.errors_ms[server - 1])
+        maker.end(len(life.entries))
+        return cls(
+            maker.pieces,
+            frozenset(range(1, len(life.entries) + 1)) - missing,
+            maker.kinds,
+            maker.gaps,
+            len(life.entries),
+            life.last_term,
+        )
+
+
+def _missing(life: Life, server: int, chance: Random) -> set[int]:
+    """Draw which entries this server never got: not the first of a day, which is the servers'."""
+    missing: set[int] = set()
+    for since, until in life.away[server]:
+        if until - since >= _LONG and chance.random() < 0.5:
+            missing.update(i for i, entry in enumerate(life.entries, 1) if i > 1 and since < entry.seconds < until - 20)
+    return missing
+
+
+def _applied(life: Life, server: int, entry: Entry, chance: Random) -> float:
+    """Return the second of the day at which a server has applied an entry."""
+    found = entry.seconds + chance.uniform(*_LATE)
+    for since, until in life.away[server]:
+        if since < found < until:
+            return until + chance.uniform(*_LATE)
+    return found
+
+
+class _Maker:
+    """Makes pieces of entries."""
+
+    def __init__(self, cluster: str) -> None:
+        self.pieces = [_Piece()]
+        self.kinds: Counter[str] = Counter()
+        self.gaps = 0
+        self._cluster = cluster
+        self._missed_from = 0
+        self._servers: tuple[int, ...] = ()
+
+    def entry(self, index: int, entry: Entry, received_ms: int) -> None:
+        """Add an entry's line. `received_ms`: of the day."""
+        self.end(index - 1)
+        piece = self.pieces[-1]
+        if piece.size >= BATCH_BYTES:
+            piece = _Piece()
+            self.pieces.append(piece)
+        self.kinds[entry.kind] += 1
+        self._servers = entry.servers or self._servers
+        piece.add('{"index":')
+        if entry.kind == "servers":
+            piece.hole(_INDEX, index, f',"leader":{entry.leader},"received":')
+            piece.hole(_TIME, received_ms, f',"servers":{_list(entry.servers)},"term":')
+        else:
+            piece.hole(_INDEX, index, ',"received":')
+            # Names of times, each with its value between it and the rest.
+            text = entry.text.decode("ascii").replace(_OF_CLUSTER, self._cluster, 1)
+            first, *others = _TIMES.split(text)
+            piece.hole(_TIME, received_ms, f',"record":{first}')
+            for name, value, rest in zip(others[0::3], others[1::3], others[2::3], strict=True):
+                piece.add(name)
+                piece.hole(_TIME, int(value) - BEGAN_MS, rest)
+            piece.add(',"term":')
+        piece.hole(_TERM, entry.term, "}\n")
+
+    def miss(self, index: int, entry: Entry) -> None:
+        """Leave an entry out."""
+        self._missed_from = self._missed_from or index
+        self._servers = entry.servers or self._servers
+
+    def end(self, last: int) -> None:
+        """Say what was left out up to `last`, if there is any."""
+        if self._missed_from:
+            piece = self.pieces[-1]
+            piece.add('{"gap":[')
+            piece.hole(_INDEX, self._missed_from, ",")
+            piece.hole(_INDEX, last, f'],"servers":{_list(self._servers)}}}\n')
+            self._missed_from = 0
+            self.gaps += 1
+
+
+def _list(servers: tuple[int, ...]) -> str:
+    return f"[{','.join(map(str, servers))}]"
+
+
+class Writer:
+    """One server's history, from its beginning on; `close` ends it as a node leaves it that is still at work."""
+
+    def __init__(self, directory: Path, farm: str, server: int, *, level: int, rotate: int = ROTATE_BYTES) -> None:
+        """Make the directory. `level`: of gzip, 1 to 9. `rotate`: bytes of a file. Raises `OSError`."""
+        directory.mkdir(mode=0o700, parents=True)
+        self.raw_bytes = 0
+        """Before they were packed."""
+        self.bytes = 0
+        """On the disk."""
+        self.files: list[Path] = []
+        self._directory = directory
+        self._farm = farm
+        self._server = server
+        self._level = level
+        self._rotate = rotate
+        self._held: list[bytes] = []
+        self._size = 0
+        self._first = 1
+
+    def day(self, template: Template, began_ms: int, index: int, term: int) -> None:
+        """Add a day: midnight, and the last index and term before it. Raises `OSError`."""
+        for piece in template.pieces:
+            first, received_ms, *_ = piece.values  # a piece begins with an entry, and never with a gap
+            if self._size >= self._rotate:
+                self._end(index + first)
+            if not self._held:
+                self._add(header_line(Header(self._farm, self._server, self._first, began_ms + received_ms)))
+            self._add(piece.fill((index, term, began_ms)))
+
+    def close(self) -> None:
+        """Write the newest file, which is not packed yet. Raises `OSError`."""
+        self._write(self._directory / plain_name(self._first), b"".join(self._held))
+
+    def _add(self, data: bytes) -> None:
+        self._held.append(data)
+        self._size += len(data)
+
+    def _end(self, next_first: int) -> None:
+        self._add(b" " + trailer_line(next_first - 1))
+        packer = zlib.compressobj(self._level, zlib.DEFLATED, _GZIP)
+        packed = b"".join([*map(packer.compress, self._held), packer.flush()])
+        self._write(self._directory / packed_name(self._first), packed)
+        self._held.clear()
+        self._first = next_first
+
+    def _write(self, path: Path, data: bytes) -> None:
+        path.write_bytes(data)
+        self.files.append(path)
+        self.raw_bytes += self._size
+        self.bytes += len(data)
+        self._size = 0

@@ -1,0 +1,298 @@
+"""Makes histories of farms that never were, for tests and to see how far the jobs reach; from a seed, all of it.
+
+    OUT/FARM/server-ID/entries-….jsonl(.gz)   what that server has exported
+    OUT/manifest.json                         what is true of it all: counts, absences, incidents, faults
+
+For each of a few kinds of farm some lives of a day are simulated (`synth_life`), and each farm's days are drawn from
+them, with other dates and its own name: simulating takes a millisecond an entry, and writing a few microseconds. So a
+farm's days repeat each other, but for their order; an uptime begins anew at midnight, where also a new leader is
+elected; and farms of one kind have the same destinations. Every day begins with its Configuration.
+"""
+
+import json
+import multiprocessing
+import os
+import pickle
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+from gf_i2p.pipeline.errors import PipelineError
+from gf_i2p.pipeline.synth.export_faults import FAULTY, write_faults
+from gf_i2p.pipeline.synth.farm_life import Life, Shape, live
+from gf_i2p.pipeline.synth.history_generator import ROTATE_BYTES, Template, Writer
+
+MANIFEST: Final = "manifest.json"
+FIRST_DAY: Final = date(2025, 1, 1)
+MAX_FARMS: Final = 10_000
+MAX_DAYS: Final = 36_500
+MAX_ROWS: Final = 10**9
+MAX_NODES: Final = 9
+_SHAPES: Final = 4
+"""Kinds of farm."""
+_LIVES: Final = 3
+"""Of each kind."""
+_SERVERS: Final = (3, 3, 3, 4, 5)
+_MEMBERS: Final = (0, 0, 1, 3)
+_LEAVES: Final = (1, 2, 2, 3)
+
+
+@dataclass(frozen=True, slots=True)
+class SynthOptions:
+    """What is to be made."""
+
+    out: Path
+    """A directory that is not there yet, or empty."""
+    farms: int = 4
+    days: int = 7
+    rows: int | None = None
+    """So many entries of all farms, or a day more: instead of `days`."""
+    seed: int = 1
+    nodes: int = 1
+    """How many of a farm's servers have exported; all of them, if it has less."""
+    faults: bool = False
+    """Whether there is one more farm, `synth_faults.FAULTY`, with files and lines that are broken."""
+    level: int = 1
+    """Of gzip."""
+    processes: int | None = None
+    """None: one for each core."""
+    hours: float = 24.0
+    """Of each day, from midnight on, in which there is life: less for tests."""
+    rotate: int = ROTATE_BYTES
+    """Bytes of a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class SynthFigures:
+    """What was made."""
+
+    farms: int
+    days: int
+    """Of each farm."""
+    entries: int
+    """Of all farms, each once."""
+    status: int
+    """Those that are status records."""
+    lines: int
+    """With copies of several servers."""
+    files: int
+    raw_bytes: int
+    """Before they were packed."""
+    bytes: int
+    """On the disk."""
+    life_seconds: float
+    """Simulating."""
+    seconds: float
+    """Writing."""
+
+    @property
+    def rows_per_second(self) -> float:
+        """Lines written."""
+        return self.lines / max(self.seconds, 1e-9)
+
+
+@dataclass(frozen=True, slots=True)
+class _Farm:
+    """One farm's plan."""
+
+    name: str
+    lives: tuple[Path, ...]
+    """Where the lives of its kind are kept."""
+    days: tuple[int, ...]
+    """Which of them each day is."""
+
+
+def synth(options: SynthOptions, *, say: Callable[[str], None] = lambda _: None) -> SynthFigures:
+    """Make it all. `say` hears how far it is. Raises `PipelineError` and `OSError`."""
+    out = options.out
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise PipelineError(f"{out} is there already: name a directory that is new, or empty, for the histories.")
+    out.mkdir(mode=0o700, parents=True, exist_ok=True)
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="gf-i2p-synth-") as kept, _pool(options) as pool:
+        kinds = _simulate(pool, options, Path(kept), say)
+        simulated = time.monotonic()
+        farms = _plan(options, [[_load(path) for path in paths] for paths in kinds], kinds)
+        made = _write(pool, options, farms, say)
+        truth: dict[str, Any] = {"seed": options.seed, "firstDay": FIRST_DAY.isoformat(), "days": len(farms[0].days)}
+        truth["entries"] = sum(sum(farm["entries"].values()) for farm in made)
+        truth["farms"] = {farm.pop("name"): farm for farm in made}
+        if options.faults:
+            truth["faults"] = write_faults(out / FAULTY, _load(kinds[0][0]), midnight_ms(0))
+    (out / MANIFEST).write_text(json.dumps(truth, indent=1) + "\n", encoding="utf-8")
+    exports = [each for farm in made for each in farm["exports"].values()]
+    return SynthFigures(
+        farms=len(made),
+        days=len(farms[0].days),
+        entries=truth["entries"],
+        status=sum(farm["entries"]["status"] for farm in made),
+        lines=sum(each["lines"] for each in exports),
+        files=sum(each["files"] for each in exports),
+        raw_bytes=sum(each["rawBytes"] for each in exports),
+        bytes=sum(each["bytes"] for each in exports),
+        life_seconds=simulated - began,
+        seconds=time.monotonic() - simulated,
+    )
+
+
+def midnight_ms(day: int) -> int:
+    """Return when a day begins, the first one being 0."""
+    began = datetime.combine(FIRST_DAY + timedelta(days=day), datetime.min.time(), UTC)
+    return int(began.timestamp()) * 1000
+
+
+# Lives ----------------------------------------------------------------------------------------------------------------
+
+
+def _shapes(options: SynthOptions) -> list[Shape]:
+    chance = Random(f"synth shapes {options.seed}")  # noqa: S311 -- it must be repeatable, and keeps no secret
+    return [
+        Shape(number, chance.choice(_SERVERS), chance.choice(_MEMBERS), chance.choice(_LEAVES))
+        for number in range(min(options.farms, _SHAPES))
+    ]
+
+
+def _simulate(pool: Executor, options: SynthOptions, kept: Path, say: Callable[[str], None]) -> list[list[Path]]:
+    """Let farms of each kind live, and return where that is kept."""
+    lives = _LIVES if options.rows is not None else min(options.days, _LIVES)
+    shapes = _shapes(options)
+    paths = [[kept / f"{shape.number}-{number}" for number in range(lives)] for shape in shapes]
+    tasks = [
+        pool.submit(_live, shape, options.seed * 1_000 + number, options.hours, path)
+        for shape, of_shape in zip(shapes, paths, strict=True)
+        for number, path in enumerate(of_shape)
+    ]
+    for number, task in enumerate(as_completed(tasks), 1):
+        task.result()
+        say(f"{number} of {len(tasks)} days simulated")
+    return paths
+
+
+def _live(shape: Shape, seed: int, hours: float, path: Path) -> None:
+    path.write_bytes(pickle.dumps(live(shape, seed, hours=hours)))
+
+
+@lru_cache(maxsize=_SHAPES * _LIVES)
+def _load(path: Path) -> Life:
+    found = pickle.loads(path.read_bytes())  # noqa: S301 -- of this very run
+    assert isinstance(found, Life)
+    return found
+
+
+# Farms ----------------------------------------------------------------------------------------------------------------
+
+
+def _plan(options: SynthOptions, lives: list[list[Life]], kept: list[list[Path]]) -> list[_Farm]:
+    """Draw which days each farm has."""
+    chances = [Random(f"synth days {options.seed} {number}") for number in range(options.farms)]  # noqa: S311
+    drawn: list[list[int]] = [[] for _ in chances]
+    rows = 0
+    while rows < options.rows if options.rows is not None else len(drawn[0]) < options.days:
+        for number, chance in enumerate(chances):
+            of_kind = lives[number % len(lives)]
+            drawn[number].append(chance.randrange(len(of_kind)))
+            rows += len(of_kind[drawn[number][-1]].entries)
+        if len(drawn[0]) > MAX_DAYS:
+            raise PipelineError(f"So many rows take more than {MAX_DAYS:,} days: ask for more farms (--farms).")
+    width = len(str(options.farms - 1))
+    return [
+        _Farm(f"farm-{number:0{width}}", tuple(kept[number % len(kept)]), tuple(days))
+        for number, days in enumerate(drawn)
+    ]
+
+
+def _write(
+    pool: Executor, options: SynthOptions, farms: list[_Farm], say: Callable[[str], None]
+) -> list[dict[str, Any]]:
+    tasks = [pool.submit(_write_farm, options, farm) for farm in farms]
+    for number, task in enumerate(as_completed(tasks), 1):
+        task.result()
+        say(f"{number} of {len(tasks)} farms written")
+    return [task.result() for task in tasks]
+
+
+def _write_farm(options: SynthOptions, farm: _Farm) -> dict[str, Any]:
+    """Write what some servers of a farm have exported; return what is true of it."""
+    lives = [_load(path) for path in farm.lives]
+    servers = range(1, min(lives[0].shape.servers, options.nodes) + 1)
+    exports: dict[int, dict[str, Any]] = {}
+    present: list[set[int]] = [set() for _ in lives]  # in what any server has of each life
+    for server in servers:
+        templates = [Template.make(life, server, farm.name) for life in lives]
+        for known, template in zip(present, templates, strict=True):
+            known.update(template.present)
+        writer = Writer(
+            options.out / farm.name / f"server-{server}", farm.name, server, level=options.level, rotate=options.rotate
+        )
+        index = term = 0
+        kinds: Counter[str] = Counter()
+        for day, number in enumerate(farm.days):
+            template = templates[number]
+            writer.day(template, midnight_ms(day), index, term)
+            index += template.entries
+            term += template.terms
+            kinds += template.kinds
+        writer.close()
+        exports[server] = {
+            "lines": kinds.total(),
+            "missing": index - kinds.total(),
+            "gaps": sum(templates[number].gaps for number in farm.days),
+            "files": len(writer.files),
+            "rawBytes": writer.raw_bytes,
+            "bytes": writer.bytes,
+            "lastIndex": index,
+            "lastTerm": term,
+        }
+    return {"name": farm.name, **_truth(lives, farm.days, present), "exports": exports}
+
+
+def _truth(lives: list[Life], days: Iterable[int], present: list[set[int]]) -> dict[str, Any]:
+    """Say what happened on which day. `present`: the entries of each life that any export has."""
+    kinds = [
+        Counter(entry.kind for index, entry in enumerate(life.entries, 1) if index in known)
+        for life, known in zip(lives, present, strict=True)
+    ]
+    total = Counter({"status": 0, "admin": 0, "servers": 0})
+    for number in days:
+        total.update(kinds[number])
+    return {
+        "shape": asdict(lives[0].shape),
+        "entries": dict(total),
+        "days": "".join(map(str, days)),
+        "lives": [
+            {
+                "entries": dict(of_life),
+                "terms": life.last_term,
+                "faults": life.faults,
+                "away": {
+                    server: [[round(at, 1) for at in each] for each in all_] for server, all_ in life.away.items()
+                },
+                "incidents": [asdict(incident) for incident in life.incidents],
+            }
+            for life, of_life in zip(lives, kinds, strict=True)
+        ],
+    }
+
+
+class _Here(Executor):
+    """Does what is submitted in this process, at once."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Do it."""
+        done: Future[Any] = Future()
+        done.set_result(fn(*args, **kwargs))
+        return done
+
+
+def _pool(options: SynthOptions) -> Executor:
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    processes = options.processes or usable
+    return _Here() if processes == 1 else ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"))

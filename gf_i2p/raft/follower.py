@@ -1,0 +1,127 @@
+"""What a server does with a leader's requests: entries, a snapshot, an invitation (Raft 5.3, 7; jraft-facts, "Join").
+
+`Core` has seen before that it is the leader of the present term.
+"""
+
+from collections.abc import Sequence
+
+from gf_i2p.raft.effects import Token
+from gf_i2p.raft.joining_server import Newcomer, check_terms
+from gf_i2p.raft.snapshot_receiver import Receiving
+from gf_i2p.raft.state import State
+from gf_i2p.wire.entries import Entry
+from gf_i2p.wire.errors import RemoteProtocolError
+from gf_i2p.wire.log_values import SnapshotSyncRequest
+from gf_i2p.wire.messages import Request
+
+
+class Following:
+    """One server's log as leaders write it."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._receiving = Receiving()
+        self._newcomer: Newcomer | None = None
+        self.needs_snapshot = state.snapshot is None and state.log.base > 0
+        """Whether what the dropped entries had led to is lost: until a leader has sent it, nothing else is taken."""
+
+    def append_entries(self, token: Token, request: Request) -> None:
+        """Take entries, or say where the logs may agree (Raft 5.3)."""
+        state, log = self._state, self._state.log
+        if self.needs_snapshot:
+            state.promise(token, request, accepted=False, next_index=0)
+            return
+        previous = request.last_log_index
+        if not log.matches(previous, request.last_log_term):
+            next_index = log.back_off(previous, request.last_log_term)
+            # Never the first entry: a JRaft leader that has dropped it would not speak to us again, whereas from the
+            # second on it sends its snapshot; one that has it goes one back by itself (jraft-facts 11).
+            state.promise(token, request, accepted=False, next_index=max(next_index, state.commit + 1, 2))
+            return
+        known = log.known_entries(request)
+        problem = self._take_entries(request, previous + 1 + known, request.entries[known:])
+        if problem is not None:
+            state.violated(token, problem)
+            return
+        last = previous + len(request.entries)
+        state.commit = max(state.commit, min(request.commit_index, last))
+        state.promise(token, request, accepted=True, next_index=last + 1)
+
+    def _take_entries(self, request: Request, first: int, new: Sequence[Entry]) -> str | None:
+        """Append what is new, cutting what conflicts (Raft 5.3); return what is wrong with the request, if anything."""
+        state = self._state
+        if not new:
+            return None
+        if first <= state.commit:
+            return (
+                f"server {request.source} wants to replace entry {first}, and entries up to {state.commit} are "
+                "committed: some server has lost its data"
+            )
+        try:
+            check_terms(state.log.term(first - 1), new, request.term)
+            state.replace_from(first, new)
+        except RemoteProtocolError as error:
+            return f"server {request.source} sent what is no log: {error}"
+        return None
+
+    def install_snapshot(self, token: Token, request: Request) -> None:
+        """Take a block of a snapshot; with the last one, go on behind it (Raft 7)."""
+        state, log = self._state, self._state.log
+        try:
+            block = SnapshotSyncRequest.decode(request.entries[0].value)
+            end = block.offset + len(block.data)
+            if block.last_log_index <= (log.base - 1 if self.needs_snapshot else state.commit):
+                # Of no use. A leader that believes in it goes on behind it; one whose snapshot we need makes a newer.
+                next_index = block.offset if self.needs_snapshot else end
+                state.promise(token, request, accepted=not self.needs_snapshot, next_index=next_index)
+                return
+            taken = self._receiving.take(request.source, block)
+        except RemoteProtocolError as error:
+            state.violated(token, f"server {request.source} sent a snapshot that cannot be used: {error}")
+            return
+        if isinstance(taken, int):
+            state.promise(token, request, accepted=taken == end, next_index=taken)
+            return
+        self.needs_snapshot = False
+        if log.base <= taken.index <= log.last_index and log.term(taken.index) == taken.term:
+            state.take_snapshot(taken, taken.index)  # what follows it here stays (Raft 7)
+            state.configurations.begin(taken.index, taken.configuration)
+        else:
+            state.install_snapshot(taken)
+        state.commit = max(state.commit, taken.index)
+        if self._newcomer is not None:
+            self._newcomer.agreed = taken.index
+        state.effects.restore = taken
+        state.promise(token, request, accepted=True, next_index=end)
+
+    def join_cluster(self, token: Token, request: Request) -> None:
+        """Accept an invitation; the leader's packs come next."""
+        self._newcomer = Newcomer(self._state, request.source, request.term)
+        self._state.promise(token, request, accepted=True, next_index=self._state.log.last_index + 1)
+
+    def sync_log(self, token: Token, request: Request) -> None:
+        """Take a pack of entries, of which a newcomer knows that they are committed; not as anybody else."""
+        state, newcomer = self._state, self._newcomer
+        if newcomer is None or (newcomer.leader, newcomer.term) != (request.source, request.term):
+            if state.id in state.configurations.members:
+                state.promise(token, request, accepted=False, next_index=state.log.last_index + 1)
+                return
+            # We were restarted in the midst of it. A JRaft leader invites once, and then sends packs for ever.
+            newcomer = self._newcomer = Newcomer(state, request.source, request.term)
+        try:
+            taken = newcomer.take(request)
+        except RemoteProtocolError as error:
+            state.violated(token, f"server {request.source} sent a LogPack that cannot be used: {error}")
+            return
+        if isinstance(taken, int):
+            state.promise(token, request, accepted=taken == request.last_log_index + 1, next_index=taken)
+            return
+        first, entries = taken
+        last = first + len(entries) - 1
+        known = self._state.log.known(first, entries)
+        problem = self._take_entries(request, first + known, entries[known:])
+        if problem is not None:
+            state.violated(token, problem)
+            return
+        newcomer.agreed = last
+        state.promise(token, request, accepted=True, next_index=last + 1)

@@ -1,0 +1,367 @@
+"""The leader's part in changing the servers, one at a time (Raft thesis 4; proposal 150, "Establishment").
+
+Join: AddServer is accepted; the new server is invited (JoinCluster), brought up to the committed end of the log by a
+snapshot, if the log's beginning is dropped, and LogPacks (SyncLog), and only then is the Configuration with it
+appended. So it slows nobody while it catches up, and one that does not is given up.
+
+Leave: RemoveServer is accepted; the server is told (LeaveCluster), and the Configuration without it is appended when
+it has answered, or did not in time. It is still sent the log until it knows that this is committed.
+
+A change begins only when the one before it is committed, and an entry of our own term: otherwise two leaders could
+commit by majorities that share no server (Ongaro's correction of 2015 to the thesis).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from gf_i2p.raft.effects import Token
+from gf_i2p.raft.follower_progress import Sending
+from gf_i2p.raft.state import State
+from gf_i2p.wire.entries import Entry, ValueType
+from gf_i2p.wire.errors import RemoteProtocolError
+from gf_i2p.wire.log_values import (
+    ClusterServer,
+    LogPack,
+    SnapshotSyncRequest,
+    decode_server_id,
+    record_bytes,
+)
+from gf_i2p.wire.messages import MessageType, Request, Response
+
+JOIN_PATIENCE: Final = 10
+"""Maximum election time-outs without a sign of a server that is to join, and then it is given up."""
+MAX_ROUNDS: Final = 10
+"""How often a server that is to join may need longer for all that is new than an election takes (thesis 4.2.1), or may
+take nothing at all."""
+_ALMOST: Final = 5
+"""Missing entries that need no round of their own; JRaft's number."""
+
+SetServers = Callable[[tuple[ClusterServer, ...], int, float], None]
+"""Appends a Configuration with these servers, at this time; the index is the first that a new one among them lacks."""
+
+
+@dataclass(slots=True)
+class Joining:
+    """A server that is to join."""
+
+    server: ClusterServer
+    heard_at: float
+    invited: bool = False
+    """Whether it has accepted."""
+    next: int = 1
+    """Index of the next entry that it lacks."""
+    offset: int = 0
+    """`record_bytes` of what it has been sent in packs, the one on the way included: see `LogPack.base`."""
+    sending: Sending | None = None
+    tag: int | None = None
+    """Of the request on the way."""
+    sent_at: float = float("-inf")
+    pack: tuple[Entry, ...] = ()
+    """On the way."""
+    sent_end: int = 0
+    """Index of its last entry, or offset behind the block."""
+    target: int = 0
+    """The commit index when the pack on the way was sent."""
+    rounds: int = 0
+    """How often it was too slow, or took nothing."""
+
+
+@dataclass(slots=True)
+class Leaving:
+    """A server that has been told to leave."""
+
+    server_id: int
+    since: float
+    tag: int
+
+
+class Changes:
+    """At most one change that is not in the log yet. `set_servers` appends it."""
+
+    def __init__(self, state: State, first_index: int, set_servers: SetServers) -> None:
+        """`first_index`: of the first entry of our term."""
+        self._state = state
+        self._first_index = first_index
+        self._set_servers = set_servers
+        self.joining: Joining | None = None
+        self.leaving: Leaving | None = None
+
+    @property
+    def obstacle(self) -> str | None:
+        """Why no change can begin now; a clause."""
+        state = self._state
+        if state.commit < self._first_index:
+            return "this leader has not committed anything yet: try again in a moment"
+        if state.configurations.current_index > state.commit:
+            return "the change before this one is not committed yet: try again in a moment"
+        if self.joining is not None:
+            return f"server {self.joining.server.id} is joining: wait until it has, or is given up"
+        if self.leaving is not None:
+            return f"server {self.leaving.server_id} is leaving: try again in a moment"
+        return None
+
+    # Beginning -------------------------------------------------------------------------------------------------------
+
+    def add(self, token: Token, request: Request, now: float) -> None:
+        """Take an AddServerRequest; one for a member, with the endpoint that it has, is done already."""
+        state = self._state
+        try:
+            server = ClusterServer.decode(request.entries[0].value)
+        except RemoteProtocolError as error:
+            state.violated(token, f"an AddServerRequest that cannot be read: {error}")
+            return
+        known = {each.id: each for each in state.configurations.current.servers}
+        accepted = known.get(server.id) == server or (
+            server.id not in known
+            and self.obstacle is None
+            and server.endpoint not in {each.endpoint for each in known.values()}
+        )
+        self._answer(token, MessageType.ADD_SERVER_RESPONSE, accepted=accepted)
+        if accepted and server.id not in known:
+            self.joining = Joining(server, now)
+            self._go_on(now)
+
+    def remove(self, token: Token, request: Request, now: float) -> None:
+        """Take a RemoveServerRequest, for ourselves perhaps. The last server cannot leave."""
+        state = self._state
+        try:
+            server_id = decode_server_id(request.entries[0].value)
+        except RemoteProtocolError as error:
+            state.violated(token, f"a RemoveServerRequest that cannot be read: {error}")
+            return
+        members = state.configurations.members
+        accepted = server_id in members and len(members) > 1 and self.obstacle is None
+        self._answer(token, MessageType.REMOVE_SERVER_RESPONSE, accepted=accepted)
+        if not accepted:
+            return
+        if server_id == state.id:
+            self._remove(server_id, now)
+        else:
+            last = (state.log.last_index, 0)
+            tag = state.send_about(server_id, MessageType.LEAVE_CLUSTER_REQUEST, last, state.commit)
+            self.leaving = Leaving(server_id, now, tag)
+
+    def _answer(self, token: Token, message_type: MessageType, *, accepted: bool) -> None:
+        next_index = self._state.log.last_index + 1
+        self._state.answer_client(token, accepted=accepted, next_index=next_index, message_type=message_type)
+
+    def _remove(self, server_id: int, now: float) -> None:
+        servers = self._state.configurations.current.servers
+        self.leaving = None
+        self._set_servers(tuple(server for server in servers if server.id != server_id), 1, now)
+
+    # Inputs ----------------------------------------------------------------------------------------------------------
+
+    def deadline(self) -> float:
+        """When `tick` has something to do."""
+        timing = self._state.timing
+        if self.leaving is not None:
+            return self.leaving.since + timing.election_min
+        if self.joining is not None:
+            patience = self.joining.heard_at + JOIN_PATIENCE * timing.election_max
+            return patience if self.joining.tag is not None else min(patience, self.joining.sent_at + timing.heartbeat)
+        return float("inf")
+
+    def tick(self, now: float) -> None:
+        """Time has passed."""
+        leaving, joining = self.leaving, self.joining
+        timing = self._state.timing
+        if leaving is not None and now >= leaving.since + timing.election_min:
+            self._remove(leaving.server_id, now)
+        elif joining is not None:
+            if now >= joining.heard_at + JOIN_PATIENCE * timing.election_max:
+                self._give_up(
+                    "nothing was heard from it; check that it runs, and that it can be reached and logged in to"
+                )
+            elif joining.tag is None and now >= joining.sent_at + timing.heartbeat:
+                self._go_on(now)
+
+    def reachable(self, peer: int, now: float) -> None:
+        """A connection came up: what was on the way is lost."""
+        if self.joining is not None and peer == self.joining.server.id:
+            self._lost(self.joining)
+            self._go_on(now)
+
+    def failed(self, peer: int, tag: int, now: float) -> None:
+        """A request was lost; to one that is to join it is sent again by the next tick."""
+        if self.joining is not None and (peer, tag) == (self.joining.server.id, self.joining.tag):
+            self._lost(self.joining)
+        elif self.leaving is not None and tag == self.leaving.tag:
+            self._remove(self.leaving.server_id, now)
+
+    def _lost(self, joining: Joining) -> None:
+        if joining.tag is not None:
+            joining.tag = None
+            joining.offset -= record_bytes(joining.pack)
+            joining.pack = ()
+
+    def answered(self, tag: int, response: Response, now: float) -> None:
+        """Take the answer to one of our requests; of any other nothing happens."""
+        if self.leaving is not None and tag == self.leaving.tag:
+            self._remove(self.leaving.server_id, now)
+        elif self.joining is not None and tag == self.joining.tag:
+            self.joining.tag = None
+            self.joining.heard_at = now
+            match response.type:
+                case MessageType.JOIN_CLUSTER_RESPONSE:
+                    self._invited(response, now)
+                case MessageType.INSTALL_SNAPSHOT_RESPONSE:
+                    self._got_block(response, now)
+                case _:
+                    self._got_pack(response, now)
+
+    # Catching up -----------------------------------------------------------------------------------------------------
+
+    def _go_on(self, now: float) -> None:
+        """Send what is next."""
+        joining, state = self.joining, self._state
+        assert joining is not None
+        joining.sent_at = now
+        if not joining.invited:
+            current = state.configurations.current
+            entry = Entry(state.term, ValueType.CONFIGURATION, current.encode())
+            joining.tag = state.send_about(
+                joining.server.id,
+                MessageType.JOIN_CLUSTER_REQUEST,
+                (state.log.last_index, 0),
+                state.commit,
+                (entry,),
+            )
+        elif joining.sending is not None:
+            self._send_block(joining, joining.sending)
+        elif joining.next <= state.log.base:
+            self._begin_snapshot(joining)
+        else:
+            self._send_pack(joining)
+
+    def _begin_snapshot(self, joining: Joining) -> None:
+        if self._state.snapshot is None:
+            self._state.effects.snapshot_wanted = True  # and the next tick tries again
+            return
+        joining.sending = Sending(self._state.snapshot)
+        self._send_block(joining, joining.sending)
+
+    def _send_block(self, joining: Joining, sending: Sending) -> None:
+        joining.tag, joining.sent_end = send_block(self._state, joining.server.id, sending)
+
+    def _send_pack(self, joining: Joining) -> None:
+        state = self._state
+        flow = state.flow
+        # A JRaft server commits all that comes this way at once, so it must be committed.
+        entries = state.log.slice(
+            joining.next, state.commit, max_entries=flow.append_entries, max_bytes=flow.append_bytes
+        )
+        joining.target = state.commit
+        joining.sent_end = joining.next + len(entries) - 1
+        joining.pack = entries
+        pack = Entry(state.term, ValueType.LOG_PACK, LogPack(entries, joining.offset).encode())
+        joining.tag = state.send_about(
+            joining.server.id, MessageType.SYNC_LOG_REQUEST, (joining.next - 1, 0), state.commit, (pack,)
+        )
+        joining.offset += record_bytes(entries)
+
+    def _invited(self, response: Response, now: float) -> None:
+        if not response.accepted:
+            self._give_up(
+                "it refuses: it has a log of its own, of this farm or another, or goes on with an earlier invitation. "
+                "Begin with an empty log"
+            )
+            return
+        self._joining.invited = True
+        self._go_on_or_end(now)
+
+    def _got_block(self, response: Response, now: float) -> None:
+        joining = self._joining
+        sending = joining.sending
+        if sending is None:
+            return
+        if response.accepted and response.next_index >= len(sending.snapshot.data):
+            joining.next = sending.snapshot.index + 1
+            joining.sending = None
+            self._go_on_or_end(now)
+        elif response.next_index < len(sending.snapshot.data) and response.next_index != sending.offset:
+            sending.offset = response.next_index
+            self._go_on(now)
+        else:
+            self._give_up("it refuses our snapshot")
+
+    def _got_pack(self, response: Response, now: float) -> None:
+        joining = self._joining
+        if 1 <= response.next_index <= joining.next:
+            self._took_nothing(joining, now)
+            return
+        if response.next_index != joining.sent_end + 1:
+            if not joining.next <= response.next_index <= joining.sent_end:
+                self._give_up(f"it wants the log from {response.next_index} on, which nobody has offered it")
+                return
+            # It goes on where it says.
+            joining.offset -= record_bytes(joining.pack[response.next_index - joining.next :])
+        elif joining.sent_end >= joining.target and now - joining.sent_at > self._state.timing.election_max:
+            joining.rounds += 1
+            if joining.rounds == MAX_ROUNDS:
+                self._give_up("its line is too slow for what is committed meanwhile")
+                return
+        joining.next = response.next_index
+        joining.pack = ()
+        self._go_on_or_end(now, fast=now - joining.sent_at <= self._state.timing.election_max)
+
+    def _took_nothing(self, joining: Joining, now: float) -> None:
+        """It is no newcomer any more, by its own reckoning. To send the same again at once would go on for ever."""
+        if self._state.configurations.ever_has(joining.server.id):
+            # A JRaft server takes packs only until it has read a Configuration that has it, were it an old one. It
+            # takes AppendEntries then.
+            self._end(joining, now)
+            return
+        joining.rounds += 1
+        if joining.rounds == MAX_ROUNDS:
+            self._give_up("it takes nothing of the log; see what its own log file says")
+            return
+        # It was restarted, and has forgotten the invitation: the next tick invites it anew.
+        joining.invited = False
+        joining.next, joining.offset, joining.pack = 1, 0, ()
+
+    def _go_on_or_end(self, now: float, *, fast: bool = True) -> None:
+        """Append the Configuration when what is missing will not keep the farm waiting.
+
+        Not before one pack or the snapshot has arrived: a JRaft server has elected itself before it is invited, so it
+        has a first entry of its own. If that is of the same term as ours, AppendEntries would leave it there.
+        """
+        joining = self._joining
+        missing = self._state.commit + 1 - joining.next
+        near = missing < _ALMOST or (fast and joining.next > joining.target > 0)
+        if joining.next > max(self._state.log.base, 1) and near:
+            self._end(joining, now)
+        else:
+            self._go_on(now)
+
+    def _end(self, joining: Joining, now: float) -> None:
+        servers = (*self._state.configurations.current.servers, joining.server)
+        self.joining = None
+        self._set_servers(servers, joining.next, now)
+
+    @property
+    def _joining(self) -> Joining:
+        assert self.joining is not None
+        return self.joining
+
+    def _give_up(self, why: str) -> None:
+        self._state.effects.notice = f"server {self._joining.server.id} has not joined: {why}"
+        self.joining = None
+
+
+def send_block(state: State, peer: int, sending: Sending) -> tuple[int, int]:
+    """Send the block that is due; return its tag and the offset behind its data."""
+    snapshot = sending.snapshot
+    end = min(sending.offset + state.flow.snapshot_bytes, len(snapshot.data))
+    block = SnapshotSyncRequest(
+        snapshot.index,
+        snapshot.term,
+        snapshot.configuration,
+        sending.offset,
+        snapshot.data[sending.offset : end],
+        end == len(snapshot.data),
+    )
+    entry = Entry(state.term, ValueType.SNAPSHOT_SYNC_REQUEST, block.encode())
+    last = (snapshot.index, snapshot.term)
+    return state.send_about(peer, MessageType.INSTALL_SNAPSHOT_REQUEST, last, state.commit, (entry,)), end

@@ -1,0 +1,152 @@
+"""Those who ask servers from outside: over connections of their own, which may break before the answer."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from gf_i2p.raft import inputs
+from gf_i2p.simulator.cluster.network import CLIENTS
+from gf_i2p.wire.entries import Entry, ValueType
+from gf_i2p.wire.messages import (
+    NOBODY,
+    MessageType,
+    Request,
+    Response,
+    decode_request,
+    decode_response,
+    encode_request,
+    encode_response,
+)
+
+if TYPE_CHECKING:
+    from gf_i2p.simulator.cluster.farm import Farm
+    from gf_i2p.simulator.cluster.server import Server
+
+
+class Post:
+    """A ClientRequest, from its sending to its answer; the token of its proposal.
+
+    `done(response, swapped)` is called at most once, and never when the answer is lost: the caller has its time-out.
+    `response` None: nobody knows what became of it. `swapped`: of the last entry, when it is a register's command.
+    """
+
+    __slots__ = ("_done", "_farm", "_server", "_values")
+
+    def __init__(
+        self,
+        farm: "Farm",
+        server: "Server",
+        values: Sequence[bytes],
+        done: Callable[[Response | None, bool], None],
+    ) -> None:
+        self._farm = farm
+        self._server = server
+        self._values = values
+        self._done = done
+        entries = tuple(Entry(0, ValueType.APPLICATION, value) for value in values)
+        data = encode_request(Request(MessageType.CLIENT_REQUEST, CLIENTS, server.id, 0, 0, 0, 0, entries))
+        farm.events.after(farm.net.seconds(CLIENTS, server.id), self._arrives, data)
+
+    def _arrives(self, data: bytes) -> None:
+        if self._server.up:
+            self._server.enter(self._server.life, self._server.propose, self, decode_request(data).entries)
+        elif self._server.has_power:
+            # The machine refuses the connection: surely nothing was done.
+            nothing = Response(MessageType.APPEND_ENTRIES_RESPONSE, self._server.id, NOBODY, 0, 0, accepted=False)
+            self._farm.events.after(self._farm.net.seconds(self._server.id, CLIENTS), self._done, nothing, False)
+
+    def answer(self, response: Response) -> None:
+        """The server answers. What a command found is told when it is applied there."""
+        if not response.accepted:
+            self._farm.checker.refused(self._values)
+            self._carry_back(response)
+            return
+        index = response.next_index - 1
+        self._farm.checker.acknowledged(self._values, index)
+        self._server.when_applied(index, self._carry_back, response)
+
+    def _carry_back(self, response: Response) -> None:
+        farm = self._farm
+        swapped = response.accepted and self._server.swapped(response.next_index - 1)
+        if swapped is None:
+            self.drop()
+        elif farm.rng.random() < farm.answers_lost:
+            farm.counts["answers to clients lost"] += 1
+        else:
+            seconds = farm.net.seconds(self._server.id, CLIENTS)
+            farm.events.after(seconds, self._back, encode_response(response), swapped)
+
+    def _back(self, data: bytes, swapped: bool) -> None:
+        response = decode_response(data)
+        if response.accepted:
+            self._farm.checker.heard(response.next_index - 1)
+        self._done(response, swapped)
+
+    def drop(self) -> None:
+        """The server closes the connection."""
+        self._farm.events.after(self._farm.net.seconds(self._server.id, CLIENTS), self._done, None, False)
+
+
+class Order:
+    """An AddServerRequest or a RemoveServerRequest, from its sending to its answer; `done(accepted)` at most once."""
+
+    __slots__ = ("_done", "_farm", "_server")
+
+    def __init__(
+        self,
+        farm: "Farm",
+        server: "Server",
+        message_type: MessageType,
+        value: bytes,
+        done: Callable[[bool], None],
+    ) -> None:
+        self._farm = farm
+        self._server = server
+        self._done = done
+        entry = Entry(0, ValueType.CLUSTER_SERVER, value)
+        data = encode_request(Request(message_type, CLIENTS, server.id, 0, 0, 0, 0, (entry,)))
+        farm.events.after(farm.net.seconds(CLIENTS, server.id), self._arrives, data)
+
+    def _arrives(self, data: bytes) -> None:
+        if self._server.up:
+            incoming = inputs.Incoming(self, decode_request(data))
+            self._server.enter(self._server.life, self._server.step, incoming)
+
+    def answer(self, response: Response) -> None:
+        """The server answers."""
+        seconds = self._farm.net.seconds(self._server.id, CLIENTS)
+        self._farm.events.after(seconds, self._back, encode_response(response))
+
+    def _back(self, data: bytes) -> None:
+        self._done(decode_response(data).accepted)
+
+    def drop(self) -> None:
+        """The server closes the connection: the operator will look, and ask again."""
+
+
+class Query:
+    """A linearizable read of one register; the token of a `Read`. `done(value)`, None when it was refused."""
+
+    __slots__ = ("_done", "_farm", "_key", "_owed", "_server")
+
+    def __init__(self, farm: "Farm", server: "Server", key: int, done: Callable[[int | None], None]) -> None:
+        self._farm = farm
+        self._server = server
+        self._key = key
+        self._done = done
+        self._owed = farm.checker.acknowledged_index
+        farm.events.after(farm.net.seconds(CLIENTS, server.id), self._arrives)
+
+    def _arrives(self) -> None:
+        if self._server.up:
+            self._server.enter(self._server.life, self._server.step, inputs.Read(self))
+
+    def served(self, server: "Server") -> None:
+        """The register may be read now."""
+        self._farm.checker.read(server.id, server.applied, self._owed)
+        self._farm.events.after(
+            self._farm.net.seconds(server.id, CLIENTS), self._done, server.registers.read(self._key)
+        )
+
+    def refused(self) -> None:
+        """Another server leads, or none."""
+        self._farm.events.after(self._farm.net.seconds(self._server.id, CLIENTS), self._done, None)

@@ -1,0 +1,455 @@
+"""Cores that are broken on purpose, in one place each. The simulator must catch every one, or it is not to be trusted.
+
+To add one: a function that is the method as it would be with the mistake, and a line in `_canaries`.
+"""
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, Final, cast
+
+from gf_i2p.raft.candidate import Candidate
+from gf_i2p.raft.configurations import Configurations
+from gf_i2p.raft.core import Core
+from gf_i2p.raft.durability_gate import Promises
+from gf_i2p.raft.effects import Effects, HardState, ReadReady, Reply, Send, Snapshot, Token
+from gf_i2p.raft.follower import Following
+from gf_i2p.raft.follower_progress import Progress
+from gf_i2p.raft.leader import Leader
+from gf_i2p.raft.log import Log
+from gf_i2p.raft.membership_change import Changes
+from gf_i2p.raft.quorum import agreed
+from gf_i2p.raft.snapshot_receiver import Receiving
+from gf_i2p.raft.state import State
+from gf_i2p.simulator.canary import Canary, method
+from gf_i2p.simulator.life.canaries import farm_canaries
+from gf_i2p.storage.entry_chunks import Packed
+from gf_i2p.storage.tables import Tables
+from gf_i2p.storage.write_group import Group
+from gf_i2p.wire.entries import Entry
+from gf_i2p.wire.log_values import Configuration, SnapshotSyncRequest
+from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
+
+# The methods as they are, for those that add a mistake before or after.
+_request_vote = Core._request_vote
+_incoming = Core._incoming
+_append_entries = Following.append_entries
+_take_entries = Following._take_entries
+_take_effects = State.take_effects
+_send = Leader._send
+_propose = Leader.propose
+
+
+# Votes and terms ------------------------------------------------------------------------------------------------------
+
+
+def _votes_twice(core: Core, token: Token, request: Request) -> None:
+    if request.term == core.term and core.role == "follower":
+        core._state.vote = NOBODY
+    _request_vote(core, token, request)
+
+
+def _takes_any_vote(state: State, term: int, vote: int) -> None:
+    state.term, state.vote = term, vote
+    state._hard_state_changed = True
+
+
+def _stores_any_vote(group: Group, new: HardState) -> None:
+    """Storage has an assertion of its own."""
+
+
+def _forgets_its_vote(state: State) -> Effects:
+    effects = _take_effects(state)
+    if effects.write is not None and effects.write.hard_state is not None:
+        return _without_hard_state(effects, HardState(effects.write.hard_state.term, NOBODY))
+    return effects
+
+
+def _forgets_its_term(state: State) -> Effects:
+    effects = _take_effects(state)
+    if effects.write is not None and effects.write.hard_state is not None and not effects.write.entries:
+        return _without_hard_state(effects, None)
+    return effects
+
+
+def _without_hard_state(effects: Effects, hard_state: HardState | None) -> Effects:
+    assert effects.write is not None
+    effects.write = effects.write._replace(hard_state=hard_state)
+    return effects
+
+
+def _votes_for_any_log(log: Log, last_term: int, last_index: int) -> bool:
+    return True
+
+
+def _votes_for_the_longer_log(log: Log, last_term: int, last_index: int) -> bool:
+    return last_index >= log.last_index
+
+
+def _wins_with_half(candidate: Any) -> bool:
+    members = candidate._state.configurations.members
+    return len(candidate._granted.intersection(members)) >= max(len(members) // 2, 1)
+
+
+def _heeds_old_leaders(core: Core, token: Token, request: Request) -> None:
+    if request.type is MessageType.APPEND_ENTRIES_REQUEST and request.term < core.term and not core.is_leader:
+        request = replace(request, term=core.term)
+    _incoming(core, token, request)
+
+
+# Replication and commitment -------------------------------------------------------------------------------------------
+
+
+def _commits_old_terms(leader: Leader, now: float) -> None:
+    state = leader._state
+    index = int(leader._agreed(state.log.stored, {peer: p.match for peer, p in leader.progress.items()}))
+    if index > state.commit:
+        state.commit = index
+        while leader._waiting and leader._waiting[0].last_index <= index:
+            waiting = leader._waiting.popleft()
+            state.answer_client(waiting.token, accepted=True, next_index=waiting.last_index + 1)
+        leader._begin_round(now)
+
+
+def _counts_itself_early(leader: Leader, now: float) -> None:
+    stored, leader._state.log.stored = leader._state.log.stored, leader._state.log.last_index
+    try:
+        _advance_commit(leader, now)
+    finally:
+        leader._state.log.stored = stored
+
+
+_advance_commit = Leader._advance_commit
+
+
+def _counts_half(leader: Leader, ours: float, theirs: dict[int, float]) -> float:
+    members = leader._state.configurations.members
+    values = sorted((ours if m == leader._state.id else theirs[m] for m in members), reverse=True)
+    return values[max(len(members) // 2, 1) - 1]
+
+
+def _counts_what_it_sent(leader: Leader, peer: int, entries: tuple[Any, ...], now: float) -> None:
+    _send(leader, peer, entries, now)
+    progress = leader.progress[peer]
+    if not progress.probing:
+        progress.match = max(progress.match, progress.next - 1 + len(entries))
+
+
+def _keeps_conflicts(following: Following, request: Request, first: int, new: Sequence[Entry]) -> str | None:
+    overlap = min(max(following._state.log.last_index + 1 - first, 0), len(new))
+    return _take_entries(following, request, first + overlap, new[overlap:])
+
+
+def _skips_the_check(log: Log, index: int, term: int) -> bool:
+    return index <= log.last_index
+
+
+def _sends_its_commit_index(leader: Leader, peer: int, entries: tuple[Any, ...], now: float) -> None:
+    _send(leader, peer, entries, now)
+    state = leader._state
+    last = state.effects.sends[-1]
+    state.effects.sends[-1] = last._replace(request=replace(last.request, commit_index=state.commit))
+
+
+def _commits_beyond_the_match(following: Following, token: Token, request: Request) -> None:
+    _append_entries(following, token, request)
+    state = following._state
+    if state.effects.gated_replies[-1:] and state.effects.gated_replies[-1].response.accepted:
+        state.commit = max(state.commit, min(request.commit_index, state.log.last_index))
+
+
+def _applies_early(core: Core) -> int:
+    return core.log.stored
+
+
+def _cuts_too_much(following: Following, request: Request, first: int, new: Sequence[Entry]) -> str | None:
+    """Take every AppendEntries for the end of the log, also one that came late."""
+    begin = request.last_log_index + 1
+    if request.type is MessageType.APPEND_ENTRIES_REQUEST and request.entries and begin > following._state.commit:
+        following._state.replace_from(begin, request.entries)
+        return None
+    return _take_entries(following, request, first, new)
+
+
+def _never_backs_off(progress: Progress, next_index: int) -> None:
+    progress.probing = True
+    progress.flights.clear()
+
+
+def _takes_lost_for_stored(progress: Progress) -> None:
+    progress.matched(progress.next - 1)
+    progress.flights.clear()
+
+
+# Promises, and what clients hear --------------------------------------------------------------------------------------
+
+
+def _speaks_before_the_disk(promises: Promises, effects: Effects) -> list[Send | Reply]:
+    return [*effects.sends, *effects.replies, *effects.gated_sends, *effects.gated_replies]
+
+
+def _waits_for_one_write_less(promises: Promises, number: int) -> list[Send | Reply]:
+    return _stored(promises, number + 1)
+
+
+_stored = Promises.stored
+
+
+def _answers_at_once(leader: Leader, proposals: Any, now: float) -> None:
+    last = leader._state.log.last_index
+    _propose(leader, proposals, now)
+    for proposal in proposals:
+        last += len(proposal.entries)
+        if leader._waiting and leader._waiting[-1].token is proposal.token:
+            leader._waiting.pop()
+            leader._state.answer_client(proposal.token, accepted=True, next_index=last + 1)
+
+
+def _refuses_what_it_lost(leader: Leader) -> None:
+    for waiting in leader._waiting:
+        leader._state.answer_client(waiting.token, accepted=False)
+    leader._state.effects.reads_refused += leader._asked + leader._reads
+
+
+def _reads_without_asking(leader: Leader, token: Token, now: float) -> None:
+    leader._state.effects.reads_ready.append(ReadReady(token, leader._state.commit))
+
+
+def _reads_as_soon_as_elected(leader: Leader, now: float) -> None:
+    if not leader._reads:
+        return
+    leader._round += 1
+    leader._asked, leader._reads = leader._reads, []
+    leader._asked_index = leader._state.commit
+    for peer in leader.progress:
+        leader._heartbeat(peer, now)
+
+
+def _believes_old_answers(leader: Leader, peer: int, tag: int, response: Response, now: float) -> None:
+    if peer in leader.progress:
+        leader.progress[peer].round = leader._round
+    _answered(leader, peer, tag, response, now)
+
+
+_answered = Leader.answered
+
+
+# Servers that come and go ---------------------------------------------------------------------------------------------
+
+
+def _changes_before_the_last_is_committed(changes: Changes) -> str | None:
+    if changes._state.commit < changes._first_index or changes.joining is not None or changes.leaving is not None:
+        return "this leader is busy"
+    return None
+
+
+def _changes_before_its_term(changes: Changes) -> str | None:
+    state = changes._state
+    history = state.configurations._history
+    pending = [
+        index for (_, old), (index, new) in pairwise(history) if index > state.commit and old.servers != new.servers
+    ]
+    if pending or changes.joining is not None or changes.leaving is not None:
+        return "a change is under way"
+    return None
+
+
+def _counts_the_removed(leader: Leader, ours: float, theirs: dict[int, float]) -> float:
+    return agreed([ours, *theirs.values()])
+
+
+def _never_retires(leader: Leader) -> bool:
+    return False
+
+
+# Snapshots ------------------------------------------------------------------------------------------------------------
+
+
+def _keeps_its_servers(configurations: Configurations, first: Configuration) -> None:
+    """Take a snapshot without the Configuration that comes with it."""
+
+
+def _goes_back(following: Following, token: Token, request: Request) -> None:
+    state = following._state
+    commit, state.commit = state.commit, state.log.base
+    _install_snapshot(following, token, request)
+    state.commit = commit if state.effects.restore is None else state.commit
+
+
+_install_snapshot = Following.install_snapshot
+
+
+def _keeps_what_follows(state: State, snapshot: Snapshot) -> None:
+    if state.log.base <= snapshot.index <= state.log.last_index:
+        _take_snapshot(state, snapshot, snapshot.index)
+    else:
+        _begin_anew(state, snapshot)
+
+
+_take_snapshot = State.take_snapshot
+_begin_anew = State.install_snapshot
+
+
+def _mixes_blocks(receiving: Receiving, source: int, block: SnapshotSyncRequest) -> int | Snapshot:
+    covers = source, block.last_log_index, block.last_log_term
+    if block.offset == 0 and receiving._data and receiving._covers != covers:
+        receiving._covers = covers
+        return len(receiving._data)
+    return _take_block(receiving, source, block)
+
+
+_take_block = Receiving.take
+
+
+def _drops_without_a_snapshot(state: State, snapshot: Snapshot, drop: int) -> None:
+    _take_snapshot(state, snapshot, drop)
+    assert state.effects.write is not None
+    state.effects.write = state.effects.write._replace(snapshot=None)
+
+
+# The disk -------------------------------------------------------------------------------------------------------------
+
+
+class _WithoutTransactions:
+    """An SQLite connection in which every statement is durable by itself."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self.executemany = connection.executemany
+
+    def execute(self, statement: str, values: Sequence[Any] = ()) -> Any:
+        if statement in {"BEGIN IMMEDIATE", "COMMIT"}:
+            return None
+        return self._connection.execute(statement, values)
+
+
+def _writes_by_halves(tables: Tables, group: Group, packed: Packed, written: int) -> int:
+    connection = tables._writing
+    tables._writing = cast("sqlite3.Connection", _WithoutTransactions(connection))
+    try:
+        return _store_all(tables, group, packed, written)
+    finally:
+        tables._writing = connection
+
+
+_store_all = Tables._store_all
+
+
+def _canaries() -> Iterator[Canary]:
+    yield Canary(
+        "votes-twice",
+        "grants a second vote in a term",
+        (
+            (Core, "_request_vote", _votes_twice),
+            (State, "set_hard_state", _takes_any_vote),
+            (Group, "_check", _stores_any_vote),
+        ),
+    )
+    yield Canary("forgets-vote", "never writes its vote to the disk", method(State, "take_effects", _forgets_its_vote))
+    yield Canary("forgets-term", "never writes its term to the disk", method(State, "take_effects", _forgets_its_term))
+    yield Canary("any-log", "votes for a log that lacks entries", method(Log, "is_up_to_date", _votes_for_any_log))
+    yield Canary(
+        "longer-log",
+        "votes by the length of the log, not by its last term",
+        method(Log, "is_up_to_date", _votes_for_the_longer_log),
+    )
+    yield Canary("half-wins", "leads with half of the votes", ((Candidate, "won", property(_wins_with_half)),))
+    yield Canary("old-leaders", "heeds AppendEntries of old terms", method(Core, "_incoming", _heeds_old_leaders))
+    yield Canary(
+        "old-terms", "commits an entry of an old term by count", method(Leader, "_advance_commit", _commits_old_terms)
+    )
+    yield Canary(
+        "counts-early",
+        "counts its own copy before it is durable",
+        method(Leader, "_advance_commit", _counts_itself_early),
+    )
+    yield Canary("half-commits", "commits with half of the copies", method(Leader, "_agreed", _counts_half))
+    yield Canary(
+        "counts-sent", "counts what it has sent as acknowledged", method(Leader, "_send", _counts_what_it_sent)
+    )
+    yield Canary("no-truncation", "keeps entries that conflict", method(Following, "_take_entries", _keeps_conflicts))
+    yield Canary("no-check", "does not compare the term before new entries", method(Log, "matches", _skips_the_check))
+    yield Canary(
+        "beyond-match",
+        "commits beyond what the leader has proved",
+        (
+            (Leader, "_send", _sends_its_commit_index),
+            (Following, "append_entries", _commits_beyond_the_match),
+        ),
+    )
+    yield Canary("applies-early", "applies what is not committed", ((Core, "applicable", property(_applies_early)),))
+    yield Canary(
+        "cuts-too-much",
+        "cuts its log at an AppendEntries that came late",
+        method(Following, "_take_entries", _cuts_too_much),
+    )
+    yield Canary(
+        "no-back-off",
+        "asks for the same entry after a mismatch",
+        method(Progress, "back_to_probing", _never_backs_off),
+    )
+    yield Canary(
+        "lost-is-stored", "counts a lost request as acknowledged", method(Progress, "lost", _takes_lost_for_stored)
+    )
+    yield Canary("no-fsync", "speaks before the disk has written", method(Promises, "take", _speaks_before_the_disk))
+    yield Canary(
+        "one-write-less", "waits for all writes but the last", method(Promises, "stored", _waits_for_one_write_less)
+    )
+    yield Canary("answers-early", "acknowledges before it commits", method(Leader, "propose", _answers_at_once))
+    yield Canary("refuses-lost", "says no where nobody knows", method(Leader, "resign", _refuses_what_it_lost))
+    yield Canary("lone-reads", "serves reads without asking anybody", method(Leader, "read", _reads_without_asking))
+    yield Canary(
+        "first-reads",
+        "serves reads before it has committed in its term",
+        method(Leader, "_begin_round", _reads_as_soon_as_elected),
+    )
+
+    yield Canary(
+        "old-rounds",
+        "takes answers to old heartbeats for new ones",
+        method(Leader, "answered", _believes_old_answers),
+    )
+    yield Canary(
+        "overlapping-changes",
+        "changes servers while the change before is not committed",
+        method(Changes, "obstacle", property(_changes_before_the_last_is_committed)),
+    )
+    yield Canary(
+        "early-change",
+        "changes servers before it has committed in its term",
+        method(Changes, "obstacle", property(_changes_before_its_term)),
+    )
+    yield Canary("removed-counts", "counts servers that were removed", method(Leader, "_agreed", _counts_the_removed))
+    yield Canary(
+        "never-retires", "leads on without belonging to the farm", ((Leader, "retired", property(_never_retires)),)
+    )
+    yield Canary(
+        "old-servers",
+        "takes a snapshot without its Configuration",
+        method(Configurations, "restart", _keeps_its_servers),
+    )
+    yield Canary(
+        "snapshot-back",
+        "takes a snapshot older than its log",
+        method(Following, "install_snapshot", _goes_back),
+    )
+    yield Canary(
+        "keeps-tail",
+        "keeps entries behind a snapshot that they do not follow",
+        method(State, "install_snapshot", _keeps_what_follows),
+    )
+    yield Canary(
+        "mixed-blocks",
+        "goes on with another snapshot where the first has ended",
+        method(Receiving, "take", _mixes_blocks),
+    )
+    yield Canary(
+        "drops-only",
+        "drops entries and does not store the snapshot",
+        method(State, "take_snapshot", _drops_without_a_snapshot),
+    )
+    yield Canary("by-halves", "stores a write without a transaction", method(Tables, "_store_all", _writes_by_halves))
+
+
+CANARIES: Final = {canary.name: canary for canary in (*_canaries(), *farm_canaries())}

@@ -1,0 +1,144 @@
+"""Watches the servers: keeps the facts up to date, and asks the invariants that may care."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gf_i2p.raft.core import Core
+from gf_i2p.raft.effects import Effects, Reply, Send, Write
+from gf_i2p.simulator.cluster.disk_contents import Store
+from gf_i2p.simulator.cluster.invariants import ALL, Invariant, NobodyAccused
+from gf_i2p.simulator.facts import Facts, ServerFacts, Violation
+from gf_i2p.wire.entries import Entry
+
+
+class Checker:
+    """Is told everything that the servers do. Raises `Violation` at once when something must not be."""
+
+    def __init__(self, servers: Sequence[int], bootstrap: Sequence[int], *, ordered: bool) -> None:
+        """`servers`: all that there may ever be; those that are not in `bootstrap` begin with nothing.
+
+        `ordered`: whether the answers of one connection come in the order of its requests.
+
+        The core counts on it when it says that a server has lost entries: otherwise a refusal from before it had them
+        could be overtaken by its acknowledgement. Nothing but that sentence depends on it.
+        """
+        self.facts = Facts(
+            {server: ServerFacts(server, tuple(bootstrap) if server in bootstrap else ()) for server in servers}
+        )
+        self.elections = 0
+        self.acknowledged_index = 0
+        """Up to here somebody knows that entries are committed: whoever reads from now on must see them."""
+        found = [invariant(self.facts) for invariant in ALL if ordered or invariant is not NobodyAccused]
+
+        def who_cares(name: str) -> list[Callable[..., None]]:
+            return [getattr(each, name) for each in found if getattr(type(each), name) is not getattr(Invariant, name)]
+
+        self._boots = who_cares("boots")
+        self._steps = who_cares("steps")
+        self._writes = who_cares("writes")
+        self._leads = who_cares("leads")
+        self._commits = who_cares("commits")
+        self._committed = who_cares("committed")
+        self._is_durable = who_cares("is_durable")
+        self._sends = who_cares("sends")
+        self._keeps = who_cares("keeps")
+        self._restores = who_cares("restores")
+        self._applies = who_cares("applies")
+        self._chooses = who_cares("chooses")
+        self._acknowledges = who_cares("acknowledges")
+        self._refuses = who_cares("refuses")
+        self._reads = who_cares("reads")
+
+    def booted(self, server_id: int, store: Store) -> None:
+        """A server has opened its storage."""
+        server = self.facts.servers[server_id]
+        first, last = store.loaded.base[0] + 1, store.loaded.last_index
+        entries = store.read(first, last, 1 << 40) if first <= last else []
+        _ask(self._boots, server, store.loaded, entries)
+        server.restart()
+
+    def ended(self, server_id: int) -> None:
+        """A server is down."""
+        self.facts.servers[server_id].up = False
+
+    def stepped(self, server_id: int, core: Core, effects: Effects) -> None:
+        """A core has taken a step; nothing of it has left the server yet."""
+        server = self.facts.servers[server_id]
+        term, commit, leads = core.term, core.commit, core.is_leader
+        _ask(self._steps, server, term, commit, effects)
+        write = effects.write
+        if write is not None:
+            if write.entries:
+                for ask in self._writes:
+                    ask(server, write, term, leads=leads)
+            if write.snapshot is not None:
+                _ask(self._keeps, server, write)
+            server.take(write, self.facts.committed)
+        if core.log.last_index != server.memory.last_index:
+            raise Violation("StepsSucceed", f"server {server_id} has changed its log without a write")
+        elected = leads and not (server.leads and server.term == term)
+        server.term, server.leads = term, leads
+        if elected:
+            self.elections += 1
+            _ask(self._leads, server)
+        if commit > server.commit:
+            self._advance(server, commit)
+
+    def _advance(self, server: ServerFacts, commit: int) -> None:
+        before, server.commit = server.commit, commit
+        _ask(self._commits, server, before)
+        committed = self.facts.committed
+        if commit > len(committed):
+            first = len(committed) + 1
+            committed += server.memory.slice(first, commit)
+            self.facts.marks.append((commit, server.term))
+            _ask(self._committed, server, first)
+
+    def stored(self, server_id: int, writes: Sequence[Write]) -> None:
+        """Writes are durable, one after another."""
+        server = self.facts.servers[server_id]
+        server.make_durable(writes, self.facts.committed)
+        _ask(self._is_durable, server)
+
+    def damaged(self, server_id: int) -> None:
+        """The snapshot of a server that is down is damaged: it must come from another one again."""
+        self.facts.servers[server_id].durable.snapshot = None
+
+    def sent(self, server_id: int, item: Send | Reply) -> None:
+        """A message leaves."""
+        server = self.facts.servers[server_id]
+        for ask in self._sends:
+            ask(server, item)
+
+    def restored(self, server_id: int, index: int, data: bytes) -> None:
+        """The state machine of a server has begun again from a snapshot, and its state is `data` now."""
+        _ask(self._restores, self.facts.servers[server_id], index, data)
+
+    def applied(self, server_id: int, index: int, entry: Entry) -> None:
+        """A server has applied an entry."""
+        _ask(self._applies, self.facts.servers[server_id], index, entry)
+
+    def chose(self, server_id: int, index: int, publisher: int | None, leaves: tuple[bytes, ...] = ()) -> None:
+        """A server has chosen a publisher, and the leaves of its set, by its log up to `index`."""
+        _ask(self._chooses, self.facts.servers[server_id], index, publisher, leaves)
+
+    def acknowledged(self, values: Sequence[bytes], last_index: int) -> None:
+        """Entries of a client are said to be committed."""
+        _ask(self._acknowledges, values, last_index)
+
+    def heard(self, last_index: int) -> None:
+        """A client has heard that entries up to this index are committed."""
+        self.acknowledged_index = max(self.acknowledged_index, last_index)
+
+    def read(self, server_id: int, applied: int, owed: int) -> None:
+        """A read is served from entries up to `applied`; `owed` was `acknowledged_index` when it was asked for."""
+        _ask(self._reads, self.facts.servers[server_id], applied, owed)
+
+    def refused(self, values: Sequence[bytes]) -> None:
+        """They are said not to be in the log."""
+        _ask(self._refuses, values)
+
+
+def _ask(those: Sequence[Callable[..., None]], *what: Any) -> None:
+    for ask in those:
+        ask(*what)

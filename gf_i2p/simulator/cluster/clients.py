@@ -1,0 +1,270 @@
+"""Clients that set and read registers, one operation at a time each, and remember what they were told."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from gf_i2p.simulator.cluster.caller_connections import Post, Query
+from gf_i2p.simulator.cluster.linearizability import Kind, Operation, Undecided, linearizable
+from gf_i2p.simulator.facts import Violation
+from gf_i2p.simulator.registers import Command
+from gf_i2p.wire.messages import Response
+
+if TYPE_CHECKING:
+    from gf_i2p.simulator.cluster.farm import Farm
+    from gf_i2p.simulator.cluster.server import Server
+
+MOST_OPERATIONS: Final = 150
+"""Of one register in one run."""
+MOST_UNKNOWN: Final = 30
+"""Of those, ones of which nobody knows whether they were done: each makes the check longer."""
+
+READ_TIMEOUTS: Final = 0.4
+"""How long a client waits for a value, in maximum election time-outs: to give a read up costs nothing."""
+WATCH_TIMEOUTS: Final = 0.15
+"""How long a `Watcher` waits before it looks again."""
+WRITE_TIMEOUTS: Final = 2.0
+"""The same where nobody would know what became of it."""
+
+
+@dataclass(slots=True)
+class _Entry:
+    """One operation in the making."""
+
+    kind: Kind
+    called: int
+    value: int = 0
+    expected: int = 0
+    swapped: bool | None = None
+    returned: int | None = None
+    left_out: bool = False
+    """Whether it surely did nothing and says nothing."""
+
+
+class History:
+    """What all clients saw, by register."""
+
+    def __init__(self, keys: int) -> None:
+        self.unknown = 0
+        self.undecided = 0
+        """Registers whose check was given up."""
+        self._keys: list[list[_Entry]] = [[] for _ in range(keys)]
+        self._open = [0] * keys  # those of them of which nothing is known
+        self._moments = 0
+
+    def has_room(self, key: int) -> bool:
+        """Whether another operation of this register can be checked."""
+        return len(self._keys[key]) < MOST_OPERATIONS and self._open[key] < MOST_UNKNOWN
+
+    def moment(self) -> int:
+        """Return a number greater than all before."""
+        self._moments += 1
+        return self._moments
+
+    def begin(self, key: int, kind: Kind, value: int = 0, expected: int = 0) -> _Entry:
+        """Note that an operation was sent."""
+        entry = _Entry(kind, self.moment(), value, expected)
+        self._keys[key].append(entry)
+        self._open[key] += 1
+        return entry
+
+    def returned(self, key: int, entry: _Entry) -> None:
+        """Note that an operation is known to have been done."""
+        entry.returned = self.moment()
+        self._open[key] -= 1
+
+    def leave_out(self, key: int, entry: _Entry) -> None:
+        """Note that an operation was surely not done, or would say nothing if it was."""
+        entry.left_out = True
+        self._open[key] -= 1
+
+    @property
+    def operations(self) -> int:
+        """How many of them are known to have been done."""
+        return sum(entry.returned is not None for entries in self._keys for entry in entries)
+
+    def check(self) -> None:
+        """Raise `Violation` when what was seen cannot be."""
+        for key, entries in enumerate(self._keys):
+            told = [e for e in entries if not e.left_out and (e.kind is not Kind.READ or e.returned is not None)]
+            self.unknown += sum(entry.returned is None for entry in told)
+            operations = [Operation(e.kind, e.called, e.returned, e.value, e.expected, e.swapped) for e in told]
+            try:
+                if not linearizable(operations):
+                    seen = "; ".join(map(_describe, operations))
+                    raise Violation("Linearizable", f"register {key} cannot have behaved so: {seen}")
+            except Undecided:
+                self.undecided += 1
+
+
+def _describe(operation: Operation) -> str:
+    until = "?" if operation.returned is None else operation.returned
+    what = {
+        Kind.READ: f"read {operation.value}",
+        Kind.WRITE: f"write {operation.value}",
+        Kind.SWAP: f"set {operation.value} if {operation.expected}: {operation.swapped}",
+    }[operation.kind]
+    return f"{operation.called}-{until} {what}"
+
+
+class Client:
+    """Goes on until the farm is calm."""
+
+    def __init__(self, farm: "Farm", history: History) -> None:
+        self._farm = farm
+        self._history = history
+        self._server = farm.rng.choice(farm.plan.first_ids)
+        self._seen = [0] * farm.plan.keys
+        self._turn = 0
+        """Rises with every operation, so that what comes too late is nobody's."""
+        self._next()
+
+    def _next(self) -> None:
+        self._farm.events.after(self._farm.rng.expovariate(1 / self._farm.plan.think), self._operate)
+
+    def _operate(self) -> None:
+        farm, history, rng = self._farm, self._history, self._farm.rng
+        unit = farm.plan.timing.election_max
+        if farm.calm:
+            return
+        key = rng.randrange(farm.plan.keys)
+        if not history.has_room(key):
+            self._next()
+            return
+        self._turn += 1
+        turn = self._turn
+        server = farm.servers[self._server]
+        dice = rng.random()
+        if dice < 0.4:
+            entry = history.begin(key, Kind.READ)
+            Query(farm, server, key, lambda value: self._has_read(turn, key, entry, value))
+            farm.events.after(READ_TIMEOUTS * unit, self._gives_up_reading, turn, key, entry)
+        else:
+            number = farm.next_command()
+            value = number
+            expected = self._seen[key] if dice < 0.6 else None
+            kind = Kind.WRITE if expected is None else Kind.SWAP
+            entry = history.begin(key, kind, value, expected or 0)
+            command = Command(number, key, value, expected)
+            values = [command.encode()]
+            if dice > 0.9:  # several entries in one request: the register's last, others before
+                others = [Command(farm.next_command(), farm.plan.keys, value) for _ in range(rng.choice((1, 12)))]
+                values = [*(other.encode() for other in others), *values]
+            Post(farm, server, values, lambda answer, swapped: self._has_written(turn, key, entry, answer, swapped))
+            farm.events.after(WRITE_TIMEOUTS * unit, self._overdue, turn)
+
+    def _gives_up_reading(self, turn: int, key: int, entry: _Entry) -> None:
+        if turn == self._turn:
+            self._history.leave_out(key, entry)
+            self._ends()
+
+    def _overdue(self, turn: int) -> None:
+        if turn == self._turn:
+            self._ends()
+
+    def _ends(self, *, elsewhere: bool = True) -> None:
+        self._turn += 1
+        if elsewhere:
+            believed = [server.core for server in self._farm.servers.values() if server.up and server.core.is_leader]
+            if believed and self._farm.rng.random() < 0.5:
+                self._server = max(believed, key=lambda core: core.term).id
+            else:
+                self._server = self._farm.rng.choice([each.id for each in self._farm.servers.values() if each.life])
+        self._next()
+
+    def _has_read(self, turn: int, key: int, entry: _Entry, value: int | None) -> None:
+        if turn != self._turn:
+            return
+        if value is None:
+            self._history.leave_out(key, entry)
+        else:
+            entry.value = self._seen[key] = value
+            self._history.returned(key, entry)
+        self._ends(elsewhere=value is None or self._farm.rng.random() < 0.2)
+
+    def _has_written(self, turn: int, key: int, entry: _Entry, answer: Response | None, swapped: bool) -> None:
+        if turn != self._turn:
+            return
+        if answer is None:
+            self._ends()
+        elif not answer.accepted:
+            self._history.leave_out(key, entry)
+            self._ends()
+            if answer.destination in self._farm.servers:
+                self._server = answer.destination
+        else:
+            self._history.returned(key, entry)
+            entry.swapped = swapped if entry.kind is Kind.SWAP else None
+            if entry.kind is Kind.WRITE or swapped:
+                self._seen[key] = entry.value
+            self._ends(elsewhere=False)
+
+
+class Watcher:
+    """Reads from a leader that may be none any more, which it does not know: where a read is most likely wrong."""
+
+    def __init__(self, farm: "Farm", history: History) -> None:
+        self._farm = farm
+        self._history = history
+        self._look()
+
+    def _look(self) -> None:
+        farm = self._farm
+        if farm.calm:
+            return
+        pause = WATCH_TIMEOUTS * farm.plan.timing.election_max
+        farm.events.after(pause, self._look)
+        leading = [server for server in farm.servers.values() if server.up and server.core.is_leader]
+        if len(leading) > 1 or any(server.paused for server in leading):
+            key = farm.rng.randrange(farm.plan.keys)
+            oldest, newest = (choose(leading, key=lambda server: server.core.term) for choose in (min, max))
+            if oldest is newest or farm.rng.random() < 0.5:
+                self._read(key, oldest)
+            else:
+                self._write(key, newest, oldest)
+
+    def elected(self, server: "Server") -> None:
+        """A server has become leader: if another one still believes that it is, it is as wrong as it can be."""
+        leading = [other for other in self._farm.servers.values() if other.up and other.core.is_leader]
+        oldest = min(leading, key=lambda other: other.core.term)
+        if oldest is not server and not self._farm.calm:
+            self._write(self._farm.rng.randrange(self._farm.plan.keys), server, oldest)
+
+    def _write(self, key: int, newest: "Server", oldest: "Server") -> None:
+        """Set the register where it can be set, and then read it where that is not known yet."""
+        if not self._history.has_room(key):
+            return
+        number = self._farm.next_command()
+        entry = self._history.begin(key, Kind.WRITE, number)
+
+        def has_written(answer: Response | None, _: bool) -> None:
+            if answer is None:
+                return
+            if not answer.accepted:
+                self._history.leave_out(key, entry)
+                return
+            self._history.returned(key, entry)
+            self._read(key, oldest)
+            self._farm.reading(oldest)
+
+        Post(self._farm, newest, [Command(number, key, number).encode()], has_written)
+
+    def _read(self, key: int, server: "Server") -> None:
+        if not self._history.has_room(key):
+            return
+        entry = self._history.begin(key, Kind.READ)
+        Query(self._farm, server, key, lambda value: self._has_read(key, entry, value))
+        pause = WATCH_TIMEOUTS * self._farm.plan.timing.election_max
+        self._farm.events.after(2 * pause, self._gives_up, key, entry)
+
+    def _has_read(self, key: int, entry: _Entry, value: int | None) -> None:
+        if entry.left_out:
+            return
+        if value is None:
+            self._history.leave_out(key, entry)
+        else:
+            entry.value = value
+            self._history.returned(key, entry)
+
+    def _gives_up(self, key: int, entry: _Entry) -> None:
+        if entry.returned is None and not entry.left_out:
+            self._history.leave_out(key, entry)

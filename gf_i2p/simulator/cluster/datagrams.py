@@ -1,0 +1,140 @@
+"""The stricter network: every message travels alone, and may be lost, doubled, or overtaken by any other.
+
+No transport of ours does that, and Raft must be safe under it (Raft 2: "network delays, partitions, and packet loss,
+duplication, and reordering").
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from gf_i2p.raft import inputs
+from gf_i2p.raft.effects import Send
+from gf_i2p.simulator.cluster.network import Network
+from gf_i2p.wire.messages import Response, decode_request, decode_response, encode_request, encode_response
+
+if TYPE_CHECKING:
+    from gf_i2p.simulator.cluster.server import Server
+
+
+class _Asked:
+    """A request that waits for its answer."""
+
+    __slots__ = ("_link", "_tag")
+
+    def __init__(self, link: "DatagramLink", tag: int) -> None:
+        self._link = link
+        self._tag = tag
+
+    def answer(self, response: Response) -> None:
+        self._link.carry_back(self._tag, encode_response(response))
+
+    def drop(self) -> None:
+        """Nobody is told: the request is overdue some time."""
+
+
+class DatagramLink:
+    """Requests to one peer. It is always connected, which says nothing."""
+
+    connected = True
+
+    def __init__(self, net: Network, server: "Server", peer: "Server", *, patience: float) -> None:
+        """`patience`: seconds for one answer; then it has failed, and the answer that comes later is nobody's."""
+        self.server = server
+        self.life = server.life
+        self._net = net
+        self._peer = peer
+        self._patience = patience
+        self._flights: dict[int, float] = {}  # by tag, when it was sent
+        self._watching = False
+        self._sent = [0, 0]  # messages there, and back
+        self._arrived = [0, 0]  # the number of the latest of them that has come
+
+    def start(self) -> None:
+        """Nothing is to be made."""
+
+    def send(self, send: Send) -> None:
+        """Send a request."""
+        self._flights[send.tag] = self._net.events.now
+        self._carry(0, self.server.id, self._peer.id, self._request_arrives, send.tag, encode_request(send.request))
+        if not self._watching:
+            self._watching = True
+            self._net.events.after(self._patience, self.server.enter, self.life, self._watch)
+
+    def _carry(
+        self, direction: int, sender: int, receiver: int, take: Callable[[int, bytes], None], tag: int, data: bytes
+    ) -> None:
+        net = self._net
+        copies = 1
+        # What has left before the cut is behind it, and may arrive any time.
+        if net.is_cut(sender, receiver) or net.rng.random() < net.drop_chance:
+            net.counts["messages dropped"] += 1
+            return
+        if net.rng.random() < net.duplicate_chance:
+            net.counts["messages duplicated"] += 1
+            copies = 2
+        self._sent[direction] += 1
+        for _ in range(copies):
+            seconds = net.seconds(sender, receiver)
+            if net.rng.random() < net.straggle_chance:
+                net.counts["messages delayed"] += 1
+                seconds += net.patience * 2 * net.rng.random()
+            net.events.after(seconds, self._arrive, direction, self._sent[direction], take, tag, data)
+
+    def _arrive(
+        self,
+        direction: int,
+        number: int,
+        take: Callable[[int, bytes], None],
+        tag: int,
+        data: bytes,
+    ) -> None:
+        if number < self._arrived[direction]:
+            self._net.counts["messages reordered"] += 1
+        else:
+            self._arrived[direction] = number
+        take(tag, data)
+
+    def _request_arrives(self, tag: int, data: bytes) -> None:
+        if self._peer.up:
+            self._peer.enter(self._peer.life, self._take, tag, data)
+
+    def _take(self, tag: int, data: bytes) -> None:
+        self._peer.step(inputs.Incoming(_Asked(self, tag), decode_request(data)))
+
+    def carry_back(self, tag: int, data: bytes) -> None:
+        """Bring an answer on its way."""
+        self._carry(1, self._peer.id, self.server.id, self._answer_arrives, tag, data)
+
+    def _answer_arrives(self, tag: int, data: bytes) -> None:
+        self.server.enter(self.life, self._heard, tag, data)
+
+    def _heard(self, tag: int, data: bytes) -> None:
+        if self._flights.pop(tag, None) is not None:
+            self.server.step(inputs.Answered(self._peer.id, tag, decode_response(data)))
+
+    def _watch(self) -> None:
+        self._watching = False
+        now = self._net.events.now
+        overdue = [tag for tag, sent_at in self._flights.items() if sent_at + self._patience <= now]
+        for tag in overdue:
+            del self._flights[tag]
+        for tag in overdue:
+            self.server.failed(self._peer.id, tag)
+        if self._flights and not self._watching:
+            self._watching = True
+            oldest = next(iter(self._flights.values()))
+            self._net.events.after(oldest + self._patience - now, self.server.enter, self.life, self._watch)
+
+    def reset(self, *, lose: bool) -> None:  # noqa: ARG002 -- whether it is lost, `Network` draws
+        """All that is on the way has failed for the sender; it may arrive nevertheless."""
+        flights, self._flights = self._flights, {}
+        for tag in flights:
+            self._net.events.after(0.0, self.server.enter, self.life, self.server.failed, self._peer.id, tag)
+        self._net.events.after(0.0, self.server.enter, self.life, self.server.step, inputs.Reachable(self._peer.id))
+
+    def stall(self, seconds: float) -> None:
+        """What travels alone does not stall."""
+
+    def stop(self, *, silently: bool) -> None:  # noqa: ARG002 -- nobody hears of it anyway
+        """The server ends."""
+        self._flights = {}

@@ -1,0 +1,112 @@
+"""One server's disk: it takes time, gets full, and loses at a crash what was not synced."""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from enum import Enum
+from random import Random
+
+from gf_i2p.raft.effects import Write
+from gf_i2p.simulator.cluster.disk_contents import Store
+from gf_i2p.simulator.events import Events
+from gf_i2p.storage.errors import StorageError
+from gf_i2p.storage.write_group import Group
+
+
+class DiskFullError(StorageError):
+    """No space is left; the node halts, as it does at every error of the disk."""
+
+
+class Loss(Enum):
+    """What a crash did to the group that was being written."""
+
+    NOTHING = "crash while the disk was idle"
+    BEFORE = "crash before fsync"
+    AFTER = "crash after fsync, before anybody heard of it"
+    TORN = "crash in the middle of a write"
+
+
+class Disk:
+    """Takes writes as `storage.writer.Writer` does: what waits when one group is done is the next one.
+
+    One for each life of a server; `store` outlives it. `on_stored(number)` is called later than the sync, as the word
+    of the writer's thread comes to the event loop later.
+    """
+
+    def __init__(
+        self,
+        events: Events,
+        rng: Random,
+        store: Store,
+        *,
+        seconds: Callable[[], float],
+        on_durable: Callable[[Sequence[Write]], None],
+        on_stored: Callable[[int], None],
+        on_failure: Callable[[StorageError], None],
+    ) -> None:
+        """`seconds`: draws how long one sync takes. `on_durable` is for those who watch, and no part of the server."""
+        self.store = store
+        self.full = False
+        self.synced_at = 0.0
+        """When the group that is being written will be durable, if one is."""
+        self.slow = 1.0
+        """How many times longer a sync takes than usual."""
+        self._events = events
+        self._rng = rng
+        self._seconds = seconds
+        self._on_durable = on_durable
+        self._on_stored = on_stored
+        self._on_failure = on_failure
+        self._waiting: deque[Write] = deque()
+        self._group: Group | None = None
+        self._writes: list[Write] = []  # that are in the group
+        self._told_at = 0.0  # what the thread says arrives in order
+        self._alive = True
+
+    def submit(self, write: Write) -> None:
+        """Take the next write."""
+        self._waiting.append(write)
+        if self._group is None:
+            self._begin()
+
+    def _begin(self) -> None:
+        self._group = group = self.store.group()
+        self._writes = []
+        while self._waiting and not group.full:
+            self._writes.append(self._waiting.popleft())
+            group.add(self._writes[-1])
+        seconds = self._seconds() * self.slow
+        self.synced_at = self._events.now + seconds
+        self._events.after(seconds, self._synced, group)
+
+    def _synced(self, group: Group) -> None:
+        if not self._alive:
+            return
+        if self.full:
+            self._alive = False
+            self._on_failure(DiskFullError("the disk is full: free some space, then start this node again"))
+            return
+        self._group = None
+        self.store.store(group)
+        self._on_durable(self._writes)
+        now = self._events.now
+        self._told_at = max(self._told_at, now + self._seconds() * self._rng.random())
+        self._events.after(self._told_at - now, self._on_stored, self._writes[-1].number)
+        if self._waiting:
+            self._begin()
+
+    def crash(self) -> tuple[Loss, int]:
+        """The process or the power ends; return what became of the present group, and how many writes are lost."""
+        group, self._group = self._group, None
+        lost = len(self._waiting)
+        was_alive, self._alive = self._alive, False
+        if group is None or not was_alive:
+            return Loss.NOTHING, lost
+        loss = self._rng.choice((Loss.BEFORE, Loss.AFTER, Loss.TORN))
+        if loss is Loss.AFTER:
+            self.store.store(group)
+        elif loss is Loss.TORN and self.store.tear(group, self._rng.random()):
+            loss = Loss.AFTER
+        if loss is Loss.AFTER:
+            self._on_durable(self._writes)
+            return loss, lost
+        return loss, lost + len(self._writes)

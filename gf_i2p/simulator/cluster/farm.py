@@ -1,0 +1,168 @@
+"""A whole simulated farm: servers, network, routers, clients and whoever watches them."""
+
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+from typing import Final
+
+from gf_i2p.simulator.cluster.checker import Checker
+from gf_i2p.simulator.cluster.clients import Client, History, Watcher
+from gf_i2p.simulator.cluster.datagrams import DatagramLink
+from gf_i2p.simulator.cluster.disk_contents import Store
+from gf_i2p.simulator.cluster.faults import Faults
+from gf_i2p.simulator.cluster.links import ConnectedLink, Link
+from gf_i2p.simulator.cluster.network import Network
+from gf_i2p.simulator.cluster.operator import Operator
+from gf_i2p.simulator.cluster.plan import Plan
+from gf_i2p.simulator.cluster.routers import Router
+from gf_i2p.simulator.cluster.server import Server
+from gf_i2p.simulator.events import Clock, Events
+from gf_i2p.simulator.facts import Members, members_of
+from gf_i2p.simulator.trace import Trace
+from gf_i2p.wire.entries import ValueType
+
+_BEGAN_MS: Final = 1_700_000_000_000
+_WALL_RATE: Final = 10.0
+"""Wall clocks tell servers that they post a record about every so many seconds: what `farm.publisher` expects."""
+
+
+class Farm:
+    """All of one run. `plan` is the only thing that it depends on."""
+
+    def __init__(self, plan: Plan, *, trace: bool = False, write: Callable[[str], None] | None = None) -> None:
+        """`trace`: whether to make a trace; `write` takes its lines."""
+        self.plan = plan
+        self.rng = Random(f"run {plan.seed}")  # noqa: S311 -- it must be repeatable, and keeps no secret
+        self.events = Events()
+        self.counts: Counter[str] = Counter()
+        self.trace = Trace(self.events, write) if trace else None
+        self.checker = Checker(plan.ids, plan.first_ids, ordered=not plan.strict)
+        self.calm = False
+        """Whether faults have stopped, and clients with them."""
+        self.answers_lost = plan.answers_lost
+        timing = plan.timing
+        self.net = Network(
+            self.events,
+            self.rng,
+            plan.ways,
+            self.counts,
+            retry=timing.election_min / 8,
+            patience=max(timing.election_max, 2 * timing.election_min),
+        )
+        if plan.strict:
+            self.net.drop_chance, self.net.duplicate_chance, self.net.straggle_chance = plan.message_faults
+        self._commands = 0
+        self._faults: Faults | None = None
+        self._watcher: Watcher | None = None
+        self.servers: dict[int, Server] = {}
+        for server_id in plan.ids:
+            clock = Clock(
+                self.events,
+                rate=plan.rates[server_id - 1],
+                origin=self.rng.uniform(0, 1_000_000),
+                wall_ms=_BEGAN_MS,
+                wall_rate=_WALL_RATE / plan.report,
+            )
+            clock.error_ms = plan.errors_ms[server_id - 1]
+            self.counts["skewed clocks"] += clock.rate != 1.0
+            self.servers[server_id] = Server(self, server_id, Store(server_id), clock)
+        for server_id in plan.first_ids:
+            self.servers[server_id].boot()
+        self.routers = {server.id: Router(self, server) for server in self.servers.values()}
+        self.history = History(plan.keys)
+        for _ in range(plan.clients):
+            Client(self, self.history)
+        self._watcher = Watcher(self, self.history)
+        Operator(self)
+        self._faults = Faults(self)
+
+    def link(self, server: Server, peer_id: int) -> Link:
+        """Return a new link from a server to another."""
+        timing, peer = self.plan.timing, self.servers[peer_id]
+        if self.plan.strict:
+            return DatagramLink(self.net, server, peer, patience=self.plan.patience)
+        return ConnectedLink(self.net, server, peer, redial=(timing.heartbeat / 4, timing.election_max / 2))
+
+    def next_command(self) -> int:
+        """Return the number of the next register command: 1, 2, 3, ..."""
+        self._commands += 1
+        return self._commands
+
+    def note(self, server_id: int, state: str, what: str) -> None:
+        """Something other than a step has happened."""
+        if self.trace is not None:
+            self.trace.line(server_id, state, what)
+
+    # What faults wait for ------------------------------------------------------------------------------------------
+
+    def writing(self, server: Server) -> None:
+        """A server has given its disk something to write."""
+        if self._faults is not None:
+            self._faults.writing(server)
+
+    def elected(self, server: Server) -> None:
+        """A server has become leader."""
+        if self._faults is not None:
+            self._faults.elected(server)
+        if self._watcher is not None:
+            self._watcher.elected(server)
+
+    def reading(self, server: Server) -> None:
+        """Somebody reads from a server that leads no more, and may not know."""
+        if self._faults is not None:
+            self._faults.reading(server)
+
+    def halted(self, server: Server) -> None:
+        """A server has ended by itself."""
+        assert self._faults is not None
+        self._faults.halted(server)
+
+    # The calm ------------------------------------------------------------------------------------------------------
+
+    def stop_faults(self) -> None:
+        """From now on everything works."""
+        self.calm = True
+        assert self._faults is not None
+        self._faults.stop()
+        self.net.calm()
+        self.answers_lost = 0.0
+
+    def unsettled(self) -> str | None:
+        """Say what is missing for one leader that all members follow; None: nothing is."""
+        leading = [server for server in self.servers.values() if server.up and server.core.is_leader]
+        if len(leading) != 1:
+            return f"the leaders are {[server.id for server in leading]}"
+        leader = leading[0]
+        members = [each.id for each in leader.core.configuration.servers]
+        if leader.id not in members:
+            return f"server {leader.id} leads, and the members are {members}"
+        for server_id in members:
+            server = self.servers[server_id]
+            if not server.up:
+                return f"server {server_id} is not up"
+            if server.core.leader != leader.id:
+                return f"server {server_id} follows {server.core.leader}, and {leader.id} leads"
+        return None
+
+    def unequal(self) -> str | None:
+        """Say what is missing for equal logs, all committed and applied, and one publisher; None: nothing is."""
+        facts = self.checker.facts
+        committed = facts.committed
+        members = self.committed_members
+        for server_id in members:
+            server, log = self.servers[server_id], facts.servers[server_id]
+            if log.durable.last_index != len(committed) or log.durable.slice(1, len(committed)) != committed:
+                return f"server {server.id} has {log.durable.last_index} entries, and {len(committed)} are committed"
+            if server.applied != len(committed):
+                return f"server {server.id} has applied {server.applied} of {len(committed)}"
+        publishers = {self.servers[server_id].publisher for server_id in members}
+        if len(publishers) != 1 or None in publishers:
+            return f"the publishers are {sorted(map(str, publishers))}"
+        return None
+
+    @property
+    def committed_members(self) -> Members:
+        """The servers of the newest Configuration that is committed."""
+        entries = reversed(self.checker.facts.committed)
+        values = (members_of(entry) for entry in entries if entry.value_type is ValueType.CONFIGURATION)
+        return next(values, tuple(self.plan.first_ids))

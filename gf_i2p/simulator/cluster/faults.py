@@ -1,0 +1,350 @@
+"""What is done to the servers of a farm, when, and how it is undone."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from gf_i2p.simulator.cluster.disk import Loss
+from gf_i2p.simulator.cluster.operator import ORDERS
+
+if TYPE_CHECKING:
+    from gf_i2p.simulator.cluster.farm import Farm
+    from gf_i2p.simulator.cluster.server import Server
+    from gf_i2p.simulator.facts import ServerFacts
+
+MESSAGE_FAULTS: Final = (
+    "messages dropped",
+    "messages duplicated",
+    "messages reordered",
+    "messages delayed",
+    "requests of a dead connection",
+    "connections given up",
+    "answers to clients lost",
+)
+"""What is counted of the network, beside `plan.FAULTS`."""
+OTHER_COUNTS: Final = (
+    *(loss.value for loss in Loss),
+    "writes lost",
+    "skewed clocks",
+    "restarts",
+    *ORDERS,
+    "snapshots kept",
+    "snapshots installed",
+)
+
+_MOMENT: Final = 1e-5
+"""Seconds, less than anything takes."""
+
+
+class Faults:
+    """Strikes at random until `stop`, which undoes everything."""
+
+    def __init__(self, farm: "Farm") -> None:
+        self._farm = farm
+        self._undo: dict[int, Callable[[], None]] = {}
+        self._number = 0
+        self._stopped = False
+        self._kinds: dict[str, Callable[[Server], None]] = {
+            "one-way cuts": self._cut_one_way,
+            "partitions": self._partition,
+            "resets": self._reset,
+            "stalls": self._stall,
+            "pauses": self._pause,
+            "crashes": lambda server: self._crash(server, silently=False),
+            "power cuts": lambda server: self._crash(server, silently=True),
+            "farm-wide power cuts": self._cut_all_power,
+            "crashes in a write": self._set_trap,
+            "strikes at a new leader": self._lie_in_wait,
+            "disks full": self._fill_disk,
+            "slow disks": self._slow_disk,
+            "clock jumps": self._jump,
+            "routers down": self._router_down,
+            "late answers": self._hold_answers,
+            "snapshots damaged": self._damage_snapshot,
+        }
+        self._trapped: dict[int, None] = {}
+        self._held: dict[int, int] = {}  # number of the fault that keeps answers from a leader
+        self._in_wait = 0
+        self._plan_next()
+
+    # When ----------------------------------------------------------------------------------------------------------
+
+    def _plan_next(self) -> None:
+        self._farm.events.after(self._farm.rng.expovariate(1 / self._farm.plan.gap), self._strike)
+
+    def _strike(self) -> None:
+        if self._stopped:
+            return
+        rng, faults = self._farm.rng, self._farm.plan.faults
+        name = rng.choices(list(faults), list(faults.values()))[0]
+        self._do(name, self._pick())
+        self._plan_next()
+
+    def _do(self, name: str, server: "Server") -> None:
+        before = self._number
+        self._kinds[name](server)
+        if self._number > before:
+            self._farm.counts[name] += 1
+            self._farm.note(server.id, "fault", name)
+
+    def _pick(self) -> "Server":
+        """Return any server, or, as often, the one that leads."""
+        rng, servers = self._farm.rng, [server for server in self._farm.servers.values() if server.life]
+        leaders = [server for server in servers if server.up and server.core.is_leader]
+        return rng.choice(leaders) if leaders and rng.random() < 0.5 else rng.choice(servers)
+
+    def _lasts(self, undo: Callable[[], None] | None = None, units: float = 1.0, exactly: float | None = None) -> None:
+        """The fault is done; undo it after a time, in maximum election time-outs: `units` on average."""
+        self._number += 1
+        if undo is not None:
+            number = self._number
+            self._undo[number] = undo
+            drawn = self._farm.rng.expovariate(1 / units) if exactly is None else exactly
+            self._farm.events.after(drawn * self._farm.plan.timing.election_max, self._end, number)
+
+    def _end(self, number: int) -> None:
+        undo = self._undo.pop(number, None)
+        if undo is not None:
+            undo()
+
+    def stop(self) -> None:
+        """Undo everything, and do no more."""
+        self._stopped = True
+        self._trapped.clear()
+        self._in_wait = 0
+        while self._undo:
+            self._end(next(iter(self._undo)))
+
+    # The network ---------------------------------------------------------------------------------------------------
+
+    def _cut(self, ways: Sequence[tuple[int, int]], exactly: float | None = None) -> None:
+        net = self._farm.net
+        for sender, receiver in ways:
+            net.cut(sender, receiver)
+
+        def heal() -> None:
+            for sender, receiver in ways:
+                net.heal(sender, receiver)
+
+        self._lasts(heal, 1.5, exactly)
+
+    def _cut_one_way(self, server: "Server") -> None:
+        others = [i for i in self._farm.plan.ids if i != server.id]
+        if others:
+            rng = self._farm.rng
+            chosen = rng.sample(others, rng.randint(1, len(others)))
+            towards = rng.random() < 0.5
+            self._cut([(other, server.id) if towards else (server.id, other) for other in chosen])
+
+    def _partition(self, server: "Server") -> None:
+        ids, rng = self._farm.plan.ids, self._farm.rng
+        if len(ids) == 1:
+            return
+        if server.up and server.core.is_leader and rng.random() < 0.5:
+            self._number += 1
+            self._after_heartbeats(server, self._desert)
+            return
+        size = 1 if rng.random() < 0.5 else rng.randint(1, len(ids) - 1)
+        inside = {server.id, *rng.sample([i for i in ids if i != server.id], size - 1)}
+        self._cut([(one, other) for one in ids for other in ids if (one in inside) != (other in inside)])
+
+    def _desert(self, server: "Server") -> None:
+        """Cut a leader off for about as long as it takes to have another one, and to notice."""
+        if not self._stopped:
+            others = [i for i in self._farm.plan.ids if i != server.id]
+            pairs = [(server.id, other) for other in others] + [(other, server.id) for other in others]
+            self._cut(pairs, self._farm.rng.uniform(0.6, 1.2))
+
+    def _hold_answers(self, server: "Server") -> None:
+        """Have a leader hear late, in the middle of a read, what was said before another leader was elected."""
+        if server.up and server.core.is_leader and server.links and not self._farm.plan.strict:
+            self._number += 1
+            self._after_heartbeats(server, self._hold)
+
+    def _hold(self, server: "Server") -> None:
+        if self._stopped:
+            return
+        net, rng = self._farm.net, self._farm.rng
+        others = [i for i in self._farm.plan.ids if i != server.id]
+        self._cut([(other, server.id) for other in others], 1.2)
+        self._held[server.id] = self._number
+        # What has left arrives; what follows does not.
+        trip = max(net.seconds(server.id, other) for other in others)
+        pairs = [(server.id, other) for other in others]
+        self._farm.events.after(trip, self._cut_unless_stopped, pairs, rng.uniform(1.0, 2.0))
+
+    def _cut_unless_stopped(self, pairs: Sequence[tuple[int, int]], units: float) -> None:
+        if not self._stopped:
+            self._cut(pairs, units)
+
+    def reading(self, server: "Server") -> None:
+        """Somebody asks an old leader, whose answers may be held up: let them come."""
+        number = self._held.pop(server.id, None)
+        if number is not None:
+            units = 0.1 * self._farm.rng.random()
+            self._farm.events.after(units * self._farm.plan.timing.election_max, self._end, number)
+
+    def _reset(self, server: "Server") -> None:
+        links = list(server.links.values())
+        if links:
+            self._farm.rng.choice(links).reset(lose=self._farm.rng.random() < 0.5)
+            self._lasts()
+
+    def _stall(self, server: "Server") -> None:
+        links = list(server.links.values())
+        if links and not self._farm.plan.strict:
+            self._farm.rng.choice(links).stall(self._farm.rng.expovariate(1 / self._farm.plan.timing.election_max))
+            self._lasts()
+
+    # Processes and machines ----------------------------------------------------------------------------------------
+
+    def _pause(self, server: "Server") -> None:
+        if not server.up or server.paused:
+            return
+        if server.core.is_leader and self._farm.rng.random() < 0.5:
+            self._number += 1
+            self._after_heartbeats(server, self._stop_for_a_while, 3.0)
+        else:
+            self._stop_for_a_while(server, self._farm.rng.choice((0.5, 2.0)))
+
+    def _after_heartbeats(self, leader: "Server", action: Callable[..., None], *args: object) -> None:
+        """Do something when requests of a leader are on their way: their answers will be old when it reads them."""
+        seconds = leader.clock.wait(leader.core.deadline) + _MOMENT
+        self._farm.events.after(seconds, leader.enter, leader.life, action, leader, *args)
+
+    def _stop_for_a_while(self, server: "Server", units: float) -> None:
+        if self._stopped:
+            return
+        life = server.life
+        server.pause()
+
+        def resume() -> None:
+            if server.life == life:
+                self._farm.note(server.id, "resumes", "")
+                server.resume()
+
+        self._lasts(resume, units)
+
+    def _crash(self, server: "Server", *, silently: bool, units: float = 1.0) -> None:
+        if not server.up:
+            return
+        loss = server.end(silently=silently)
+        self._farm.counts[loss.value] += 1
+        self._farm.note(server.id, "ends", loss.value)
+        self._restart_later(server, units)
+
+    def _restart_later(self, server: "Server", units: float = 1.0) -> None:
+        life = server.life
+
+        def restart() -> None:
+            if server.life == life:
+                self._farm.counts["restarts"] += 1
+                server.boot()
+                self._farm.note(server.id, "starts", f"with {server.core.log.last_index} entries")
+
+        self._lasts(restart, units)
+
+    def _cut_all_power(self, server: "Server") -> None:
+        if server.up:
+            for each in self._farm.servers.values():
+                self._crash(each, silently=True, units=0.3)
+
+    def _set_trap(self, server: "Server") -> None:
+        if server.id not in self._trapped:
+            self._trapped[server.id] = None
+            self._lasts()
+
+    def writing(self, server: "Server") -> None:
+        """A server has given its disk something to write: whoever is trapped crashes before long."""
+        if server.id in self._trapped:
+            del self._trapped[server.id]
+            seconds = 1.3 * self._farm.rng.random() * (server.disk.synced_at - self._farm.events.now)
+            self._farm.events.after(max(seconds, 0.0), server.enter, server.life, self._spring, server)
+
+    def _spring(self, server: "Server") -> None:
+        if not self._stopped:
+            self._crash(server, silently=self._farm.rng.random() < 0.5, units=0.5)
+
+    def _lie_in_wait(self, _: "Server") -> None:
+        self._in_wait += 1
+        self._lasts()
+
+    def elected(self, server: "Server") -> None:
+        """A server has become leader: something befalls it soon, if that was planned."""
+        if self._in_wait and not self._stopped:
+            self._in_wait -= 1
+            seconds = self._farm.rng.random() ** 3 * self._farm.plan.timing.election_min
+            self._farm.events.after(seconds, self._befall, server, server.life)
+
+    def _befall(self, server: "Server", life: int) -> None:
+        if server.life == life and not self._stopped:
+            self._do(self._farm.rng.choice(("partitions", "one-way cuts", "crashes", "power cuts", "pauses")), server)
+
+    # Disks, clocks, routers ----------------------------------------------------------------------------------------
+
+    def _fill_disk(self, server: "Server") -> None:
+        disk = server.disk
+        if server.up and not disk.full:
+            disk.full = True
+            self._lasts()
+
+    def halted(self, server: "Server") -> None:
+        """A server has ended because its disk is full: somebody makes room and starts it."""
+        self._restart_later(server)
+
+    def _damage_snapshot(self, _: "Server") -> None:
+        """Damage one on a disk whose server is down; one at a time."""
+        facts = self._farm.checker.facts.servers
+        if any(each.durable.base and each.durable.snapshot is None for each in facts.values()):
+            return
+        servers = [each for each in self._farm.servers.values() if not each.up and self._is_elsewhere(facts[each.id])]
+        if servers:
+            server = self._farm.rng.choice(servers)
+            server.store.damage_snapshot()
+            self._farm.checker.damaged(server.id)
+            self._lasts()
+
+    def _is_elsewhere(self, server: "ServerFacts") -> bool:
+        """Whether it has a snapshot, and in each Configuration that may count another one has what that stands for.
+
+        Otherwise its damage may be the end of a farm, as the loss of a majority is.
+        """
+        snapshot, facts = server.durable.snapshot, self._farm.checker.facts
+        if snapshot is None:
+            return False
+        others = {
+            each.id
+            for each in facts.servers.values()
+            if each is not server and each.durable.last_index >= snapshot.index
+        }
+        committed = self._farm.committed_members
+        later = (item for each in facts.servers.values() for item in each.configurations)
+        counting = [committed, *(members for index, members in later if index > len(facts.committed))]
+        return len(committed) >= 3 and not any(others.isdisjoint(members) for members in counting)
+
+    def _slow_disk(self, server: "Server") -> None:
+        disk = server.disk
+        disk.slow = self._farm.rng.choice((5.0, 30.0))
+
+        def recover() -> None:
+            disk.slow = 1.0
+
+        self._lasts(recover)
+
+    def _jump(self, server: "Server") -> None:
+        clock, rng = server.clock, self._farm.rng
+        before = clock.error_ms
+        clock.error_ms += int(rng.choice((-1, 1)) * 10 ** rng.uniform(2, 7))
+
+        def correct() -> None:
+            clock.error_ms = before
+
+        self._lasts(correct, 2.0)
+
+    def _router_down(self, server: "Server") -> None:
+        router = self._farm.routers[server.id]
+        router.up = False
+
+        def mend() -> None:
+            router.up = True
+
+        self._lasts(mend, 3.0)

@@ -1,0 +1,330 @@
+"""Connections between servers, as TCP has them: in order, all or nothing, until they break; then made anew.
+
+So within one connection nothing is lost, doubled or reordered. Between two it can be: what was on its way when the
+first was given up may arrive after what was sent on the second, and what its end has swallowed is sent again.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING, Final, Protocol
+
+from gf_i2p.raft import inputs
+from gf_i2p.raft.effects import Send
+from gf_i2p.simulator.cluster.network import Network
+from gf_i2p.wire.messages import (
+    Response,
+    decode_request,
+    decode_response,
+    encode_request,
+    encode_response,
+)
+
+if TYPE_CHECKING:
+    from gf_i2p.simulator.cluster.server import Server
+
+HANDSHAKE_TRIPS: Final = 3
+"""There and back, for TCP, TLS and HTTP."""
+
+_END: Final = b""
+"""What arrives when the other end has closed."""
+
+
+class Caller(Protocol):
+    """Whoever waits for an answer: the token of a request."""
+
+    def answer(self, response: Response) -> None:
+        """Bring the answer on its way."""
+        ...
+
+    def drop(self) -> None:
+        """Bring on its way that there will be none."""
+        ...
+
+
+class Link(Protocol):
+    """One server's way of sending requests to another, and of hearing the answers."""
+
+    @property
+    def connected(self) -> bool:
+        """Whether requests have a chance now."""
+        ...
+
+    def start(self) -> None:
+        """Begin, when the server begins."""
+        ...
+
+    def send(self, send: Send) -> None:
+        """Send a request. The server gets `Answered` or `Failed`, once."""
+        ...
+
+    def reset(self, *, lose: bool) -> None:
+        """Break it. `lose`: with all that is on the way; otherwise that may arrive yet."""
+        ...
+
+    def stall(self, seconds: float) -> None:
+        """Let nothing pass for so long."""
+        ...
+
+    def stop(self, *, silently: bool) -> None:
+        """The server ends. `silently`: the other side is not told."""
+        ...
+
+
+class _Channel:
+    """One direction of a connection."""
+
+    __slots__ = ("_deliver", "_held", "_last", "_net", "_receiver", "_sender", "free_at", "lost", "stalled_until")
+
+    def __init__(self, net: Network, sender: int, receiver: int, deliver: Callable[[bytes], None]) -> None:
+        self._net = net
+        self._sender = sender
+        self._receiver = receiver
+        self._deliver = deliver
+        self._last = 0.0
+        self._held: deque[bytes] = deque()
+        self.lost = False
+        """Whether what is on the way never arrives."""
+        self.stalled_until = 0.0
+
+    def send(self, data: bytes) -> None:
+        now = self._net.events.now
+        self._last = max(self._last, now + self._net.seconds(self._sender, self._receiver))
+        self._net.events.after(self._last - now, self._arrive, data)
+
+    @property
+    def _blocked(self) -> bool:
+        return self._net.is_cut(self._sender, self._receiver) or self.stalled_until > self._net.events.now
+
+    def _arrive(self, data: bytes) -> None:
+        if self.lost:
+            self._net.counts["messages dropped"] += data != _END
+        elif self._held:
+            self._held.append(data)
+        elif self._blocked:
+            self._held.append(data)
+            self._net.events.after(self._net.retry, self._again)
+        else:
+            self._deliver(data)
+
+    def _again(self) -> None:
+        if self.lost:
+            self._net.counts["messages dropped"] += len(self._held)
+            self._held.clear()
+        elif self._blocked:
+            self._net.events.after(self._net.retry, self._again)
+        else:
+            self._net.counts["messages delayed"] += len(self._held)
+            held, self._held = self._held, deque()
+            for data in held:
+                self._deliver(data)
+
+
+class _Asked:
+    """A request that waits for its answer at the server that accepted the connection."""
+
+    __slots__ = ("_connection", "data")
+
+    def __init__(self, connection: "Connection") -> None:
+        self._connection = connection
+        self.data: bytes | None = None
+
+    def answer(self, response: Response) -> None:
+        self.data = encode_response(response)
+        self._connection.send_answers()
+
+    def drop(self) -> None:
+        self._connection.close_accepted(silently=False)
+
+
+class Connection:
+    """One connection: requests from the dialler, answers to it, in the order of the requests."""
+
+    def __init__(self, net: Network, link: "ConnectedLink", acceptor: "Server") -> None:
+        self.number = net.next_connection()
+        self._net = net
+        self._link = link
+        self._acceptor = acceptor
+        self._acceptor_life = acceptor.life
+        dialler = link.server.id
+        self.requests = _Channel(net, dialler, acceptor.id, self._request_arrives)
+        self.answers = _Channel(net, acceptor.id, dialler, self._answer_arrives)
+        self._dialled = True
+        self._accepted = True
+        self._waiting: deque[_Asked] = deque()
+        acceptor.accepted[self.number] = self
+
+    def close_dialled(self, *, silently: bool) -> None:
+        """The dialler's end is gone."""
+        self._dialled = False
+        if not silently:
+            self.requests.send(_END)
+
+    def close_accepted(self, *, silently: bool) -> None:
+        """The other end is gone."""
+        if self._accepted:
+            self._accepted = False
+            self._acceptor.accepted.pop(self.number, None)
+            self._waiting.clear()
+            if not silently:
+                self.answers.send(_END)
+
+    def _request_arrives(self, data: bytes) -> None:
+        acceptor = self._acceptor
+        if acceptor.life != self._acceptor_life or not self._accepted:
+            self._accepted = False
+            if acceptor.has_power and self._dialled:
+                self.answers.send(_END)  # TCP's reset: there is no such connection here
+        else:
+            acceptor.enter(self._acceptor_life, self._take, data)
+
+    def _take(self, data: bytes) -> None:
+        if not self._accepted:
+            return
+        if data == _END:
+            self.close_accepted(silently=True)
+            return
+        if not self._dialled:
+            self._net.counts["requests of a dead connection"] += 1
+        newest = self._acceptor.newest_connection
+        dialler = self._link.server.id
+        if newest.get(dialler, 0) > self.number:
+            self._net.counts["messages reordered"] += 1
+        newest[dialler] = max(newest.get(dialler, 0), self.number)
+        asked = _Asked(self)
+        self._waiting.append(asked)
+        self._acceptor.step(inputs.Incoming(asked, decode_request(data)))
+
+    def send_answers(self) -> None:
+        """Send those that are there, up to the first that is not."""
+        while self._waiting and self._waiting[0].data is not None:
+            data = self._waiting.popleft().data
+            assert data is not None
+            if self._accepted:
+                self.answers.send(data)
+
+    def _answer_arrives(self, data: bytes) -> None:
+        if self._dialled:
+            self._link.server.enter(self._link.life, self._link.take, self, data)
+
+
+class ConnectedLink:
+    """Keeps one connection to one peer, as `transport.link.Link` does."""
+
+    def __init__(self, net: Network, server: "Server", peer: "Server", *, redial: tuple[float, float]) -> None:
+        """`redial`: shortest and longest pause between two attempts, seconds."""
+        self.server = server
+        self.life = server.life
+        self._net = net
+        self._peer = peer
+        self._redial = redial
+        self._pause = redial[0]
+        self._connection: Connection | None = None
+        self._broken = False
+        self._flights: deque[tuple[int, float]] = deque()  # tag, when it was sent
+        self._heard_at = 0.0
+        self._watching = False
+
+    @property
+    def connected(self) -> bool:
+        """Whether there is a connection."""
+        return self._connection is not None
+
+    def start(self) -> None:
+        """Dial."""
+        net, here, there = self._net, self.server.id, self._peer.id
+        trip = net.seconds(here, there) + net.seconds(there, here)
+        if self._silent():
+            net.events.after(net.patience, self.server.enter, self.life, self._given_up)
+        elif not self._peer.up:
+            net.events.after(trip, self.server.enter, self.life, self._given_up)
+        else:
+            net.events.after(HANDSHAKE_TRIPS * trip, self.server.enter, self.life, self._up)
+
+    def _silent(self) -> bool:
+        net, here, there = self._net, self.server.id, self._peer.id
+        return net.is_cut(here, there) or net.is_cut(there, here) or self._peer.paused or not self._peer.has_power
+
+    def _up(self) -> None:
+        if self._silent() or not self._peer.up:
+            self._given_up()
+            return
+        self._pause = self._redial[0]
+        self._broken = False
+        self._connection = Connection(self._net, self, self._peer)
+        self.server.step(inputs.Reachable(self._peer.id))
+
+    def _given_up(self) -> None:
+        self._dial_later()
+        if self._broken and any(link.connected for link in self.server.links.values()):
+            self.server.step(inputs.Unreachable(self._peer.id))
+
+    def _dial_later(self) -> None:
+        rng: Random = self._net.rng
+        self._pause = min(2 * self._pause, self._redial[1])
+        self._net.events.after(self._pause * rng.random(), self.server.enter, self.life, self.start)
+
+    def send(self, send: Send) -> None:
+        """Send a request; the tag fails at once where there is no connection."""
+        if self._connection is None:
+            self._net.events.after(0.0, self.server.enter, self.life, self.server.failed, self._peer.id, send.tag)
+            return
+        self._flights.append((send.tag, self._net.events.now))
+        self._connection.requests.send(encode_request(send.request))
+        if not self._watching:
+            self._watching = True
+            self._net.events.after(self._net.patience, self.server.enter, self.life, self._watch)
+
+    def _watch(self) -> None:
+        self._watching = False
+        if not self._flights:
+            return
+        overdue_at = max(self._flights[0][1], self._heard_at) + self._net.patience
+        if overdue_at <= self._net.events.now:
+            self._net.counts["connections given up"] += 1
+            self.reset(lose=False)
+        else:
+            self._watching = True
+            self._net.events.after(overdue_at - self._net.events.now, self.server.enter, self.life, self._watch)
+
+    def take(self, connection: Connection, data: bytes) -> None:
+        """Take what has arrived on this connection."""
+        if connection is not self._connection:
+            return
+        if data == _END:
+            connection.close_dialled(silently=True)
+            self._down()
+            return
+        self._heard_at = self._net.events.now
+        tag, _ = self._flights.popleft()
+        self.server.step(inputs.Answered(self._peer.id, tag, decode_response(data)))
+
+    def reset(self, *, lose: bool) -> None:
+        """Break the connection, from this end."""
+        if self._connection is not None:
+            self._connection.close_dialled(silently=lose)
+            if lose:
+                self._connection.requests.lost = self._connection.answers.lost = True
+            self._down()
+
+    def _down(self) -> None:
+        self._connection = None
+        self._broken = True
+        flights, self._flights = self._flights, deque()
+        for tag, _ in flights:
+            self._net.events.after(0.0, self.server.enter, self.life, self.server.failed, self._peer.id, tag)
+        self._dial_later()
+
+    def stall(self, seconds: float) -> None:
+        """Let nothing pass for so long, in one direction or both."""
+        if self._connection is not None:
+            until = self._net.events.now + seconds
+            both = (self._connection.requests, self._connection.answers)
+            for channel in self._net.rng.choice((both, both[:1], both[1:])):
+                channel.stalled_until = until
+
+    def stop(self, *, silently: bool) -> None:
+        """The server ends."""
+        if self._connection is not None:
+            self._connection.close_dialled(silently=silently)
+            self._connection = None

@@ -1,0 +1,175 @@
+"""What a seed decides before anything happens: how many servers, in what network, on what disks, under which faults."""
+
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from gf_i2p.raft import settings
+from gf_i2p.raft.settings import Flow, Timing
+from gf_i2p.simulator.cluster import network
+from gf_i2p.simulator.cluster.network import CLIENTS, Way
+from gf_i2p.wire.log_values import ClusterServer, Configuration
+
+MOST_NODES: Final = 9
+USUAL_NODES: Final = (1, 2, 3, 3, 3, 4, 5, 5, 7)
+"""One of these, where no number is given: what small farms have, odd and even."""
+MOST_SPARES: Final = 3
+"""Servers that an operator may add."""
+
+FAULTS: Final = (
+    "one-way cuts",
+    "partitions",
+    "resets",
+    "stalls",
+    "pauses",
+    "crashes",
+    "power cuts",
+    "farm-wide power cuts",
+    "crashes in a write",
+    "strikes at a new leader",
+    "disks full",
+    "slow disks",
+    "clock jumps",
+    "routers down",
+    "late answers",
+    "snapshots damaged",
+)
+"""What is done to servers, by name; `faults.Faults` has how. What the network does to messages comes on top."""
+
+SELDOM: Final = {"farm-wide power cuts": 0.1, "power cuts": 0.5, "disks full": 0.5, "snapshots damaged": 0.5}
+"""What would leave the farm no time for anything else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One run. All times are seconds."""
+
+    seed: int
+    nodes: int
+    profile: str
+    """Name of the network: "lan", "i2p", "mixed", or "tight", whose ways take almost as long as the time-outs allow."""
+    strict: bool
+    """Whether messages travel alone (`datagrams`) instead of on connections (`links`)."""
+    timing: Timing
+    ways: dict[tuple[int, int], Way]
+    sync: Way
+    """How long a disk takes to sync."""
+    flow: Flow
+    cache_bytes: int
+    chaos: float
+    """How long faults happen."""
+    gap: float
+    """Between two faults, on average."""
+    faults: dict[str, float]
+    """Which of them, and how often beside the others."""
+    message_faults: tuple[float, float, float]
+    """Chances that a message that travels alone is dropped, doubled, or takes very long."""
+    patience: float
+    """How long the sender of such a request waits for the answer."""
+    answers_lost: float
+    """Chance that an answer to a client is lost."""
+    rates: tuple[float, ...]
+    """How fast each server's clock is, 1 on average."""
+    errors_ms: tuple[int, ...]
+    """By how much each server's wall clock is wrong from the beginning."""
+    report: float
+    """Between two status records of a server."""
+    think: float
+    """How long a client waits between two operations, on average."""
+    clients: int
+    keys: int
+    spares: int
+    """Servers beside the first `nodes`, which are none of the farm's until the operator adds them."""
+    orders: float
+    """Between two orders of the operator, on average; 0: there is none."""
+    snapshot_entries: int
+    """After so many entries a server keeps a snapshot."""
+    kept_entries: int
+    """So many of those that it covers stay in the log."""
+
+    @property
+    def ids(self) -> range:
+        """The servers', the spare ones' included."""
+        return range(1, self.nodes + self.spares + 1)
+
+    @property
+    def first_ids(self) -> range:
+        """Those of the servers that the farm begins with."""
+        return range(1, self.nodes + 1)
+
+    @property
+    def bootstrap(self) -> Configuration:
+        """What the farm begins with."""
+        return Configuration(0, 0, tuple(map(cluster_server, self.first_ids)))
+
+
+def cluster_server(server_id: int) -> ClusterServer:
+    """Return what a Configuration says of a server."""
+    return ClusterServer(server_id, f"tcp://server-{server_id}.i2p:1")
+
+
+def draw(seed: int, nodes: int | None = None) -> Plan:
+    """Return the plan of a seed, with so many servers if a number is given (1 to `MOST_NODES`)."""
+    rng = Random(f"plan {seed}")  # noqa: S311 -- it must be repeatable, and keeps no secret
+    usual = rng.choice(USUAL_NODES)
+    nodes = usual if nodes is None else nodes
+    profile = rng.choice(("lan", "lan", "i2p", "mixed", "tight", "tight"))
+    timing = settings.LAN if profile in {"lan", "tight"} else settings.I2P
+    unit = timing.election_max
+    # Few kinds at a time find what many would hide: a crash ends what a pause has prepared.
+    share = rng.choice((0.1, 0.3, 0.7))
+    chosen = [name for name in FAULTS if rng.random() < share] or [rng.choice(FAULTS)]
+    changing = rng.random() < 0.6
+    spares = rng.randint(nodes == 1, MOST_SPARES) if changing else 0
+    strict = rng.random() < 0.35
+    skewed = rng.random() < 0.5
+    return Plan(
+        seed=seed,
+        nodes=nodes,
+        profile=profile,
+        strict=strict,
+        timing=timing,
+        ways=_ways(rng, profile, nodes + spares, timing),
+        sync=_sync(rng, timing),
+        flow=rng.choice(
+            (
+                Flow(),
+                Flow(append_entries=1, in_flight=2, snapshot_bytes=250),
+                Flow(append_entries=3, queue_entries=8, snapshot_bytes=300),
+            )
+        ),
+        cache_bytes=rng.choice((300, 16 << 20)),
+        chaos=unit * rng.uniform(10, 20),
+        gap=unit * rng.choice((0.2, 0.5, 1.0)),
+        faults={name: rng.choice((1.0, 1.0, 4.0)) * SELDOM.get(name, 1.0) for name in chosen},
+        message_faults=(rng.choice((0.0, 0.02, 0.15)), rng.choice((0.0, 0.05, 0.3)), rng.choice((0.0, 0.02, 0.1))),
+        patience=rng.choice((timing.election_min / 2, 2 * timing.election_max)),
+        answers_lost=rng.choice((0.0, 0.02, 0.1)),
+        rates=tuple(rng.uniform(0.75, 1.35) if skewed else 1.0 for _ in range(nodes + spares)),
+        errors_ms=tuple(int(rng.gauss(0, 3_000)) for _ in range(nodes + spares)),
+        report=unit * rng.uniform(0.7, 2.0) * nodes,
+        think=unit * rng.choice((0.02, 0.1, 0.3)),
+        clients=rng.choice((1, 3, 4)),
+        keys=rng.choice((1, 2, 4)),
+        spares=spares,
+        orders=unit * rng.choice((0.3, 1.0, 3.0)) if changing else 0.0,
+        snapshot_entries=rng.choice((3, 15, 50, 10_000)),
+        kept_entries=rng.choice((0, 5, 30)),
+    )
+
+
+def _ways(rng: Random, profile: str, servers: int, timing: Timing) -> dict[tuple[int, int], Way]:
+    """Draw for each pair, and for the clients', one kind of way in both directions."""
+    tight = Way(0.0, timing.election_min * rng.uniform(0.05, 0.3), 0.01, timing.election_min)
+    kinds = {"lan": [network.LAN], "i2p": [network.I2P], "mixed": [network.LAN, network.I2P], "tight": [tight]}
+    ways: dict[tuple[int, int], Way] = {}
+    for one in range(CLIENTS, servers + 1):
+        for other in range(one + 1, servers + 1):
+            ways[one, other] = ways[other, one] = rng.choice(kinds[profile])
+    return ways
+
+
+def _sync(rng: Random, timing: Timing) -> Way:
+    """Draw a disk: one that is fast beside the time-outs, or not so."""
+    unit = timing.heartbeat
+    return rng.choice((Way(unit * 0.001, unit * 0.01), Way(unit * 0.01, unit * 0.3, 0.01, unit)))

@@ -1,0 +1,61 @@
+"""The routers beside the servers, and the status records that the servers post about them."""
+
+from typing import TYPE_CHECKING, Final
+
+from gf_i2p.farm.record.status_record import Config, Leaf, Meta, StatusRecord
+from gf_i2p.netdb.encoding import to_base64
+from gf_i2p.simulator.cluster.caller_connections import Post
+from gf_i2p.simulator.registers import CLUSTER
+from gf_i2p.wire.messages import Response
+
+if TYPE_CHECKING:
+    from gf_i2p.simulator.cluster.farm import Farm
+    from gf_i2p.simulator.cluster.server import Server
+
+_CONFIG: Final = Config("meta", 10_000, "simulated")
+_MASTER: Final = to_base64(b"the master's destination")
+
+
+class Router:
+    """One router, and what its server says of it: `node.reporter`, without waiting."""
+
+    def __init__(self, farm: "Farm", server: "Server") -> None:
+        self.up = True
+        self._farm = farm
+        self._server = server
+        self._records = 0
+        farm.events.after(farm.rng.random() * farm.plan.report, self._report)
+
+    def _report(self) -> None:
+        self.post()
+        if not self._farm.calm:
+            self._farm.events.after(self._farm.plan.report, self._report)
+
+    def post(self) -> None:
+        """Post a record, at once, where the server believes that the leader is."""
+        server = self._server
+        if not server.up or server.paused:
+            return
+        leader = self._farm.servers.get(server.core.leader)
+        if leader is not None:
+            self._records += 1
+            publishing = server.publisher == server.id
+            record = StatusRecord(
+                cluster=CLUSTER,
+                date_ms=server.clock.wall_ms,
+                id=server.id,
+                router_up=self.up,
+                router={"participatingTunnels": self._records},
+                meta=Meta(
+                    _MASTER,
+                    "auto",
+                    publishing,
+                    max(server.clock.wall_ms, server.state.last_published_ms + 1000) if publishing else 0,
+                ),
+                leaves=(Leaf(bytes([server.id]) * 32, self.up),),
+                config=_CONFIG,
+            )
+            Post(self._farm, leader, [record.encode()], self._posted)
+
+    def _posted(self, response: Response | None, swapped: bool) -> None:
+        """Nothing depends on it: the next record comes anyway."""

@@ -1,0 +1,349 @@
+"""One server: a real core between a simulated network, disk and clock, with the real state that follows from the log.
+
+It does what `node.driver.Driver` and `node.view.FarmView` do, without an event loop.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from gf_i2p.farm.state import FarmState
+from gf_i2p.raft import inputs
+from gf_i2p.raft.configurations import Configurations
+from gf_i2p.raft.core import Core
+from gf_i2p.raft.durability_gate import Promises
+from gf_i2p.raft.effects import Effects, Reply, Send, Snapshot, Write
+from gf_i2p.raft.log import Log
+from gf_i2p.simulator.cluster.caller_connections import Order, Post, Query
+from gf_i2p.simulator.cluster.disk import Disk, Loss
+from gf_i2p.simulator.cluster.disk_contents import Store
+from gf_i2p.simulator.cluster.links import Caller, Connection, Link
+from gf_i2p.simulator.events import Clock
+from gf_i2p.simulator.facts import Violation, members_of
+from gf_i2p.simulator.registers import CLUSTER, Command, Registers
+from gf_i2p.storage.errors import StorageError
+from gf_i2p.wire.entries import Entry, ValueType
+from gf_i2p.wire.log_values import Configuration
+
+if TYPE_CHECKING:
+    from gf_i2p.simulator.cluster.farm import Farm
+
+_PAGE_ENTRIES: Final = 64
+_PAGE_BYTES: Final = 1 << 20
+_NEVER: Final = float("inf")
+_SPLIT: Final = b"\n"
+"""Between the farm's state and the registers', in a snapshot."""
+
+
+class Server:
+    """One server, through all its lives."""
+
+    def __init__(self, farm: "Farm", server_id: int, store: Store, clock: Clock) -> None:
+        self.id = server_id
+        self.clock = clock
+        self.life = 0
+        """Rises with every start and end: what was planned for another life does not happen."""
+        self.up = False
+        """Whether the process runs, or is paused."""
+        self.has_power = False
+        """Whether the machine runs, which then says that there is no process."""
+        self.paused = False
+        self.links: dict[int, Link] = {}
+        self.accepted: dict[int, Connection] = {}
+        self.newest_connection: dict[int, int] = {}
+        """By peer, the number of the newest connection that it has sent something on."""
+        self.store = store
+        self._farm = farm
+        self._inbox: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+
+    # Life -----------------------------------------------------------------------------------------------------------
+
+    def boot(self) -> None:
+        """Start a process on what is on the disk."""
+        farm, plan = self._farm, self._farm.plan
+        self.life += 1
+        self.up = self.has_power = True
+        self.paused = False
+        self._inbox.clear()
+        self.accepted = {}
+        self.newest_connection = {}
+        store = self.store
+        store.reopen()
+        farm.checker.booted(self.id, store)
+        life = self.life
+        self.disk = Disk(
+            farm.events,
+            farm.rng,
+            store,
+            seconds=lambda: plan.sync.seconds(farm.rng),
+            on_durable=self._durable,
+            on_stored=lambda number: self.enter(life, self._stored, number),
+            on_failure=self._halt,
+        )
+        loaded = store.loaded
+        first = plan.bootstrap if self.id in plan.first_ids else Configuration(0, 0, ())
+        self.core = Core(
+            self.id,
+            hard_state=loaded.hard_state,
+            log=Log(
+                store,
+                last_index=loaded.last_index,
+                terms=loaded.terms,
+                base=loaded.base,
+                cache_bytes=plan.cache_bytes,
+            ),
+            configurations=Configurations(
+                first if loaded.configuration is None else loaded.configuration,
+                [(index, Configuration.decode(value)) for index, value in loaded.configurations],
+            ),
+            uniform=farm.rng.uniform,
+            now=self.clock.monotonic,
+            timing=plan.timing,
+            flow=plan.flow,
+            snapshot=loaded.snapshot,
+        )
+        self.promises = Promises()
+        self.state = FarmState(CLUSTER)
+        self.registers = Registers()
+        self.publisher: int | None = None
+        """Whom it holds for the publisher."""
+        self.applied = 0
+        self._swapped: dict[int, bool] = {}  # by index
+        self._skipped = 0  # entries up to here came as a snapshot
+        self._keeping = self._wanted = False
+        self._awaited: list[tuple[int, Callable[[], None]]] = []  # index, what to do when it is applied
+        self._proposals: list[inputs.Proposal] = []
+        self._timer_at = _NEVER
+        self._seen = (self.core.term, self.core.role)
+        self.links = {}
+        self._look_at_contacts()
+        if loaded.snapshot is not None:
+            self._restore(loaded.snapshot)
+        self._arm()
+
+    def _look_at_contacts(self) -> None:
+        """Make and end links, as the core's idea of the farm changes."""
+        self._contacts_mark = self.core.contacts_mark
+        contacts = self.core.contacts
+        for peer in [peer for peer in self.links if peer not in contacts]:
+            self.links.pop(peer).stop(silently=False)
+        for peer in contacts:
+            if peer not in self.links:
+                self.links[peer] = self._farm.link(self, peer)
+                self.links[peer].start()
+
+    def end(self, *, silently: bool) -> Loss:
+        """The process ends at once. `silently`: with the machine, so that nobody hears of it."""
+        self.life += 1
+        self.up = self.paused = False
+        self.has_power = not silently
+        self._farm.checker.ended(self.id)
+        for link in self.links.values():
+            link.stop(silently=silently)
+        for connection in tuple(self.accepted.values()):
+            connection.close_accepted(silently=silently)
+        self.links = {}
+        loss, writes = self.disk.crash()
+        self._farm.counts["writes lost"] += writes
+        return loss
+
+    def _halt(self, error: StorageError) -> None:
+        """The disk failed: as the driver does, never answer again."""
+        self._farm.note(self.id, "halts", str(error))
+        self.end(silently=False)
+        self._farm.halted(self)
+
+    def pause(self) -> None:
+        """The process stops for a while, and time does not."""
+        self.paused = True
+
+    def resume(self) -> None:
+        """It goes on: its loop finds connections, disk and timer ready, and takes them in any order."""
+        self.paused = False
+        waiting, self._inbox = self._inbox, []
+        sources: dict[tuple[int, str], list[tuple[Callable[..., None], tuple[Any, ...]]]] = {}
+        for action, args in waiting:
+            source = (id(getattr(action, "__self__", None)), getattr(action, "__name__", ""))
+            sources.setdefault(source, []).append((action, args))
+        order = list(sources.values())
+        self._farm.rng.shuffle(order)
+        life = self.life
+        for each in order:
+            for action, args in each:
+                self.enter(life, action, *args)
+
+    def enter(self, life: int, action: Callable[..., None], *args: Any) -> None:
+        """Do something in this server's process, if it still lives; later, if it is paused."""
+        if life != self.life:
+            return
+        if self.paused:
+            self._inbox.append((action, args))
+        else:
+            action(*args)
+
+    # Inputs ---------------------------------------------------------------------------------------------------------
+
+    def step(self, event: inputs.Input) -> None:
+        """Let the core take one step, and do what it asks."""
+        core, farm = self.core, self._farm
+        try:
+            effects = core.step(event, self.clock.monotonic)
+            farm.checker.stepped(self.id, core, effects)
+            if farm.trace is not None:
+                farm.trace.step(self, event)
+            if effects.write is not None:
+                self._write(effects.write)
+        except (AssertionError, ArithmeticError, LookupError, TypeError, ValueError, StorageError) as error:
+            raise Violation("StepsSucceed", f"server {self.id}: {type(error).__name__}: {error}") from error
+        self._perform(effects)
+        if effects.restore is not None and effects.restore.index > self.applied:
+            farm.counts["snapshots installed"] += 1
+            self._restore(effects.restore)
+        self._wanted = self._wanted or effects.snapshot_wanted
+        if core.applicable > self.applied or self._wanted:
+            self._apply()
+        if core.contacts_mark != self._contacts_mark:
+            self._look_at_contacts()
+        self._arm()
+        seen = (core.term, core.role)
+        if seen != self._seen:
+            self._seen = seen
+            if core.is_leader:
+                farm.elected(self)
+
+    def _write(self, write: Write) -> None:
+        self.disk.submit(write)
+        self._farm.writing(self)
+
+    def _perform(self, effects: Effects) -> None:
+        for item in self.promises.take(effects):
+            self._release(item)
+        for token in effects.dropped:
+            cast("Caller", token).drop()
+        for ready in effects.reads_ready:
+            query = cast("Query", ready.token)
+            self.when_applied(ready.read_index, query.served, self)
+        for token in effects.reads_refused:
+            cast("Query", token).refused()
+
+    def _release(self, item: Send | Reply) -> None:
+        if isinstance(item, Send):
+            link = self.links.get(item.peer)
+            if link is None:
+                self._farm.events.after(0.0, self.enter, self.life, self.failed, item.peer, item.tag)
+            else:
+                self._farm.checker.sent(self.id, item)
+                link.send(item)
+            return
+        if not isinstance(item.token, Post | Order):
+            self._farm.checker.sent(self.id, item)
+        cast("Caller", item.token).answer(item.response)
+
+    def failed(self, peer: int, tag: int) -> None:
+        """A request to this peer will not be answered."""
+        self.step(inputs.Failed(peer, tag))
+
+    def propose(self, post: Post, entries: Sequence[Entry]) -> None:
+        """A client's entries have arrived. What comes in one turn of the loop is proposed together."""
+        if not self._proposals:
+            self._farm.events.after(0.0, self.enter, self.life, self._propose)
+        self._proposals.append(inputs.Proposal(post, entries))
+
+    def _propose(self) -> None:
+        proposals, self._proposals = self._proposals, []
+        self.step(inputs.Propose(proposals))
+
+    # Timer and disk -------------------------------------------------------------------------------------------------
+
+    def _arm(self) -> None:
+        deadline = self.core.deadline
+        if deadline < self._timer_at:
+            self._timer_at = deadline
+            self._farm.events.after(self.clock.wait(deadline), self.enter, self.life, self._timer, deadline)
+
+    def _timer(self, planned: float) -> None:
+        if planned != self._timer_at:
+            return  # an earlier one has taken its place
+        self._timer_at = _NEVER
+        if self.clock.monotonic >= self.core.deadline:
+            self.step(inputs.Tick())
+        else:
+            self._arm()
+
+    def _durable(self, writes: Sequence[Write]) -> None:
+        self._farm.checker.stored(self.id, writes)
+
+    def _stored(self, number: int) -> None:
+        for item in self.promises.stored(number):
+            self._release(item)
+        self.step(inputs.Stored(number))
+
+    # State ----------------------------------------------------------------------------------------------------------
+
+    def _apply(self) -> None:
+        core, farm = self.core, self._farm
+        while core.log.base <= self.applied < core.applicable:
+            page = core.log.slice(self.applied + 1, core.applicable, max_entries=_PAGE_ENTRIES, max_bytes=_PAGE_BYTES)
+            for entry in page:
+                self.applied += 1
+                farm.checker.applied(self.id, self.applied, entry)
+                self._take_in(entry)
+        if self._awaited:
+            awaited, self._awaited = self._awaited, []
+            for index, action in awaited:
+                self.when_applied(index, action)
+        last = 0 if core.snapshot is None else core.snapshot.index
+        new = self.applied - last
+        if new > 0 and not self._keeping and (self._wanted or new >= farm.plan.snapshot_entries):
+            self._keeping = True
+            drop = max(self.applied - farm.plan.kept_entries, core.log.base)
+            kept = inputs.Snapshotted(self.applied, self._snapshot(), drop)
+            farm.events.after(0.0, self.enter, self.life, self._keep, kept)
+
+    def _snapshot(self) -> bytes:
+        return self.state.encode() + _SPLIT + self.registers.encode()
+
+    def _keep(self, kept: inputs.Snapshotted) -> None:
+        self._keeping = self._wanted = False
+        self._farm.counts["snapshots kept"] += 1
+        self.step(kept)
+
+    def _restore(self, snapshot: Snapshot) -> None:
+        """Begin again from a snapshot."""
+        state, _, registers = snapshot.data.partition(_SPLIT)
+        try:
+            self.state = FarmState.decode(CLUSTER, state)
+            self.registers = Registers.decode(registers)
+        except ValueError as error:
+            raise Violation("SnapshotSafety", f"server {self.id} cannot read its snapshot: {error}") from error
+        self.applied = self._skipped = snapshot.index
+        self._farm.checker.restored(self.id, snapshot.index, self._snapshot())
+        self._choose()
+
+    def _take_in(self, entry: Entry) -> None:
+        if entry.value_type is ValueType.CONFIGURATION:
+            self.state.configure(members_of(entry))
+        else:
+            command = Command.decode(entry.value)
+            if command is not None:
+                self._swapped[self.applied] = self.registers.apply(command)
+                return
+            self.state.apply(entry.value, self.applied)
+        self._choose()
+
+    def _choose(self) -> None:
+        self.publisher = self.state.publisher
+        self._farm.checker.chose(self.id, self.applied, self.publisher, tuple(self.state.listing.listed))
+
+    def when_applied(self, index: int, action: Callable[..., None], *args: Any) -> None:
+        """Call `action(*args)` when the entry at this index is applied here, perhaps never."""
+        if self.applied >= index:
+            action(*args)
+        else:
+            self._awaited.append((index, lambda: action(*args)))
+
+    def swapped(self, index: int) -> bool | None:
+        """Return whether the condition of the command at this index, which is applied, held; False: it is none.
+
+        None: nobody here knows, because a snapshot came instead of it.
+        """
+        return None if index <= self._skipped else self._swapped.get(index, False)

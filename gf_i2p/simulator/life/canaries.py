@@ -1,0 +1,243 @@
+"""Farms that are broken on purpose, in one place each: what the log says, the choice, and the publisher's office.
+
+To add one: a function that is the one as it would be with the mistake, and a line in `farm_canaries`.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from gf_i2p.farm import farm_time
+from gf_i2p.farm.admin_entries import AdminEntry, Administration
+from gf_i2p.farm.choice import candidates, damping, tree
+from gf_i2p.farm.choice.damping import Health
+from gf_i2p.farm.choice.listed_leaves import Field
+from gf_i2p.farm.choice.publisher import Choice, Election, Standing
+from gf_i2p.farm.choice.score import own_score
+from gf_i2p.farm.farm_time import Clock
+from gf_i2p.farm.parameters import Parameters
+from gf_i2p.farm.record.destinations import Leaf
+from gf_i2p.farm.record.status_record import StatusRecord
+from gf_i2p.farm.state import FarmState
+from gf_i2p.simulator.canary import Canary
+from gf_i2p.simulator.life import office
+from gf_i2p.simulator.life.office import Announced, Office
+
+# The ones as they are, for those that add a mistake before or after.
+_administer = Administration.apply
+_objection = candidates.objection
+_parse_clock = Clock.parse.__func__  # type: ignore[attr-defined]
+_parse_election = Election.parse.__func__  # type: ignore[attr-defined]
+_farm_time = farm_time.farm_time_ms
+_room = tree.room
+_hold = Election.hold
+_encode = FarmState.encode
+_decode = FarmState.decode.__func__  # type: ignore[attr-defined]
+
+# Administrators -------------------------------------------------------------------------------------------------------
+
+
+def _deaf_to(*actions: str) -> Any:
+    def apply(administration: Administration, entry: AdminEntry, index: int) -> None:
+        if entry.action not in actions:
+            _administer(administration, entry, index)
+
+    return apply
+
+
+# Who can publish, and who does ----------------------------------------------------------------------------------------
+
+
+def _forgives(reason: str) -> Any:
+    def objection(*args: Any, **kwargs: Any) -> str | None:
+        found = _objection(*args, **kwargs)
+        return None if found is not None and reason in found else found
+
+    return objection
+
+
+def _hears_nothing(state: FarmState, record: StatusRecord, index: int) -> None:
+    """Take no accusation in."""
+
+
+def _believes_the_newest_clock(dates: Iterable[int], servers: int | None = None) -> int | None:
+    found = list(dates)
+    return None if _farm_time(found, servers) is None else max(found)
+
+
+def _believes_the_oldest_clock(dates: Iterable[int], servers: int | None = None) -> int | None:
+    found = list(dates)
+    return None if _farm_time(found, servers) is None else min(found)
+
+
+def _takes_the_best(
+    election: Election, standings: Mapping[int, Standing], now: int, parameters: Parameters, *, told: bool = False
+) -> None:
+    election.publisher = None
+    _hold(election, standings, now, parameters, told=told)
+
+
+def _stays_empty(
+    election: Election, standings: Mapping[int, Standing], now: int, parameters: Parameters, *, told: bool = False
+) -> None:
+    if election.publisher is not None or now < 60_000:
+        was, _ = election.publisher, _hold(election, standings, now, parameters, told=told)
+        if was is not None and was not in standings:
+            election.publisher = None
+
+
+# Leaves ---------------------------------------------------------------------------------------------------------------
+
+
+def _has_room_for_one_more(kind: str, most: int) -> int:
+    return _room(kind, most) + 1
+
+
+def _has_room_for_one(kind: str, most: int) -> int:
+    return 1
+
+
+def _waits_for_nothing(flaps: int, parameters: Parameters) -> int:
+    return 0
+
+
+def _goes_out_at_once(health: Health, parameters: Parameters) -> int:
+    return health.since_ms
+
+
+def _lists_all(field: Field, leaf: Leaf) -> str | None:
+    return "it is excluded" if leaf.hash in field.administration.excluded else None
+
+
+def _leaves_nothing_out(state: FarmState) -> dict[bytes, str]:
+    return {}
+
+
+# Snapshots ------------------------------------------------------------------------------------------------------------
+
+
+def _forgets_how_far_it_was(cls: type[Clock], *args: Any) -> Clock:
+    made: Clock = _parse_clock(cls, *args)
+    made._high_ms = None
+    return made
+
+
+def _restores_other_scores(cls: type[FarmState], cluster: str, data: bytes) -> FarmState:
+    made: FarmState = _decode(cls, cluster, data)
+    nothing = own_score({})
+    made._judged = {server: replace(each, score=nothing, total=nothing.total) for server, each in made._judged.items()}
+    return made
+
+
+def _forgets_the_office(cls: type[Election], found: Mapping[str, Any]) -> Election:
+    made: Election = _parse_election(cls, found)
+    made.publisher = None
+    return made
+
+
+def _says_who_was_quick(state: FarmState) -> bytes:
+    found = json.loads(_encode(state))
+    return json.dumps({**found, "object": id(state)}).encode()
+
+
+# The office -----------------------------------------------------------------------------------------------------------
+
+
+def _by_the_minute(state: FarmState, now_ms: int) -> int:
+    return now_ms // 60_000 * 60
+
+
+def _does_not_wait_for_the_log(office_: Office, pending: Announced) -> None:
+    if office_.serving is not pending:
+        office_.serving, office_._given_at = pending, office_._host.monotonic
+        office_._host.give(pending)
+
+
+def _gives_again(office_: Office, choice: Choice) -> None:
+    if office_.serving is None:
+        _announce(office_, choice)
+    elif office_._host.mode in office.GIVES:
+        office_._given_at = office_._host.monotonic
+        office_._host.give(office_.serving)
+
+
+def _never_expires(office_: Office, posted: float) -> bool:
+    return True
+
+
+def _counts_what_was_before(office_: Office, posted: float) -> bool:
+    return office_._host.monotonic - posted <= office.LEASE * office_._second
+
+
+def _gives_when_it_wakes(office_: Office) -> None:
+    had, host = office_.serving, office_._host
+    if had is not None and host.monotonic - office_._looked_at > office.PAUSE * office_._second:
+        host.give(had)
+    _look(office_)
+
+
+def _goes_on(office_: Office, choice: Choice) -> bool:
+    return choice.publisher == office_._host.id and bool(choice.listed)
+
+
+def _gives_whoever_is_chosen(office_: Office) -> None:
+    had, host = office_.serving, office_._host
+    _look(office_)
+    if had is not None and host.state.publisher != host.id:
+        host.give(had)
+
+
+_announce = Office._announce
+_look = Office.look
+
+
+def farm_canaries() -> Iterator[Canary]:
+    """Give all of them."""
+
+    def life(name: str, mistake: str, *patches: tuple[Any, str, Any]) -> Canary:
+        return Canary(name, mistake, patches, lives=True)
+
+    yield life("lists-excluded", "does not hear of exclusions", (Administration, "apply", _deaf_to("exclude")))
+    yield life("never-moves", "does not hear where the office is to go", (Administration, "apply", _deaf_to("move")))
+    yield life("never-drains", "does not hear of drained servers", (Administration, "apply", _deaf_to("drain")))
+    yield life(
+        "any-router", "chooses servers whose routers are down", (candidates, "objection", _forgives("router is"))
+    )
+    yield life("any-age", "chooses servers whose records are old", (candidates, "objection", _forgives("s old")))
+    yield life("any-clock", "chooses servers that are ahead", (candidates, "objection", _forgives("ahead of")))
+    yield life("any-mode", "chooses servers of another mode", (candidates, "objection", _forgives("its mode is")))
+    yield life("any-off", "chooses servers that are not to publish", (candidates, "objection", _forgives("is off")))
+    yield life("accusations", "does not hear accusations", (FarmState, "_accuse", _hears_nothing))
+    yield life("newest-clock", "believes the newest clock", (farm_time, "farm_time_ms", _believes_the_newest_clock))
+    yield life("oldest-clock", "believes the oldest clock", (farm_time, "farm_time_ms", _believes_the_oldest_clock))
+    yield life("no-hysteresis", "gives the office to the best each time", (Election, "hold", _takes_the_best))
+    yield life("stays-empty", "leaves the office empty when it is lost", (Election, "hold", _stays_empty))
+    yield life("one-too-many", "has room for one leaf too many", (tree, "room", _has_room_for_one_more))
+    yield life("room-for-one", "lists one leaf only", (tree, "room", _has_room_for_one))
+    yield life(
+        "no-damping",
+        "lists leaves as soon as they are up, and only so long",
+        (damping, "wait_ms", _waits_for_nothing),
+        (Health, "out_ms", _goes_out_at_once),
+    )
+    yield life("own-leaf", "lists its own master, and loops", (Field, "objection", _lists_all))
+    yield life("left-out", "does not say what is left out", (FarmState, "_left_out", _leaves_nothing_out))
+    yield life("half-a-clock", "restores half of a clock", (Clock, "parse", classmethod(_forgets_how_far_it_was)))
+    yield life("no-office", "restores no publisher", (Election, "parse", classmethod(_forgets_the_office)))
+    yield life(
+        "other-scores",
+        "restores the scores of routers that say nothing",
+        (FarmState, "decode", classmethod(_restores_other_scores)),
+    )
+    yield life("other-bytes", "has a snapshot of its own", (FarmState, "encode", _says_who_was_quick))
+    yield life(
+        "own-versions", "makes versions by its own clock, by the minute", (office, "next_version", _by_the_minute)
+    )
+    yield life("before-the-log", "gives sets before they are announced", (Office, "_go_on", _does_not_wait_for_the_log))
+    yield life("old-announcement", "gives what was announced before its lease", (Office, "lives", _never_expires))
+    yield life("no-new-version", "gives the same set again when its time is over", (Office, "_announce", _gives_again))
+    yield life("wakes-and-gives", "goes on after a pause", (Office, "lives", _counts_what_was_before))
+    yield life("wakes-and-repeats", "gives its set again when it wakes up", (Office, "look", _gives_when_it_wakes))
+    yield life("no-lease", "publishes as long as it knows no better", (Office, "_due", _goes_on))
+    yield life("gives-anyway", "gives sets when it has lost the office", (Office, "look", _gives_whoever_is_chosen))

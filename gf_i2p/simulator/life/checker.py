@@ -1,0 +1,121 @@
+"""Watches a farm's hours: keeps the log's own state and what it should be by a simple reckoning, and asks the rules."""
+
+from typing import TYPE_CHECKING, Final
+
+from gf_i2p.farm.choice.publisher import Choice
+from gf_i2p.farm.state import FarmState
+from gf_i2p.simulator.facts import Members
+from gf_i2p.simulator.life.invariants import FARM_RULES
+from gf_i2p.simulator.life.ledger import Ledger
+from gf_i2p.simulator.life.office import Announced
+from gf_i2p.simulator.registers import CLUSTER
+
+if TYPE_CHECKING:
+    from gf_i2p.simulator.life.farm import Brain, Node
+
+RIGHT_MS: Final = 1_000
+"""A clock that is wrong by no more is right."""
+
+
+class Watch:
+    """Is told everything that happens. Raises `Violation` at once when something must not be."""
+
+    def __init__(self, brain: "Brain") -> None:
+        self.brain = brain
+        self.ledger = Ledger()
+        self.state = FarmState(CLUSTER)
+        """What follows from all of the log; never restored from a snapshot."""
+        self.choice: Choice = self.state.choice
+        self.before: Choice = self.choice
+        """The choice one entry earlier."""
+        self._publishers: list[int | None] = []
+        self.changed_at = 0.0
+        """When the publisher changed last."""
+        self.good_since: dict[int, float] = {}
+        """Since when a server could publish in truth, whatever the log says."""
+        self.flows_since = 0.0
+        """Since when entries are committed."""
+        self.wrong = frozenset(brain.plan.wrong)
+        self.resumed: dict[int, float] = {}
+        """When a server went on after a pause that its office must have noticed."""
+        self.ever_away: set[int] = set()
+        """Servers and members that were down, paused, cut off, out of the farm or without their routers."""
+        self._rules = [rule(self) for rule in FARM_RULES]
+
+    @property
+    def now(self) -> float:
+        """True seconds."""
+        return self.brain.events.now
+
+    def committed(self, value: bytes | Members) -> None:
+        """An entry is committed."""
+        if isinstance(value, bytes):
+            self.ledger.apply(value, self.now)
+            self.state.apply(value, self.ledger.index)
+        else:
+            self.ever_away |= set(self.ledger.servers) - set(value)
+            self.ledger.configure(value)
+            self.state.configure(value)
+        self.before, self.choice = self.choice, self.state.choice
+        self._publishers.append(self.choice.publisher)
+        if self.choice.publisher != self.before.publisher:
+            self.changed_at = self.now
+            self.brain.note(0, f"publisher {self.before.publisher} -> {self.choice.publisher}, at {self.ledger.index}")
+        for rule in self._rules:
+            rule.committed()
+
+    def publisher_at(self, index: int) -> int | None:
+        """Who was chosen by the log up to there."""
+        return self._publishers[index - 1]
+
+    def chose(self, server: int, index: int, choice: Choice) -> None:
+        """A server has applied the log up to there, and chosen."""
+        for rule in self._rules:
+            rule.chose(server, index, choice)
+
+    def kept(self, server: int, index: int, data: bytes) -> None:
+        """A server has this state at this index: it keeps it as a snapshot, or has restored it."""
+        for rule in self._rules:
+            rule.kept(server, index, data)
+
+    def gives(self, server: int, applied: int, announced: Announced) -> None:
+        """A server gives a set to its router."""
+        self.brain.note(server, f"gives {announced.version_ms}, announced at {announced.index}")
+        self.brain.counts["sets given"] += 1
+        for rule in self._rules:
+            rule.gives(server, applied, announced)
+
+    def passes(self) -> None:
+        """Some time has passed."""
+        if self.brain.leaderless:
+            self.flows_since = self.now
+        for server in self.brain.servers:
+            if self._is_good(server):
+                self.good_since.setdefault(server.id, self.now)
+            else:
+                self.good_since.pop(server.id, None)
+        self.ever_away.update(
+            node.id for node in self.brain.nodes.values() if not node.works or not node.poster.router_up
+        )
+        for rule in self._rules:
+            rule.passes()
+
+    def ends(self) -> None:
+        """The run is over; nothing has happened for a while."""
+        for rule in self._rules:
+            rule.ends()
+
+    def good_for(self, server: int) -> float:
+        """For how many seconds it could have published, by all that is true."""
+        return self.now - self.good_since.get(server, self.now)
+
+    def _is_good(self, node: "Node") -> bool:
+        poster, mode = node.poster, self.ledger.mode
+        return (
+            node.works
+            and node.id in self.ledger.servers
+            and abs(node.error_ms) <= RIGHT_MS
+            and poster.router_up
+            and poster.publish != "off"
+            and poster.mode == mode != "off"
+        )

@@ -1,0 +1,341 @@
+"""Hours of a farm's life in a fraction of a second: real farm state, offices and records on a log that is given.
+
+How a log comes about is what the rest of the simulator is for. Here it is one list; servers stop, pause, are cut off,
+and read it late. Time is true seconds, and every server has a wall clock of its own, which may be wrong.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+from typing import Final
+
+from gf_i2p.farm.state import FarmState
+from gf_i2p.simulator.events import Events
+from gf_i2p.simulator.facts import Members, Violation
+from gf_i2p.simulator.life.checker import Watch
+from gf_i2p.simulator.life.faults import BrainFaults
+from gf_i2p.simulator.life.office import PAUSE, Announced, Office
+from gf_i2p.simulator.life.plan import CALM, BrainPlan
+from gf_i2p.simulator.life.reporters import INTERVAL, MASTER_HASH, LeafTruth, Poster
+from gf_i2p.simulator.registers import CLUSTER
+
+BEGAN_MS: Final = 1_700_000_000_000
+TICK: Final = 5.0
+"""A server looks after its office so often, in seconds."""
+MOST_EVENTS: Final = 300_000
+_PAGE: Final = 16
+_LOOKS: Final = 4
+"""Every so many entries all of a server's choice is compared; in between, the publisher."""
+_PATIENCE: Final = 30.0
+"""How long who posts waits for an answer."""
+_MISSED: Final = 0.8
+"""Chance that a leader notices that a server is gone: a connection may be there that leads nowhere."""
+_CHANGE: Final = 2.0
+"""Between two records of one poster, at least."""
+
+
+class Node:
+    """One server or member: its process, its machine's clock and its router."""
+
+    def __init__(self, brain: "Brain", poster: Poster) -> None:
+        self.id = poster.id
+        self.poster = poster
+        self.error_ms = 0
+        """By how much its wall clock is wrong."""
+        self.up = True
+        self.paused = False
+        self.cut = False
+        """Whether no other server hears it, nor it them."""
+        self.away_since: float | None = None
+        """Since when it is down, paused or cut off."""
+        self.missed = True
+        """Whether its leader notices that."""
+        self.life = 1
+        self.applied = 0
+        self.state = FarmState(CLUSTER)
+        self._brain = brain
+        self._snapshot: tuple[int, bytes] | None = None
+        self._posted_at = -_CHANGE
+        self._waiting = False
+        self._inbox: list[Callable[[], None]] = []
+        self.office = Office(self)
+
+    @property
+    def mode(self) -> str:
+        """What it does as publisher."""
+        return self.poster.mode
+
+    @property
+    def monotonic(self) -> float:
+        """Seconds."""
+        return self._brain.events.now
+
+    @property
+    def wall_ms(self) -> int:
+        """As its machine believes."""
+        return BEGAN_MS + int(self._brain.events.now * 1000) + self.error_ms
+
+    @property
+    def works(self) -> bool:
+        """Whether its process runs and hears the others."""
+        return self.up and not self.paused and not self.cut
+
+    # The process ----------------------------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """The process ends; its router goes on."""
+        self.up, self.paused = False, False
+        self.life += 1
+        self._inbox.clear()
+
+    def start(self) -> None:
+        """It begins again from what is on the disk."""
+        self.up = True
+        index, data = self._snapshot or (0, None)
+        self.applied = index
+        self.state = FarmState(CLUSTER) if data is None else FarmState.decode(CLUSTER, data)
+        if data is not None:
+            self._brain.watch.kept(self.id, index, self.state.encode())
+        self._waiting = False
+        self.office = Office(self)
+        self.pull()
+
+    def resume(self) -> None:
+        """It goes on after a pause: with what has come meanwhile, in any order, as its loop finds it."""
+        self.paused = False
+        brain = self._brain
+        if self.away_since is not None and brain.events.now - self.away_since > PAUSE:
+            brain.watch.resumed[self.id] = brain.events.now
+        waiting, self._inbox = [*self._inbox, self.pull, self.office.look], []
+        brain.rng.shuffle(waiting)
+        for action in waiting:
+            action()
+
+    def enter(self, action: Callable[[], None]) -> None:
+        """Do something in the process, later if it is paused."""
+        if self.paused:
+            self._inbox.append(action)
+        else:
+            action()
+
+    def pull(self) -> None:
+        """Apply what the log has, a page at a time."""
+        brain = self._brain
+        if not self.works or not self.poster.is_server or self.applied >= len(brain.log):
+            return
+        for value in brain.log[self.applied : self.applied + _PAGE]:
+            self.applied += 1
+            take_in(self.state, self.applied, value)
+        if self.applied % _LOOKS == self.id % _LOOKS or self.state.publisher != brain.watch.publisher_at(self.applied):
+            brain.watch.chose(self.id, self.applied, self.state.choice)
+        kept = 0 if self._snapshot is None else self._snapshot[0]
+        if self.applied - kept >= brain.plan.snapshot_entries:
+            self._snapshot = (self.applied, self.state.encode())
+            brain.watch.kept(self.id, *self._snapshot)
+        self.office.look()
+        if self.applied < len(brain.log):
+            brain.later(brain.rng.random() * brain.plan.latency, self, self.pull)
+
+    def tick(self) -> None:
+        """Look after the office, now and then."""
+        self._brain.events.after(TICK, self.tick)
+        if self.up and not self.paused:
+            self.office.look()
+
+    # Records --------------------------------------------------------------------------------------------------------
+
+    def report_at_intervals(self) -> None:
+        """Post, for ever."""
+        self._brain.events.after(INTERVAL * self._brain.rng.uniform(0.97, 1.03), self.report_at_intervals)
+        self.report()
+
+    def changed(self) -> None:
+        """Something has changed that the others should know: post, not too often."""
+        if not self._waiting:
+            self._waiting = True
+            wait = max(self._posted_at + _CHANGE - self.monotonic, 0.0)
+            self._brain.later(wait, self, self.report)
+
+    def report(self) -> None:
+        """Post a record."""
+        self._waiting = False
+        if self.up and not self.paused:
+            self._post(self.office.version_ms, lambda _: None, publishing=self.office.serving is not None)
+
+    def announce(self, version_ms: int, done: Callable[[int | None], None]) -> None:
+        """See `Host`."""
+        self._post(version_ms, done, publishing=True)
+        self._brain.faults.announced(self)
+
+    def _post(self, version_ms: int, done: Callable[[int | None], None], *, publishing: bool) -> None:
+        posted = self._posted_at = self.monotonic
+        self.poster.accused = self._brain.accusations(self)
+        value = self.poster.record(self.wall_ms, version_ms=version_ms, publishing=publishing)
+        office = self.office
+
+        def committed(index: int | None) -> None:
+            if index is not None:
+                office.committed(index, posted)
+            done(index)
+
+        self._brain.post(self, value, committed)
+
+    def give(self, announced: Announced) -> None:
+        """See `Host`."""
+        self._brain.watch.gives(self.id, self.applied, announced)
+
+
+class Brain:
+    """All of one run. `plan` is the only thing that it depends on."""
+
+    def __init__(self, plan: BrainPlan, *, write: Callable[[str], None] | None = None) -> None:
+        """`write` takes the lines of a trace."""
+        self.plan = plan
+        self.rng = Random(f"brain run {plan.seed}")  # noqa: S311 -- it must be repeatable, and keeps no secret
+        self.events = Events()
+        self.counts: Counter[str] = Counter()
+        self.log: list[bytes | Members] = []
+        """Application values, and the servers of Configurations."""
+        self.calm = False
+        self._write = write
+        self._leaderless_until = 0.0
+        self._leader: int | None = None
+        self.nodes = {
+            each: Node(self, Poster(each, [LeafTruth(_leaf_hash(each, i)) for i in range(plan.leaves)]))
+            for each in (*range(1, plan.servers + 1), *plan.members)
+        }
+        self.nodes[self.rng.randint(1, plan.servers)].poster.leaves += _odd_leaves(plan.odd)
+        self.servers = [node for node in self.nodes.values() if node.poster.is_server]
+        self.watch = Watch(self)
+        self.commit(tuple(server.id for server in self.servers))
+        for node in self.nodes.values():
+            self.events.after(self.rng.random() * INTERVAL / 3, node.report_at_intervals)
+            if node.poster.is_server:
+                self.events.after(self.rng.random() * TICK, node.tick)
+        self.events.after(TICK, self._tick)
+        self.faults = BrainFaults(self)
+
+    def run(self) -> None:
+        """Let it all happen. Raises `Violation`."""
+        self._happen(self.plan.chaos)
+        self.faults.stop()
+        self.calm = True
+        self._happen(self.plan.chaos + CALM)
+        self.watch.ends()
+
+    def _happen(self, until: float) -> None:
+        if not self.events.run(until, MOST_EVENTS):
+            raise Violation("Bounded", f"{MOST_EVENTS} events in {self.events.now:.0f} s of a farm's life")
+
+    def note(self, who: int, what: str) -> None:
+        """Write a line of the trace."""
+        if self._write is not None:
+            self._write(f"{self.events.now:12.3f}  s{who:<11}  {what}")
+
+    def later(self, seconds: float, node: Node, action: Callable[[], None]) -> None:
+        """Do something in this process, if it still runs then."""
+        life = node.life
+        self.events.after(seconds, lambda: action() if node.life == life else None)
+
+    def _tick(self) -> None:
+        self.events.after(TICK, self._tick)
+        self.watch.passes()
+
+    # The log --------------------------------------------------------------------------------------------------------
+
+    def post(self, node: Node, value: bytes, done: Callable[[int | None], None]) -> None:
+        """Bring an entry to the leader, if there is one, and the answer back; `done` None: nobody knows."""
+        rng, life = self.rng, node.life
+
+        def back(index: int | None) -> None:
+            if node.life == life:
+                heard = None if node.cut else index
+                node.enter(lambda: done(heard))
+
+        def arrives(until: float) -> None:
+            if self.events.now < self._leaderless_until:
+                if self._leaderless_until < until:
+                    self.events.after(self._leaderless_until - self.events.now, arrives, until)
+                else:
+                    self.events.after(max(until - self.events.now, 0.0), back, None)
+            elif node.cut:
+                self.events.after(max(until - self.events.now, 0.0), back, None)
+            elif not node.poster.is_server or node.id in self.watch.ledger.servers:
+                index = self.commit(value)
+                heard = None if rng.random() < self.plan.lost else index
+                self.events.after(rng.random() * self.plan.latency, back, heard)
+
+        self.events.after(rng.random() * self.plan.latency, arrives, self.events.now + _PATIENCE)
+
+    def commit(self, value: bytes | Members) -> int:
+        """Append an entry; return its index."""
+        self.log.append(value)
+        self.watch.committed(value)
+        for server in self.servers:
+            self.later(self.rng.random() * self.plan.latency, server, server.pull)
+        return len(self.log)
+
+    # Leaders --------------------------------------------------------------------------------------------------------
+
+    @property
+    def leaderless(self) -> bool:
+        """Whether nothing can be committed now."""
+        return self.events.now < self._leaderless_until
+
+    def without_leader(self, seconds: float) -> None:
+        """Nothing is committed for so long."""
+        self._leaderless_until = max(self._leaderless_until, self.events.now + seconds)
+
+    def away(self, node: Node) -> None:
+        """A server is down, paused or cut off from now on: its leader says so soon, or its followers elect another."""
+        if node.away_since is None:
+            node.away_since = self.events.now
+            node.missed = self.rng.random() < _MISSED
+        if self._leader in {None, node.id}:
+            self.without_leader(self.rng.uniform(1.0, 8.0))
+            working = [server.id for server in self.servers if server.works and server.id in self.watch.ledger.servers]
+            self._leader = self.rng.choice(working) if working else None
+        leader = self.nodes.get(self._leader or 0)
+        if leader is not None:
+            self.later(self.rng.uniform(2.0, 6.0), leader, leader.changed)
+
+    def back(self, node: Node) -> None:
+        """It is there again."""
+        if node.works:
+            node.away_since = None
+            node.pull()
+            node.report()
+
+    def accusations(self, node: Node) -> dict[int, bool]:
+        """What a server that posts now says of the others."""
+        if node.id != self._leader:
+            return {}
+        now = self.events.now
+        away = {each.id: each.away_since for each in self.servers if each is not node and each.missed}
+        found = {server: False for server, since in away.items() if since is not None and now - since > 2.0}
+        known = {server: True for server in node.poster.accused if server not in found and away.get(server) is None}
+        return known | found
+
+
+def take_in(state: FarmState, index: int, value: bytes | Members) -> None:
+    """Have a state follow from one more entry."""
+    if isinstance(value, bytes):
+        state.apply(value, index)
+    else:
+        state.configure(value)
+
+
+def _leaf_hash(poster: int, number: int) -> bytes:
+    return poster.to_bytes(4, "big") + bytes([number]) * 28
+
+
+def _odd_leaves(odd: str) -> list[LeafTruth]:
+    """Return what stands for the plan's word."""
+    match odd:
+        case "master":
+            return [LeafTruth(MASTER_HASH)]
+        case "loop":
+            return [LeafTruth(bytes([7]) * 32, type=7, below=(bytes([8]) * 32, MASTER_HASH))]
+        case "farm":
+            return [LeafTruth(bytes([9]) * 32, type=7, below=(bytes([8]) * 32,))]
+    return []

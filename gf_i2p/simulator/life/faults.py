@@ -1,0 +1,290 @@
+"""What befalls a farm in its hours, when, and how it is undone."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from gf_i2p.farm.admin_entries import AdminEntry
+from gf_i2p.simulator.life.plan import WRONG_MS
+from gf_i2p.simulator.registers import CLUSTER
+
+if TYPE_CHECKING:
+    from gf_i2p.simulator.life.farm import Brain, Node
+
+_PARAMETERS: Final = (
+    ("tree", ("best", "tree")),
+    ("maxEntries", (3, 8, 16)),
+    ("margin", (0, 50, 200)),
+    ("holdMs", (0, 120_000, 600_000)),
+    ("freshMs", (75_000, 105_000, 150_000)),
+    ("republishMinMs", (60_000, 120_000)),
+)
+"""What administrators set: name and values."""
+
+
+class BrainFaults:
+    """Strikes at random until `stop`, which undoes everything but what administrators have said."""
+
+    def __init__(self, brain: "Brain") -> None:
+        self._brain = brain
+        self._undo: dict[int, Callable[[], None]] = {}
+        self._number = 0
+        self._stopped = False
+        self._trapped: set[int] = set()
+        self._kinds: dict[str, Callable[[Node], None]] = {
+            "servers stopped": self._stop_server,
+            "servers paused": self._pause,
+            "servers cut off": self._cut,
+            "farms without a leader": self._without_leader,
+            "routers switched off": self._router_off,
+            "leaves down": self._leaf_down,
+            "leaves that flap": self._flap,
+            "wrong clocks that jump": self._jump,
+            "publishing switched": self._switch,
+            "modes changed": self._change_mode,
+            "loads changed": self._load,
+            "entries of administrators": self._administer,
+            "configurations changed": self._configure,
+        }
+        for server_id in brain.plan.wrong:
+            self._set_wrong(brain.nodes[server_id])
+        self._plan_next()
+
+    def _plan_next(self) -> None:
+        self._brain.events.after(self._brain.rng.expovariate(1 / self._brain.plan.gap), self._strike)
+
+    def _strike(self) -> None:
+        if self._stopped:
+            return
+        brain = self._brain
+        faults = brain.plan.faults
+        name = brain.rng.choices(list(faults), list(faults.values()))[0]
+        before = self._number
+        node = self._pick()
+        self._kinds[name](node)
+        if self._number > before:
+            brain.counts[name] += 1
+            brain.note(node.id, name)
+        self._plan_next()
+
+    def _pick(self) -> "Node":
+        """Return any server, or, as often, the one that publishes."""
+        brain = self._brain
+        publisher = brain.watch.state.choice.publisher
+        if publisher in brain.nodes and brain.rng.random() < 0.5:
+            return brain.nodes[publisher]
+        return brain.rng.choice(brain.servers)
+
+    def _lasts(self, undo: Callable[[], None], seconds: float) -> None:
+        """The fault is done; undo it after a time."""
+        self._number += 1
+        number = self._number
+        self._undo[number] = undo
+        self._brain.events.after(seconds, self._end, number)
+
+    def _end(self, number: int) -> None:
+        undo = self._undo.pop(number, None)
+        if undo is not None:
+            undo()
+
+    def stop(self) -> None:
+        """Undo everything, and do no more."""
+        self._stopped = True
+        while self._undo:
+            self._end(next(iter(self._undo)))
+
+    # Servers --------------------------------------------------------------------------------------------------------
+
+    def _may_fail(self, node: "Node") -> bool:
+        """Whether a majority would be left that works and has right clocks."""
+        brain = self._brain
+        servers = brain.watch.ledger.servers
+        bad = {each.id for each in brain.servers if not each.works or each.error_ms} & set(servers)
+        return node.works and len(bad | {node.id}) <= (len(servers) - 1) // 2
+
+    def _stop_server(self, node: "Node") -> None:
+        if self._may_fail(node):
+            node.stop()
+            self._brain.away(node)
+
+            def start() -> None:
+                node.start()
+                self._brain.back(node)
+
+            self._lasts(start, self._away_seconds())
+
+    def _pause(self, node: "Node") -> None:
+        """Pause a server: at once, or when it has announced a set, and has not given it."""
+        if node.office.serving is not None and self._brain.rng.random() < 0.5:
+            self._trapped.add(node.id)
+            self._number += 1
+        else:
+            self._pause_now(node)
+
+    def announced(self, node: "Node") -> None:
+        """A server has announced a set."""
+        if node.id in self._trapped and not self._stopped:
+            self._trapped.discard(node.id)
+            self._brain.later(0.0, node, lambda: self._pause_now(node))
+
+    def _pause_now(self, node: "Node") -> None:
+        if self._may_fail(node):
+            node.paused = True
+            self._brain.away(node)
+
+            def resume() -> None:
+                node.resume()
+                self._brain.back(node)
+
+            self._lasts(resume, self._away_seconds())
+
+    def _cut(self, node: "Node") -> None:
+        if self._may_fail(node):
+            node.cut = True
+            self._brain.away(node)
+
+            def heal() -> None:
+                node.cut = False
+                self._brain.back(node)
+
+            self._lasts(heal, self._away_seconds())
+
+    def _away_seconds(self) -> float:
+        return self._brain.rng.choice((5.0, 40.0, 150.0, 400.0)) * self._brain.rng.uniform(0.5, 1.5)
+
+    def _without_leader(self, _: "Node") -> None:
+        self._number += 1
+        self._brain.without_leader(self._brain.rng.uniform(5.0, 40.0))
+
+    def _jump(self, _: "Node") -> None:
+        if self._brain.plan.wrong:
+            self._number += 1
+            self._set_wrong(self._brain.nodes[self._brain.rng.choice(self._brain.plan.wrong)])
+
+    def _set_wrong(self, node: "Node") -> None:
+        """Its clock is wrong from now on: by little, so that it may publish all the same, or by much."""
+        rng = self._brain.rng
+        most = rng.choice((50_000, 150_000, WRONG_MS, WRONG_MS))
+        node.error_ms = rng.choice((-1, 1)) * rng.choice((most, rng.randint(1, most)))
+        self._brain.note(node.id, f"clock wrong by {node.error_ms / 1000:.1f} s")
+
+    # Routers and leaves ---------------------------------------------------------------------------------------------
+
+    def _router_off(self, node: "Node") -> None:
+        if node.poster.router_up:
+            node.poster.router_up = False
+            node.changed()
+
+            def mend() -> None:
+                node.poster.router_up = True
+                node.changed()
+
+            self._lasts(mend, self._brain.rng.expovariate(1 / 120))
+
+    def _leaf_down(self, _: "Node") -> None:
+        brain = self._brain
+        poster = brain.rng.choice(list(brain.nodes.values()))
+        leaf = brain.rng.choice(poster.poster.leaves)
+        if leaf.up:
+            leaf.set(brain.events.now, up=False)
+            poster.changed()
+
+            def mend() -> None:
+                leaf.set(brain.events.now, up=True)
+                poster.changed()
+
+            self._lasts(mend, brain.rng.choice((15.0, 100.0, 300.0)) * brain.rng.uniform(0.5, 1.5))
+
+    def _flap(self, node: "Node") -> None:
+        """One leaf goes up and down for a while."""
+        brain = self._brain
+        leaf = brain.rng.choice(node.poster.leaves)
+        half = brain.rng.uniform(3.0, 120.0)
+        ends = brain.events.now + brain.rng.uniform(300.0, 1500.0)
+
+        def turn() -> None:
+            if not self._stopped and brain.events.now < ends:
+                leaf.set(brain.events.now, up=not leaf.up)
+                brain.events.after(half, turn)
+            else:
+                leaf.set(brain.events.now, up=True)
+            node.changed()
+
+        self._number += 1
+        turn()
+
+    def _load(self, node: "Node") -> None:
+        rng = self._brain.rng
+        node.poster.lag_ms = rng.choice((0, 0, 500, 3_000, 9_000))
+        for leaf in node.poster.leaves:
+            leaf.connections = rng.randint(0, 100)
+        self._number += 1
+
+    # Settings -------------------------------------------------------------------------------------------------------
+
+    def _switch(self, node: "Node") -> None:
+        before, node.poster.publish = node.poster.publish, self._brain.rng.choice(("on", "off", "auto"))
+        node.changed()
+
+        def back() -> None:
+            node.poster.publish = before
+            node.changed()
+
+        self._lasts(back, self._brain.rng.expovariate(1 / 200))
+
+    def _change_mode(self, node: "Node") -> None:
+        """Of one server, or of all of them, one after another."""
+        brain = self._brain
+        if brain.rng.random() < 0.7:
+            node.poster.mode = brain.rng.choice(("meta", "failover", "dry-run", "off"))
+            node.changed()
+
+            def back() -> None:
+                node.poster.mode = brain.servers[0].poster.mode if node.id != 1 else brain.servers[-1].poster.mode
+                node.changed()
+
+            self._lasts(back, brain.rng.expovariate(1 / 200))
+        else:
+            self._number += 1
+            mode = brain.rng.choice(("meta", "failover", "meta", "dry-run"))
+            for each in brain.servers:
+                brain.events.after(brain.rng.random() * 60.0, self._set_mode, each, mode)
+
+    def _set_mode(self, node: "Node", mode: str) -> None:
+        if not self._stopped:
+            node.poster.mode = mode
+            node.changed()
+
+    def _administer(self, node: "Node") -> None:
+        rng = self._brain.rng
+        posters = [*self._brain.nodes.values()]
+        leaf = rng.choice(rng.choice(posters).poster.leaves).hash
+        action = rng.choice(("exclude", "include", "cost", "move", "release", "drain", "undrain", "set"))
+        more: dict[str, Any] = {}
+        match action:
+            case "exclude" | "include":
+                more["hash"] = leaf
+            case "cost":
+                more |= {"hash": leaf, "cost": rng.choice((None, 0, 1, 100, 255))}
+            case "move" | "drain" | "undrain":
+                more["server"] = node.id
+            case "set":
+                name, values = rng.choice(_PARAMETERS)
+                more["parameters"] = {name: rng.choice((None, *values))}
+        entry = AdminEntry(CLUSTER, node.wall_ms, f"server-{node.id}", action, **more)
+        self._brain.note(node.id, entry.what)
+        if node.works:
+            self._number += 1
+            self._brain.post(node, entry.encode(), lambda _: None)
+
+    def _configure(self, node: "Node") -> None:
+        """Take a server out for a while."""
+        brain = self._brain
+        servers = brain.watch.ledger.servers
+        if node.id not in servers or len(servers) < brain.plan.servers or len(servers) < 4 or not self._may_fail(node):
+            return
+
+        def again() -> None:
+            brain.commit(tuple(sorted({*brain.watch.ledger.servers, node.id})))
+
+        brain.commit(tuple(server for server in servers if server != node.id))
+        self._lasts(again, brain.rng.uniform(20.0, 300.0))

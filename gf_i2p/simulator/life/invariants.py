@@ -1,0 +1,497 @@
+"""What must hold in every farm, one class each: who publishes, what, and when. Judged from the log and from the truth.
+
+To add one: a class whose docstring is the statement and where it stands, and its name in `FARM_RULES`.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from gf_i2p.farm.choice.publisher import Choice
+from gf_i2p.simulator.facts import Members, Violation
+from gf_i2p.simulator.life.ledger import AHEAD_MS, FRESH_MS, Said
+from gf_i2p.simulator.life.office import LEASE, Announced
+from gf_i2p.simulator.life.reporters import INTERVAL, MASTER_HASH
+
+if TYPE_CHECKING:
+    from gf_i2p.simulator.life.checker import Watch
+
+MOST_ENTRIES: Final = 16
+SLACK: Final = 20.0
+"""Seconds for what takes no time in theory: ticks, ways, posts that wait."""
+SETTLED: Final = 4 * INTERVAL
+"""A farm that begins, or goes on after a time without a leader, has found its time by then."""
+MOST_FLAPS: Final = 12
+"""More are not counted."""
+
+
+class FarmRule:
+    """One of them. The methods are called when something has happened that one of that name may care for."""
+
+    def __init__(self, watch: "Watch") -> None:
+        self.watch = watch
+
+    def violated(self, seen: str) -> Violation:
+        """Return what to raise."""
+        return Violation(type(self).__name__, f"after {self.watch.now:.0f} s, at {self.watch.ledger.index}: {seen}")
+
+    def committed(self) -> None:
+        """An entry is committed; the watch has taken it in."""
+
+    def chose(self, server: int, index: int, choice: Choice) -> None:
+        """A server has made this choice by its log up to `index`."""
+
+    def kept(self, server: int, index: int, data: bytes) -> None:
+        """A server's state at this index is `data`."""
+
+    def gives(self, server: int, applied: int, announced: Announced) -> None:
+        """A server that has applied so much gives a set to its router."""
+
+    def passes(self) -> None:
+        """Some seconds have passed."""
+
+    def ends(self) -> None:
+        """Nothing has happened for minutes but records."""
+
+
+class SameFarmChoice(FarmRule):
+    """Servers that have applied the same log make the same choice, also after a restart (Proposal 150; DESIGN 4)."""
+
+    def __init__(self, watch: "Watch") -> None:
+        super().__init__(watch)
+        self._choices: list[Choice] = []
+
+    def committed(self) -> None:
+        self._choices.append(self.watch.choice)
+
+    def chose(self, server: int, index: int, choice: Choice) -> None:
+        ours = self._choices[index - 1]
+        if choice != ours:
+            raise self.violated(f"at {index} server {server} chooses {choice}, and another one {ours}")
+
+
+class SameFarmBytes(FarmRule):
+    """Servers that have applied the same log keep the same bytes as a snapshot (DESIGN 4)."""
+
+    def __init__(self, watch: "Watch") -> None:
+        super().__init__(watch)
+        self._states: dict[int, bytes] = {}
+
+    def kept(self, server: int, index: int, data: bytes) -> None:
+        if index == self.watch.ledger.index:
+            self._states.setdefault(index, self.watch.state.encode())
+        if self._states.setdefault(index, data) != data:
+            raise self.violated(f"server {server} has another state at {index} than another server had")
+
+    def ends(self) -> None:
+        ours = self.watch.state.encode()
+        for node in self.watch.brain.servers:
+            if node.applied == self.watch.ledger.index and node.state.encode() != ours:
+                raise self.violated(f"server {node.id} ends with another state than the log's")
+
+
+class SetSize(FarmRule):
+    """No set has more than 16 entries, or than administrators allow (i2p-facts; DESIGN 4)."""
+
+    def committed(self) -> None:
+        most = self.watch.ledger.parameter("maxEntries", MOST_ENTRIES)
+        choice = self.watch.choice
+        for entries in (choice.entries, *(branch.entries for branch in choice.branches)):
+            if len(entries) > most:
+                raise self.violated(f"a set has {len(entries)} entries, and {most} are allowed")
+
+
+class Excluded(FarmRule):
+    """No set lists a leaf from the entry on that excludes it (issue: exclusion acts at once)."""
+
+    def committed(self) -> None:
+        self._check(_hashes(self.watch.choice))
+
+    def gives(self, server: int, applied: int, announced: Announced) -> None:
+        if applied == self.watch.ledger.index:
+            self._check({entry.hash for entry in announced.entries})
+
+    def _check(self, hashes: set[bytes]) -> None:
+        found = hashes & self.watch.ledger.excluded
+        if found:
+            raise self.violated(f"leaf {min(found).hex()} is listed, and excluded")
+
+
+class PublishedRises(FarmRule):
+    """`published` is greater in every set than in those that were announced before it (DESIGN 4).
+
+    Otherwise the netDb keeps the old one.
+    """
+
+    def __init__(self, watch: "Watch") -> None:
+        super().__init__(watch)
+        self._given: list[tuple[int, int]] = []  # index of the announcement, version
+
+    def gives(self, server: int, applied: int, announced: Announced) -> None:
+        this = (self.watch.ledger.announced.get((server, announced.version_ms), 0), announced.version_ms)
+        for index, version in self._given[-20:]:
+            if (index < this[0]) != (version < this[1]):
+                raise self.violated(
+                    f"server {server} gives {this[1]}, announced at {this[0]}; {version} was at {index}"
+                )
+        self._given.append(this)
+
+
+class AnnouncedFirst(FarmRule):
+    """Nobody gives a set that he has not announced in the log, and applied there (DESIGN 4)."""
+
+    def gives(self, server: int, applied: int, announced: Announced) -> None:
+        index = self.watch.ledger.announced.get((server, announced.version_ms))
+        if index is None or index > applied:
+            raise self.violated(
+                f"server {server} has applied {applied} and gives {announced.version_ms}, announced at {index}"
+            )
+
+
+class ChosenGives(FarmRule):
+    """Nobody gives a set whom the log as he has applied it does not name, or who is no server (DESIGN 4)."""
+
+    def gives(self, server: int, applied: int, announced: Announced) -> None:
+        chosen = self.watch.publisher_at(applied)
+        if chosen != server:
+            raise self.violated(f"server {server} gives a set at {applied}, where {chosen} is chosen")
+
+
+class WithinLease(FarmRule):
+    """Nobody gives a set when its announcement was posted longer ago than its lease (DESIGN 4)."""
+
+    def gives(self, server: int, applied: int, announced: Announced) -> None:
+        age = self.watch.now - announced.posted
+        if age > LEASE:
+            raise self.violated(f"server {server} gives a set {age:.0f} s after it was posted")
+
+
+class WakesUp(FarmRule):
+    """Who was stopped for a while gives nothing that it had posted before (issue: the publisher's lease)."""
+
+    def gives(self, server: int, applied: int, announced: Announced) -> None:
+        resumed = self.watch.resumed.get(server)
+        if resumed is not None and announced.posted <= resumed:
+            raise self.violated(
+                f"server {server} gives what it had posted {resumed - announced.posted:.0f} s before it woke up"
+            )
+
+
+class Overlap(FarmRule):
+    """Who is not chosen any more stops within its lease, though it may not hear of it (DESIGN 4)."""
+
+    def passes(self) -> None:
+        watch = self.watch
+        for node in watch.brain.servers:
+            serving = node.office.serving is not None and node.up and not node.paused
+            if serving and watch.choice.publisher != node.id:
+                since = max(watch.changed_at, watch.resumed.get(node.id, 0.0))
+                if watch.now - since > LEASE + SLACK:
+                    raise self.violated(
+                        f"server {node.id} publishes {watch.now - since:.0f} s after it lost the office"
+                    )
+
+
+class PublisherIsCandidate(FarmRule):
+    """No publisher is stale by farm time, or ahead of it, down, turned off, silent, or out of the farm (DESIGN 4)."""
+
+    def committed(self) -> None:
+        publisher, before = self.watch.choice.publisher, self.watch.before.publisher
+        why = None if publisher is None else self.watch.ledger.objection(publisher, in_office=publisher == before)
+        if why is not None:
+            raise self.violated(f"server {publisher} is chosen, and {why}")
+
+
+class OthersMode(FarmRule):
+    """Who would publish in another mode than most servers is not chosen (DESIGN 4: the netDb has one slot)."""
+
+    def committed(self) -> None:
+        publisher, mode = self.watch.choice.publisher, self.watch.ledger.mode
+        if publisher is not None and mode is not None and self.watch.ledger.said[publisher].mode != mode:
+            raise self.violated(f"server {publisher} is chosen, and most servers are in mode {mode}")
+
+
+class MovedAndDrained(FarmRule):
+    """The office goes where administrators move it, to a drained server only for want of others, and to "on" first.
+
+    At once when they say so; to a server that can publish again, when that has lasted for as long as a record is fresh
+    (docs/publisher-choice.md). It is asked of servers that can publish however the stopwatch went: `Ledger.is_sure`.
+    """
+
+    def __init__(self, watch: "Watch") -> None:
+        super().__init__(watch)
+        self._since: dict[int, int] = {}
+        """Of those that can publish, since when, by `Ledger.lasted_ms`."""
+        self._said: tuple[object, ...] = ()
+
+    def committed(self) -> None:
+        ledger, publisher = self.watch.ledger, self.watch.choice.publisher
+        said = (ledger.moved_to, set(ledger.drained))
+        told = self._said[1:] == (ledger.servers,) and self._said[0] != said
+        self._said = (said, ledger.servers)
+        able = [server for server in ledger.servers if ledger.is_sure(server)]
+        self._since = {server: self._since.get(server, ledger.lasted_ms) for server in able}
+        wait = 0 if told else ledger.parameter("freshMs", FRESH_MS)
+        settled = [each for each in able if ledger.lasted_ms - self._since[each] >= wait]
+        first = min(settled, key=ledger.rank, default=None)
+        if first is not None and publisher in ledger.said and ledger.rank(first) < ledger.rank(publisher):
+            raise self.violated(
+                f"server {publisher} is chosen, and {first} could; moved to {ledger.moved_to}, "
+                f"drained {sorted(ledger.drained)}"
+            )
+
+
+class GoodStays(FarmRule):
+    """A good publisher is not unseated, whatever clocks of a minority say (issue; DESIGN 4).
+
+    Good: nothing in the log speaks against it, and either it is a candidate however the stopwatch went, or it has
+    posted lately by a right clock. It goes only to a server that comes before it by what administrators and operators
+    say, or whose score was higher by more than the margin for as long as a record is fresh, after its least time in
+    office. How long that was is reckoned by `Ledger.risen_ms`, which no stopwatch outruns.
+    """
+
+    def __init__(self, watch: "Watch") -> None:
+        super().__init__(watch)
+        self._began_ms = 0
+        """When the publisher took the office."""
+        self._beaten_ms: int | None = None
+        """Since when another server's score is higher by more than the margin."""
+
+    def committed(self) -> None:
+        watch, ledger = self.watch, self.watch.ledger
+        old, new = watch.before.publisher, watch.choice.publisher
+        if old is not None and old != new and self._is_good(old) and not self._is_wanted(old, new):
+            raise self.violated(
+                f"server {old} loses the office to {new} though it is good; wrong clocks: {sorted(watch.wrong)}"
+            )
+        if old != new:
+            self._began_ms, self._beaten_ms = ledger.risen_ms, None
+        scores = watch.choice.scores
+        best = max((scores[server].total for server in scores if server != new), default=0)
+        if new is None or new not in scores or best - scores[new].total <= ledger.parameter("margin", 50):
+            self._beaten_ms = None
+        elif self._beaten_ms is None:
+            self._beaten_ms = ledger.risen_ms
+
+    def _is_good(self, old: int) -> bool:
+        watch, ledger = self.watch, self.watch.ledger
+        said = ledger.said.get(old)
+        if old not in ledger.servers or said is None:
+            return False
+        if ledger.is_sure(old):
+            return True
+        if not said.router_up or not said.publishes or old in ledger.accused or old in watch.wrong:
+            return False
+        if ledger.mode is None or said.mode != ledger.mode:
+            return False
+        lately = min(2 * INTERVAL + SLACK, ledger.parameter("freshMs", FRESH_MS) / 1000 - SLACK)
+        seen = min(2 * INTERVAL + SLACK, ledger.parameter("aheadMs", AHEAD_MS) / 1000 - SLACK)
+        right = [
+            server for server, each in ledger.said.items() if server not in watch.wrong and watch.now - each.at <= seen
+        ]
+        # While too few post there is no time that right clocks make: who is away counts as one that is wrong.
+        return 2 * len(right) > len(ledger.servers) and watch.now - said.at <= lately
+
+    def _is_wanted(self, old: int, new: int | None) -> bool:
+        ledger, scores = self.watch.ledger, self.watch.choice.scores
+        if new is None or new not in ledger.said:
+            return False
+        if ledger.rank(new) != ledger.rank(old):
+            return ledger.rank(new) < ledger.rank(old)
+        if self._beaten_ms is None or new not in scores or old not in scores:
+            return False
+        return bool(
+            scores[new].total - scores[old].total > ledger.parameter("margin", 50)
+            and ledger.risen_ms - self._beaten_ms >= ledger.parameter("freshMs", FRESH_MS)
+            and ledger.risen_ms - self._began_ms >= ledger.parameter("holdMs", 600_000)
+        )
+
+
+class DeadReplaced(FarmRule):
+    """A publisher that is gone is replaced when its records are no longer fresh, if another server can (DESIGN 4)."""
+
+    def passes(self) -> None:
+        watch = self.watch
+        publisher = watch.choice.publisher
+        bound = watch.ledger.parameter("freshMs", FRESH_MS) / 1000 + 2 * INTERVAL + SLACK
+        if watch.now - max(watch.flows_since, watch.changed_at) < bound:
+            return
+        able = [server for server in watch.good_since if watch.good_for(server) >= bound]
+        if not able:
+            return
+        if publisher is None:
+            raise self.violated(f"nobody publishes, and {able} could for {bound:.0f} s")
+        away = watch.brain.nodes[publisher].away_since
+        if away is not None and watch.now - away > bound:
+            raise self.violated(f"server {publisher} is gone for {watch.now - away:.0f} s, chosen, and {able} could")
+
+
+class AccusedReplaced(FarmRule):
+    """A publisher of which its leader hears nothing is replaced at once, if another server can (issue)."""
+
+    def committed(self) -> None:
+        ledger, before, now = self.watch.ledger, self.watch.before.publisher, self.watch.choice.publisher
+        if before is None or before not in ledger.accused:
+            return
+        if now == before:
+            raise self.violated(f"server {before} is accused, and still chosen")
+        others = [server for server in ledger.servers if ledger.is_sure(server)]
+        if now is None and others:
+            raise self.violated(f"server {before} is accused, and nobody chosen, though {others} could")
+
+
+@dataclass(slots=True)
+class _Past:
+    """How a leaf has kept up, by the log."""
+
+    up: bool
+    since_ms: int
+    flaps: int
+    proven: bool
+
+
+class FlapsBounded(FarmRule):
+    """A leaf that was down comes into the set when it was up for min(leafUpMs * 2^f, flapMs), f as it went down lately.
+
+    While another one is steady (docs/publisher-choice.md: damping): up, and its poster heard. When nothing else is left
+    the set has what comes and goes. Time is `Ledger.risen_ms`, which no stopwatch outruns: so f is no more than it is,
+    nor the wait. A leaf that was never down, or is new with a server that is new, does not wait.
+    """
+
+    def __init__(self, watch: "Watch") -> None:
+        super().__init__(watch)
+        self._listed: set[bytes] = set()
+        self._past: dict[bytes, _Past] = {}
+        self._servers: Members = ()
+
+    def committed(self) -> None:
+        ledger = self.watch.ledger
+        if ledger.servers != self._servers:
+            named = ledger.leaves()
+            self._servers = ledger.servers
+            self._past = {leaf: past for leaf, past in self._past.items() if leaf in named}
+        steady: set[bytes] = set()
+        for where in (ledger.said, ledger.members):
+            for poster, said in where.items():
+                if said.index == ledger.index:
+                    self._look(said)
+                heard = ledger.risen_ms - said.risen_ms <= ledger.parameter("freshMs", FRESH_MS)
+                if heard and said.router_up and poster not in ledger.accused:
+                    steady |= {leaf for leaf, (up, _, _) in said.leaves.items() if up}
+        listed = _hashes(self.watch.choice)
+        if steady & self._listed & listed:
+            for leaf in sorted(listed - self._listed):
+                self._check(leaf)
+        self._listed = listed
+
+    def _look(self, said: Said) -> None:
+        """Take in what a record says of leaves."""
+        now = self.watch.ledger.risen_ms
+        for leaf, (says_up, _, _) in said.leaves.items():
+            up = says_up and said.router_up
+            past = self._past.setdefault(leaf, _Past(up, now, 0, up))
+            if past.up and not up:
+                quiet = now - past.since_ms
+                while past.flaps and quiet >= self._wait_ms(past.flaps):
+                    quiet -= self._wait_ms(past.flaps)
+                    past.flaps -= 1
+                past.flaps, past.proven = min(past.flaps + 1, MOST_FLAPS), False
+            if past.up != up:
+                past.up, past.since_ms = up, now
+
+    def _wait_ms(self, flaps: int) -> int:
+        ledger = self.watch.ledger
+        return int(min(ledger.parameter("leafUpMs", 60_000) << flaps, ledger.parameter("flapMs", 1_800_000)))
+
+    def _check(self, leaf: bytes) -> None:
+        past = self._past[leaf]
+        if not past.up:
+            raise self.violated(f"leaf {leaf.hex()} comes into the set, and is down")
+        lasted = self.watch.ledger.risen_ms - past.since_ms
+        if not past.proven and lasted < self._wait_ms(past.flaps):
+            raise self.violated(
+                f"leaf {leaf.hex()} comes into the set {lasted / 1000:.0f} s after it came up, not "
+                f"{self._wait_ms(past.flaps) / 1000:.0f} s: it went down {past.flaps} times lately"
+            )
+
+
+class NotItsOwnLeaf(FarmRule):
+    """No set lists its own master, nor the master of a farm that leads back to it (DESIGN 4; issue: trees)."""
+
+    def committed(self) -> None:
+        leaves = self.watch.ledger.leaves()
+        for leaf in _hashes(self.watch.choice):
+            _, _, below = leaves.get(leaf, (True, 3, ()))
+            if leaf == MASTER_HASH or MASTER_HASH in below:
+                raise self.violated(f"leaf {leaf.hex()} is the master, or leads to it")
+
+
+class SteadyIsListed(FarmRule):
+    """A leaf that has never been down, of a server or member that was always there, is listed while there is room.
+
+    Whatever its clock, its mode, and whether it may publish (docs/publisher-choice.md). Not asked while nothing is
+    committed, and shortly after: all have been silent then.
+    """
+
+    def passes(self) -> None:
+        watch, ledger = self.watch, self.watch.ledger
+        if watch.choice.publisher is None or watch.now - watch.flows_since < SETTLED:
+            return
+        room = ledger.parameter("maxEntries", MOST_ENTRIES)
+        if len(ledger.leaves()) > (room**2 if ledger.parameter("tree", "best") == "tree" else room):
+            return
+        listed = _hashes(watch.choice)
+        for node in watch.brain.nodes.values():
+            if node.id in watch.ever_away or (node.id not in ledger.said and node.id not in ledger.members):
+                continue
+            for leaf in node.poster.leaves:
+                odd = leaf.hash == MASTER_HASH or MASTER_HASH in leaf.below
+                if not leaf.ever_down and not odd and leaf.hash not in ledger.excluded | listed:
+                    why = watch.choice.left_out.get(leaf.hash)
+                    raise self.violated(f"leaf {leaf.hash.hex()} was always up, and is not listed: {why}")
+
+
+class AllAreKnown(FarmRule):
+    """Every known leaf is in the set, or left out with a reason, and not both (issue: status says so)."""
+
+    def committed(self) -> None:
+        choice = self.watch.choice
+        if choice.publisher is None:
+            return
+        listed, left_out = _hashes(choice), set(choice.left_out)
+        known = set(self.watch.ledger.leaves())
+        if listed & left_out:
+            raise self.violated(f"leaf {min(listed & left_out).hex()} is listed and left out")
+        missing = known - listed - left_out
+        if missing:
+            raise self.violated(f"leaf {min(missing).hex()} is neither listed nor left out")
+        if not all(choice.left_out.values()):
+            raise self.violated("a leaf is left out without a reason")
+
+
+def _hashes(choice: Choice) -> set[bytes]:
+    return {entry.hash for entry in choice.listed}
+
+
+FARM_RULES: Final[tuple[type[FarmRule], ...]] = (
+    SameFarmChoice,
+    SameFarmBytes,
+    SetSize,
+    Excluded,
+    AnnouncedFirst,
+    PublishedRises,
+    ChosenGives,
+    WakesUp,
+    WithinLease,
+    Overlap,
+    AccusedReplaced,
+    PublisherIsCandidate,
+    OthersMode,
+    MovedAndDrained,
+    GoodStays,
+    DeadReplaced,
+    FlapsBounded,
+    NotItsOwnLeaf,
+    SteadyIsListed,
+    AllAreKnown,
+)
+"""All of them; of two that one mistake breaks the narrower stands first."""

@@ -1,0 +1,216 @@
+"""What a farm's log says, reckoned a second time and as simply as can be: what the rules judge by, not farm/ itself."""
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID
+from gf_i2p.netdb.encoding import from_base64
+from gf_i2p.simulator.facts import Members
+from gf_i2p.simulator.registers import CLUSTER
+
+FRESH_MS: Final = 105_000
+AHEAD_MS: Final = 60_000
+"""Both unless administrators say otherwise."""
+PUBLISHES: Final = frozenset({"on", "auto"})
+
+
+@dataclass(slots=True)
+class Said:
+    """The newest record of one server, or member."""
+
+    index: int
+    at: float
+    """When it was committed, in true seconds."""
+    date_ms: int
+    router_up: bool
+    publish: str
+    mode: str
+    version_ms: int
+    leaves: dict[bytes, tuple[bool, int, tuple[bytes, ...]]]
+    """By hash: up, type, what is below it."""
+    risen_ms: int = 0
+    """`Ledger.risen_ms` when it was committed."""
+
+    @property
+    def publishes(self) -> bool:
+        """Whether it would, if it were chosen."""
+        return self.publish in PUBLISHES and self.mode != "off"
+
+
+@dataclass(slots=True)
+class Ledger:
+    """All of it, up to one index."""
+
+    index: int = 0
+    servers: Members = ()
+    said: dict[int, Said] = field(default_factory=dict)
+    """Of servers."""
+    members: dict[int, Said] = field(default_factory=dict)
+    accused: dict[int, int] = field(default_factory=dict)
+    """Who says that he hears nothing of a server, which has posted nothing since; of several, the first."""
+    excluded: set[bytes] = field(default_factory=set)
+    drained: set[int] = field(default_factory=set)
+    moved_to: int | None = None
+    parameters: dict[str, Any] = field(default_factory=dict)
+    announced: dict[tuple[int, int], int] = field(default_factory=dict)
+    """(server, version): index of the first record that names it."""
+    risen_ms: int = 0
+    """The sum of all by which farm time has risen: no stopwatch that it drives has gone on by more."""
+    lasted_ms: int = 0
+    """The sum of all by which it has risen above what it ever was, by half of `freshMs` at a time, without the first
+    records of servers: none has gone on by less."""
+    _was_ms: int | None = None
+    _highest_ms: int = 0
+
+    def configure(self, servers: Members) -> None:
+        """Take in a Configuration."""
+        self.index += 1
+        self.servers = servers
+        self.said = {server: said for server, said in self.said.items() if server in servers}
+        self.accused = {server: by for server, by in self.accused.items() if server in servers and by in servers}
+        self.drained &= set(servers)
+        if self.moved_to not in servers:
+            self.moved_to = None
+        self._rise()
+
+    def apply(self, value: bytes, now: float) -> None:
+        """Take in an Application entry that is committed now, in true seconds."""
+        self.index += 1
+        found = json.loads(value)
+        if found["cluster"] != CLUSTER:
+            return
+        if "action" in found:
+            self._administer(found)
+        elif found["id"] in self.servers:
+            joined = found["id"] not in self.said
+            self._report(found, now, self.said)
+            self.accused.pop(found["id"], None)
+            for each in found.get("remoteRouters", ()):
+                if each["id"] in self.said and each["id"] != found["id"]:
+                    self._accuse(found["id"], each["id"], reachable=each["reachable"])
+            self._rise(joined=joined)
+            self.said[found["id"]].risen_ms = self.risen_ms
+        elif found["id"] >= FIRST_MEMBER_ID:
+            self._report(found, now, self.members)
+            self.members[found["id"]].risen_ms = self.risen_ms
+
+    def _rise(self, *, joined: bool = False) -> None:
+        now = self.now_ms
+        if now is None:
+            return
+        if self._was_ms is not None:
+            self.risen_ms += max(now - self._was_ms, 0)
+            most = int(self.parameter("freshMs", FRESH_MS)) // 2
+            self.lasted_ms += 0 if joined else min(max(now - self._highest_ms, 0), most)
+        self._was_ms, self._highest_ms = now, max(now, self._highest_ms)
+
+    def _report(self, found: dict[str, Any], now: float, where: dict[int, Said]) -> None:
+        meta = found.get("meta", {})
+        version = meta.get("lastPublishedTime", 0)
+        where[found["id"]] = Said(
+            self.index,
+            now,
+            found["date"],
+            found["router"]["up"],
+            meta.get("publishConfig", "off"),
+            found.get("config", {}).get("mode", ""),
+            version,
+            {
+                from_base64(each["hash"], 32): (
+                    each["up"],
+                    each.get("type", 3),
+                    tuple(from_base64(below, 32) for below in each.get("below", ())),
+                )
+                for each in found["destinations"]
+            },
+        )
+        self.announced.setdefault((found["id"], version), self.index)
+
+    def _accuse(self, accuser: int, accused: int, *, reachable: bool) -> None:
+        if not reachable:
+            self.accused.setdefault(accused, accuser)
+        elif self.accused.get(accused) == accuser:
+            del self.accused[accused]
+
+    def _administer(self, found: dict[str, Any]) -> None:
+        server: Any = found.get("server")
+        match found["action"]:
+            case "exclude":
+                self.excluded.add(from_base64(found["hash"], 32))
+            case "include":
+                self.excluded.discard(from_base64(found["hash"], 32))
+            case "move":
+                self.moved_to = server
+            case "release":
+                self.moved_to = None
+            case "drain":
+                self.drained.add(server)
+            case "undrain":
+                self.drained.discard(server)
+            case "set":
+                self.parameters |= found["parameters"]
+
+    @property
+    def now_ms(self) -> int | None:
+        """Farm time: the upper median of the servers' newest dates; who has not posted counts as the oldest."""
+        dates = sorted(self.said[server].date_ms if server in self.said else 0 for server in self.servers)
+        return (dates[len(dates) // 2] or None) if dates else None
+
+    def parameter(self, name: str, default: Any) -> Any:
+        """Return what is set, or the default."""
+        value = self.parameters.get(name)
+        return default if value is None else value
+
+    @property
+    def mode(self) -> str | None:
+        """What more than half of the servers would do as publishers; None: there is no such mode."""
+        modes = Counter(said.mode for said in self.said.values() if said.publishes)
+        return next((mode for mode, servers in modes.items() if 2 * servers > len(self.servers)), None)
+
+    def objection(self, server: int, *, in_office: bool = False) -> str | None:
+        """Say why the log speaks against this publisher, whoever else there may be; None: nothing does.
+
+        `in_office`: it was the publisher one entry before. Then it is not ahead until most have posted after it.
+        """
+        said, now = self.said.get(server), self.now_ms
+        if server not in self.servers or said is None or now is None:
+            return "it is no server that has posted"
+        if now - said.date_ms > self.parameter("freshMs", FRESH_MS):
+            return f"its newest record is {(now - said.date_ms) / 1000:.0f} s old"
+        newer = sum(other.index >= said.index for other in self.said.values())
+        excused = in_office and 2 * newer <= len(self.servers)
+        if said.date_ms - now > self.parameter("aheadMs", AHEAD_MS) and not excused:
+            return f"its clock is {(said.date_ms - now) / 1000:.0f} s ahead"
+        if not said.router_up:
+            return "its router is down"
+        if not said.publishes:
+            return "publishing is off there"
+        if server in self.accused:
+            return f"server {self.accused[server]} hears nothing of it"
+        return None
+
+    def candidates(self) -> list[int]:
+        """Those of the servers that nothing speaks against, and in the mode of most; none, when most have none."""
+        mode = self.mode
+        return [server for server in self.servers if self.objection(server) is None and self.said[server].mode == mode]
+
+    def is_sure(self, server: int) -> bool:
+        """Whether it is a candidate however the stopwatch went: heard of lately, and ahead by less than is allowed."""
+        now, mode = self.now_ms, self.mode
+        if now is None or mode is None or self.objection(server) is not None or self.said[server].mode != mode:
+            return False
+        said = self.said[server]
+        since = self.risen_ms - said.risen_ms
+        ahead = said.date_ms + since - now
+        return bool(since <= self.parameter("freshMs", FRESH_MS) and ahead <= self.parameter("aheadMs", AHEAD_MS))
+
+    def rank(self, server: int) -> tuple[bool, bool, bool]:
+        """Return what comes before any score of a server that has posted: less is better."""
+        return server in self.drained, server != self.moved_to, self.said[server].publish != "on"
+
+    def leaves(self) -> dict[bytes, tuple[bool, int, tuple[bytes, ...]]]:
+        """All that somebody's newest record has."""
+        posters = [*self.said.values(), *self.members.values()]
+        return {leaf: what for said in posters for leaf, what in said.leaves.items()}

@@ -1,0 +1,87 @@
+"""What a seed decides about a farm's hours: its servers and members, their clocks, and what befalls them."""
+
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID
+from gf_i2p.simulator.life.reporters import INTERVAL
+
+BRAIN_FAULTS: Final = (
+    "servers stopped",
+    "servers paused",
+    "servers cut off",
+    "farms without a leader",
+    "routers switched off",
+    "leaves down",
+    "leaves that flap",
+    "wrong clocks that jump",
+    "publishing switched",
+    "modes changed",
+    "loads changed",
+    "entries of administrators",
+    "configurations changed",
+)
+"""By name; `brain_faults.BrainFaults` has how."""
+USUAL_SERVERS: Final = (3, 3, 3, 3, 4, 5)
+MOST_APPLIED: Final = 800
+"""Entries times servers, so that no run takes much longer than another."""
+CALM: Final = 400.0
+"""Seconds at the end in which nothing happens any more."""
+WRONG_MS: Final = 600_000
+"""By so much a wrong clock is wrong at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrainPlan:
+    """One farm. Times are true seconds."""
+
+    seed: int
+    servers: int
+    members: tuple[int, ...]
+    """Ids of those that post and have no vote."""
+    leaves: int
+    """Of each poster."""
+    odd: str
+    """What else a server has for a leaf: "", "master", which is the farm's own, "loop" that leads to it, or "farm"."""
+    wrong: tuple[int, ...]
+    """Servers, a minority, whose clocks are wrong."""
+    chaos: float
+    gap: float
+    """Between two faults, on average."""
+    faults: dict[str, float]
+    latency: float
+    """Until a message arrives, at most."""
+    lost: float
+    """Chance that what became of a post is not heard."""
+    snapshot_entries: int
+
+    @property
+    def minority(self) -> int:
+        """So many servers may be down, or wrong, at a time."""
+        return (self.servers - 1) // 2
+
+
+def draw(seed: int) -> BrainPlan:
+    """Return the plan of a seed."""
+    rng = Random(f"brain {seed}")  # noqa: S311 -- it must be repeatable, and keeps no secret
+    servers = rng.choice(USUAL_SERVERS)
+    count = rng.choice((0, 0, 0, 2, 20))
+    share = rng.choice((0.15, 0.4, 0.7))
+    chosen = [name for name in BRAIN_FAULTS if rng.random() < share] or [rng.choice(BRAIN_FAULTS)]
+    wrong = rng.sample(range(1, servers + 1), rng.randint(0, (servers - 1) // 2)) if rng.random() < 0.6 else []
+    rounds = MOST_APPLIED / (servers + count) / (servers + 1)
+    return BrainPlan(
+        seed=seed,
+        servers=servers,
+        members=tuple(range(FIRST_MEMBER_ID, FIRST_MEMBER_ID + count)),
+        leaves=rng.choice((1, 1, 1, 2, 4)),
+        odd=rng.choice(("", "", "master", "loop", "farm")),
+        wrong=tuple(sorted(wrong)),
+        chaos=max(rounds * INTERVAL - CALM, 600.0),
+        gap=rng.choice((20.0, 60.0, 120.0)),
+        faults={name: rng.choice((1.0, 1.0, 4.0)) for name in chosen},
+        latency=rng.choice((0.05, 1.0, 3.0)),
+        lost=rng.choice((0.0, 0.05, 0.2)),
+        snapshot_entries=rng.choice((5, 40, 150)),
+    )

@@ -1,0 +1,88 @@
+"""What servers and members say of themselves: their routers, leaves and settings, as `node.reporter` posts them."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from gf_i2p.farm.record.remote_sensing import RemoteRouter
+from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID, Config, Leaf, Meta, StatusRecord
+from gf_i2p.netdb.encoding import to_base64
+from gf_i2p.simulator.registers import CLUSTER
+
+INTERVAL: Final = 30.0
+"""Seconds between two records of one poster, when nothing changes."""
+CONNECTIONS: Final = 100
+"""The most that a leaf takes."""
+_MASTER: Final = b"the master's destination"
+MASTER_TEXT: Final = to_base64(_MASTER)
+MASTER_HASH: Final = hashlib.sha256(_MASTER).digest()
+
+
+@dataclass(slots=True)
+class LeafTruth:
+    """One destination that serves, as it is."""
+
+    hash: bytes
+    up: bool = True
+    type: int = 3
+    below: tuple[bytes, ...] = ()
+    connections: int = 10
+    up_since: float = 0.0
+    ever_down: bool = False
+
+    def set(self, now: float, *, up: bool) -> None:
+        """It comes up, or goes down."""
+        if up != self.up:
+            self.up, self.up_since, self.ever_down = up, now, True
+
+
+@dataclass(slots=True)
+class Poster:
+    """A server's or a member's router, and what is set there."""
+
+    id: int
+    leaves: list[LeafTruth]
+    router_up: bool = True
+    mode: str = "meta"
+    publish: str = "auto"
+    lag_ms: int = 0
+    """Of its router's jobs: what its score is for."""
+    records: int = 0
+    accused: dict[int, bool] = field(default_factory=dict)
+    """What this one, as the leader, says of others: whether it hears them."""
+
+    @property
+    def is_server(self) -> bool:
+        """Whether it may be one."""
+        return self.id < FIRST_MEMBER_ID
+
+    def record(self, date_ms: int, *, version_ms: int = 0, publishing: bool = False) -> bytes:
+        """Return the next record's bytes."""
+        self.records += 1
+        return StatusRecord(
+            cluster=CLUSTER,
+            date_ms=date_ms,
+            id=self.id,
+            router_up=self.router_up,
+            router={"uptime": 86_400_000, "reachability": "ok", "jobLag": self.lag_ms},
+            meta=Meta(MASTER_TEXT, self.publish, publishing, version_ms) if self.is_server else None,
+            leaves=tuple(map(_leaf, self.leaves)),
+            config=Config(self.mode, int(INTERVAL * 1000), f"0 #{self.records}") if self.is_server else None,
+            remote_routers=_accusations(self.accused),
+        ).encode()
+
+
+def _leaf(leaf: LeafTruth) -> Leaf:
+    return Leaf(
+        leaf.hash,
+        leaf.up,
+        type=leaf.type,
+        below=leaf.below,
+        configured_connections=CONNECTIONS,
+        current_connections=leaf.connections,
+    )
+
+
+def _accusations(accused: Mapping[int, bool]) -> tuple[RemoteRouter, ...]:
+    return tuple(RemoteRouter(server, reachable) for server, reachable in sorted(accused.items()))

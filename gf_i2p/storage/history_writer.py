@@ -1,0 +1,468 @@
+"""The history: what the log says, every committed entry once and in order, in files that outlive its compaction.
+
+A directory of JSON Lines (see `history_lines`). The newest file, `entries-<its first index, 20 digits>.jsonl`, grows by
+batches, each one write and one fsync. When it is large or old it gets a last line, the next file is begun, and the old
+one is packed beside the writing: to a temporary file, synced, renamed to `….jsonl.gz`, the directory synced, and only
+then removed.
+
+So the files themselves say what was exported last, and there is no second place that could disagree. Whatever
+interrupts this, at the next opening the newest file is cut behind its last good line, and what was left half-done is
+done. What was cut comes from the log again: that keeps its entries until `History.durable_index` says that they are
+here. They are here only while the file that is written stands where it was begun: after each sync it is looked for.
+
+Application entries are there whole, of Configurations the ids of the servers, and who led.
+
+The newest file is read whole at opening, which takes up to a second. It has no checksums: a flipped bit inside a value
+goes unnoticed until the file is packed; from then on gzip's checksum guards it.
+"""
+
+import os
+import re
+import zlib
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from gf_i2p.storage import private_files
+from gf_i2p.storage.history_lines import (
+    MAX_TIME_MS,
+    Header,
+    LineError,
+    Trailer,
+    gap_line,
+    header_line,
+    other_line,
+    parse_line,
+    record_line,
+    restored_line,
+    servers_line,
+    trailer_line,
+)
+from gf_i2p.storage.history_reader import (
+    BATCH_BYTES,
+    UNSYNCED_BYTES,
+    HistoryError,
+    HistoryFile,
+    Scan,
+    damaged,
+    history_files,
+    mixed,
+    plain_name,
+    scan,
+)
+from gf_i2p.wire.entries import Entry, ValueType
+from gf_i2p.wire.errors import RemoteProtocolError
+from gf_i2p.wire.limits import MAX_INTEGER
+from gf_i2p.wire.log_values import Configuration
+
+_NEW: Final = ".new"
+_UNFINISHED: Final = re.compile(r"entries-[0-9]{20}\.jsonl(\.gz)?\.new")
+_PIECE_BYTES: Final = 1 << 20
+"""Of what is packed, between two looks whether to stop: some hundredths of a second."""
+_SYNC_BYTES: Final = 8 << 20
+"""Of what is packed, between two syncs: one for all of it could hold up the log's, and who stops, for seconds."""
+_GZIP: Final = 31
+"""zlib's way to say: in gzip's format."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """When files are ended and removed."""
+
+    bytes: int = 64 << 20
+    """A file that has so many is ended; it may have `BATCH_BYTES` more."""
+    ms: int = 24 * 3_600_000
+    """A file that was begun so long ago is ended, if there is anything in it."""
+    keep_ms: int = 0
+    """A packed file is removed when it was packed so long ago, the oldest first; 0: never."""
+
+
+def check_owner(directory: Path, *, cluster: str, server_id: int) -> None:
+    """Look quickly whether the newest file is this server's; nothing is said of a directory that cannot be read.
+
+    Raises `HistoryError` when it is another server's, or another farm's.
+    """
+    try:
+        newest = history_files(directory)[-1]
+        with newest.plain.open("rb") as file:
+            line = parse_line(file.readline(1024))
+    except (OSError, IndexError, LineError):
+        return
+    if isinstance(line, Header) and (line.cluster, line.server) != (cluster, server_id):
+        raise mixed(directory, line, cluster, server_id)
+
+
+class History:
+    """The history of one server, open for writing. One thread at a time may use it, and one more may `pack`.
+
+    When a method raises `OSError` (a full disk, say), nothing that was exported is lost: close it, and open it again
+    later, which tidies what was left half-done.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        owner: tuple[str, int],
+        rotation: Rotation,
+        clock: Callable[[], int],
+        interrupted: Callable[[], bool],
+    ) -> None:
+        """Use `History.open`. `owner`: cluster and server id."""
+        self.directory = directory
+        self.durable_index = 0
+        """All entries up to this one are in the history, on the disk. Any thread may read it.
+
+        0 again when the newest file was taken away: what is left is known only when the history is opened again.
+        """
+        self.last_term: tuple[int, int] | None = None
+        """Index and term of the newest entry that opening found in the newest file; None: there was none."""
+        self.cut_bytes = 0
+        """What opening cut off the newest file, because it was never synced."""
+        self._owner = owner
+        self._rotation = rotation
+        self._clock = clock
+        self._interrupted = interrupted
+        self._descriptor = -1
+        self._first = 0  # of the newest file, as the next three
+        self._size = 0
+        self._opened_ms = 0
+        self._ended = False  # whether it has its last line
+        self._unpacked: deque[HistoryFile] = deque()  # ended files, which are to be packed
+
+    @classmethod
+    def open(
+        cls,
+        directory: Path,
+        *,
+        cluster: str,
+        server_id: int,
+        rotation: Rotation,
+        clock: Callable[[], int],
+        interrupted: Callable[[], bool] = lambda: False,
+    ) -> "History":
+        """Open the history of this server, or begin it; `directory` is made, with mode 0700, when it is missing.
+
+        `clock`: ms since the epoch. Raises `HistoryError` when the files are damaged, or those of another server or
+        farm: nothing of them is changed then. Raises `OSError` when they cannot be read or written, and
+        `InterruptedError` soon after `interrupted()`, for files may be large.
+        """
+        history = cls(directory, (cluster, server_id), rotation, clock, interrupted)
+        try:
+            history._open()
+        except BaseException:
+            history.close()
+            raise
+        return history
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _now(self) -> int:
+        return min(max(self._clock(), 0), MAX_TIME_MS)
+
+    # Writing --------------------------------------------------------------------------------------------------------
+
+    def append(self, entries: Sequence[Entry], led: tuple[int, int] | None = None) -> None:
+        """Export the entries after `durable_index`; on return they are durable.
+
+        `led`: a term and who led it, as far as this server knows: Configurations of that term are noted with it.
+        Raises `OSError`; `durable_index` says how far it came. Raises `HistoryError` as `check_place` does.
+        """
+        now = self._now()
+        index = self.durable_index
+        lines: list[bytes] = []
+        size = 0
+        others = 0  # entries of other kinds since the last line
+        for entry in entries:
+            index += 1
+            servers = None
+            if entry.value_type is not ValueType.APPLICATION:
+                servers = _servers_of(entry)
+                if servers is None:
+                    others += 1
+                    continue
+            if others:
+                lines.append(other_line(index - others, index - 1))
+                others = 0
+            if servers is None:
+                lines.append(record_line(index, entry.term, now, entry.value))
+            else:
+                leader = led[1] if led is not None and led[0] == entry.term else None
+                lines.append(servers_line(index, entry.term, now, servers, leader))
+            size += len(lines[-1])
+            if size >= BATCH_BYTES:
+                self._write(b"".join(lines), index)
+                lines, size = [], 0
+        if others:
+            lines.append(other_line(index - others + 1, index))
+        if lines:
+            self._write(b"".join(lines), index)
+
+    def gap(self, last: int, servers: Collection[int] | None = None) -> None:
+        """Note that the entries after `durable_index` up to `last` will never be here. Raises as `append` does.
+
+        `servers`: ids of those that the farm has after them, None when that is not known.
+        """
+        assert last > self.durable_index
+        self._write(gap_line(self.durable_index + 1, last, servers), last)
+
+    def restored(self, last: int, term: int, servers: Collection[int] | None = None) -> None:
+        """Note that the farm begins anew in this term, from a snapshot of the entry `last`. Raises as `append`.
+
+        `servers`: ids of those in the snapshot's Configuration, None when that is not known.
+        """
+        assert last > self.durable_index
+        self._write(restored_line(self.durable_index + 1, last, term, servers), last)
+
+    def _write(self, lines: bytes, last: int) -> None:
+        """Append to the newest file and sync."""
+        if self._ended:
+            self._begin(self.durable_index + 1)
+        data = b" " + lines
+        try:
+            _write_at(self._descriptor, data, self._size)
+            os.fsync(self._descriptor)
+            self.check_place()
+        except OSError:
+            with suppress(OSError):  # a full disk should not be the fuller for it; opening does what cannot be done now
+                os.ftruncate(self._descriptor, self._size)
+            raise
+        self._size += len(data)
+        self.durable_index = last
+
+    def check_place(self) -> None:
+        """Look whether the file that is written is still the one that readers find.
+
+        Raises `HistoryError` when it is not: whatever is in it is lost then, and nothing counts as durable.
+        """
+        path = self.directory / plain_name(self._first)
+        try:
+            if os.path.samestat(path.stat(), os.fstat(self._descriptor)):
+                return
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        self.durable_index = 0
+        raise _taken_away(path)
+
+    # Rotation -------------------------------------------------------------------------------------------------------
+
+    def due(self) -> bool:
+        """Whether `rotate` has something to do."""
+        return self._ended or self._full()
+
+    def _full(self) -> bool:
+        old = self._clock() - self._opened_ms >= self._rotation.ms
+        return (old or self._size >= self._rotation.bytes) and self.durable_index >= self._first
+
+    def rotate(self) -> None:
+        """End the newest file if it is large or old; begin the next. Raises as `append` does."""
+        if not self._ended and self._full():
+            self._write(trailer_line(self.durable_index), self.durable_index)
+            self._ended = True
+            self._unpacked.append(HistoryFile(self.directory, self._first, is_plain=True))
+        if self._ended:
+            self._begin(self.durable_index + 1)
+
+    def packable(self) -> bool:
+        """Whether `pack` has something to do."""
+        return bool(self._unpacked)
+
+    def pack(self, interrupted: Callable[[], bool] = lambda: False) -> bool:
+        """Pack what is ended, and remove what is over. May take minutes; the history can be written meanwhile.
+
+        Soon after `interrupted()` it returns False; what it had begun is undone, and left for the next time. It must
+        have returned before the history is opened again. Raises `OSError`.
+        """
+        while self._unpacked:
+            if not _pack(self._unpacked[0], interrupted):
+                return False
+            self._unpacked.popleft()
+        self._remove_old()
+        return True
+
+    def _begin(self, first: int) -> None:
+        """Make a new file the newest one."""
+        opened_ms = self._now()
+        header = header_line(Header(*self._owner, first, opened_ms))
+        path = self.directory / plain_name(first)
+        new = path.with_name(path.name + _NEW)
+        descriptor = _create(new)
+        try:
+            _write_at(descriptor, header, 0)
+            os.fsync(descriptor)
+            new.rename(path)
+            private_files.sync_directory(self.directory)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        self.close()
+        self._descriptor = descriptor
+        self._first, self._size, self._opened_ms, self._ended = first, len(header), opened_ms, False
+
+    def _remove_old(self) -> None:
+        if not self._rotation.keep_ms:
+            return
+        limit = self._clock() - self._rotation.keep_ms
+        for file in history_files(self.directory):
+            if file.is_plain or file.packed.stat().st_mtime_ns // 1_000_000 > limit:
+                break
+            file.packed.unlink()
+
+    # Opening --------------------------------------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        if not self.directory.exists():
+            self.directory.mkdir(mode=0o700)
+            private_files.sync_directory(self.directory.parent)
+        found = history_files(self.directory)
+        check_owner(self.directory, cluster=self._owner[0], server_id=self._owner[1])
+        # A rotation that was interrupted leaves the file that it ended, perhaps with the packed one beside it.
+        self._unpacked.extend(file for file in found[:-1] if file.is_plain)
+        for file, after in pairwise(found):
+            if file.is_plain and self._last_of(file) != after.first - 1:
+                raise damaged(file.plain, f"it does not end where {plain_name(after.first)} begins")
+        if not found:
+            self._begin(1)
+        elif found[-1].is_plain:
+            self._resume(found[-1])
+        else:  # somebody has removed the file that was begun after it
+            self.durable_index = self._last_of(found[-1])
+            self._begin(self.durable_index + 1)
+        for name in os.listdir(self.directory):  # noqa: PTH208 -- see `history_files`
+            if _UNFINISHED.fullmatch(name):
+                (self.directory / name).unlink()
+
+    def _last_of(self, file: HistoryFile) -> int:
+        """Read a file that has ended, and return its last index."""
+        last = 0
+        for line in scan(file, newest=False, look_until=MAX_INTEGER):
+            self._go_on()
+            match line:
+                case Header():
+                    self._check(line)
+                case Trailer():
+                    last = line.last
+        return last
+
+    def _resume(self, newest: HistoryFile) -> None:
+        """Go on with the newest file."""
+        self._descriptor = os.open(newest.plain, os.O_RDWR | os.O_CLOEXEC)
+        with open(self._descriptor, "rb", closefd=False) as file:
+            sure = os.fstat(self._descriptor).st_size - UNSYNCED_BYTES
+            found = Scan(newest.plain, file, newest.first, may_be_torn=True, look_until=sure)
+            for line in found:
+                self._go_on()
+                if isinstance(line, Header):
+                    self._check(line)
+                    self._opened_ms = line.opened_ms
+        sequence = found.sequence
+        self._first, self._size, self._ended = newest.first, found.end, sequence.closed
+        self.durable_index, self.last_term, self.cut_bytes = sequence.last_index, sequence.last_term, found.torn
+        if found.torn:
+            os.ftruncate(self._descriptor, self._size)
+        if found.batch:
+            # Whoever wrote it had perhaps no time to sync it, or could not; and after a sync that failed Linux takes
+            # the pages for written, so that only writing them again helps.
+            _write_at(self._descriptor, os.pread(self._descriptor, self._size - found.batch, found.batch), found.batch)
+        os.fsync(self._descriptor)
+        private_files.sync_directory(self.directory)
+        if self._ended:
+            self._unpacked.append(newest)
+
+    def _go_on(self) -> None:
+        if self._interrupted():
+            raise InterruptedError
+
+    def _check(self, header: Header) -> None:
+        if (header.cluster, header.server) != self._owner:
+            raise mixed(self.directory, header, *self._owner)
+
+
+def _servers_of(entry: Entry) -> list[int] | None:
+    """Return the servers' ids in a Configuration entry; None for one of another kind, or that nobody can read."""
+    if entry.value_type is not ValueType.CONFIGURATION:
+        return None
+    try:
+        return [server.id for server in Configuration.decode(entry.value).servers]
+    except RemoteProtocolError:
+        return None
+
+
+def _create(path: Path) -> int:
+    """Open a new file to write it, in the place of one that was left unfinished."""
+    path.unlink(missing_ok=True)
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+
+
+def _write_at(descriptor: int, data: bytes, offset: int) -> None:
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(descriptor, view, offset)
+        view, offset = view[written:], offset + written
+
+
+def _taken_away(path: Path) -> HistoryError:
+    directory = path.parent
+    if directory.is_dir():
+        return HistoryError(
+            f"{path} was removed or replaced while the node wrote to it. By itself the history goes on after what is "
+            f"left in {directory}, with what the log still holds, and marks the rest as a gap. Take nothing away there "
+            "but packed files, the oldest first; to put the file back, stop the node before."
+        )
+    return HistoryError(
+        f"{directory} was removed or moved away while the node wrote to it. By itself it is made anew, begins with "
+        "what the log still holds, and marks the rest as a gap. If you have the old directory, stop the node, put it "
+        "back in the place of the new one and start the node. Other servers' histories have the same entries."
+    )
+
+
+def _pack(file: HistoryFile, interrupted: Callable[[], bool]) -> bool:
+    """Put a packed file in the place of an ended one; return False when interrupted, with nothing changed."""
+    new = file.packed.with_name(file.packed.name + _NEW)
+    try:
+        source = file.plain.open("rb")
+    except FileNotFoundError:
+        return True  # somebody has taken it away; readers say what is missing
+    whole = False
+    try:
+        with source:
+            descriptor = _create(new)
+            try:
+                whole = _squeeze(source, descriptor, interrupted)
+            finally:
+                os.close(descriptor)
+    finally:
+        if not whole:
+            with suppress(OSError):  # a full disk should not be the fuller for it; opening does what cannot be done now
+                new.unlink(missing_ok=True)
+    if whole:
+        new.rename(file.packed)
+        private_files.sync_directory(file.directory)
+        # Should it come back after a power cut, it is packed once more.
+        file.plain.unlink(missing_ok=True)
+    return whole
+
+
+def _squeeze(source: BinaryIO, descriptor: int, interrupted: Callable[[], bool]) -> bool:
+    """Write what `source` has, packed and synced; return False when interrupted."""
+    squeezed = zlib.compressobj(wbits=_GZIP)
+    offset = synced = 0
+    while piece := source.read(_PIECE_BYTES):
+        if interrupted():
+            return False
+        data = squeezed.compress(piece)
+        _write_at(descriptor, data, offset)
+        offset += len(data)
+        if offset - synced >= _SYNC_BYTES:
+            os.fsync(descriptor)
+            synced = offset
+    _write_at(descriptor, squeezed.flush(), offset)
+    os.fsync(descriptor)
+    return True

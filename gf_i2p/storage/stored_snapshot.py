@@ -1,0 +1,137 @@
+"""The snapshot as it stands in the database: a row that describes it, and its data in blocks of bounded size.
+
+A snapshot that is damaged can be had again from another server, so it must not take the log down with it. Reading one
+therefore tells damage from everything else, and storing one does not touch the rows of a damaged one: to delete them
+SQLite would follow their page numbers, which may be anything, and free pages of the log.
+
+The row has a checksum of its own: a server that has lost the data alone still knows who belongs to the farm.
+"""
+
+import sqlite3
+import zlib
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from gf_i2p.raft.effects import Snapshot
+from gf_i2p.storage.errors import is_damage
+from gf_i2p.storage.schema import DAMAGED_PREFIX, SNAPSHOT_TABLES
+from gf_i2p.wire.errors import ProtocolError
+from gf_i2p.wire.limits import MAX_SNAPSHOT_BYTES
+from gf_i2p.wire.log_values import Configuration
+
+BLOCK_BYTES: Final = 256 << 10
+"""A row of `snapshot_block` has at most this much data."""
+
+
+class SnapshotRow(NamedTuple):
+    """The only row of `snapshot`."""
+
+    log_index: int
+    term: int
+    configuration: bytes
+    size: int
+    """Bytes of data, over all blocks."""
+    data_checksum: int
+    checksum: int
+    """Over all of the above."""
+
+
+def describe(snapshot: Snapshot) -> SnapshotRow:
+    """Make the row of a snapshot. Raises `LocalProtocolError` when its Configuration cannot be encoded."""
+    configuration = snapshot.configuration.encode()
+    size = len(snapshot.data)
+    values = snapshot.index, snapshot.term, configuration, size, zlib.crc32(snapshot.data)
+    return SnapshotRow(*values, _checksum(*values))
+
+
+def replace_snapshot(connection: sqlite3.Connection, row: SnapshotRow, data: bytes, *, set_aside: bool) -> None:
+    """Store a snapshot in the place of the stored one. `set_aside`: that one is damaged, or may be.
+
+    Belongs into a transaction.
+    """
+    if set_aside:
+        _set_aside(connection)
+    else:
+        connection.execute("DELETE FROM snapshot")
+        connection.execute("DELETE FROM snapshot_block")
+    connection.execute("INSERT INTO snapshot VALUES (?, ?, ?, ?, ?, ?)", row)
+    view = memoryview(data)
+    connection.executemany(
+        "INSERT INTO snapshot_block VALUES (?, ?)",
+        ((start, view[start : start + BLOCK_BYTES]) for start in range(0, row.size, BLOCK_BYTES)),
+    )
+
+
+class Found(NamedTuple):
+    """What there is of a snapshot: without `snapshot` and `fault`, none at all."""
+
+    snapshot: Snapshot | None
+    """Without data when only that is damaged."""
+    fault: str | None
+    """In which way it is not what was written."""
+
+
+def read_snapshot(connection: sqlite3.Connection) -> Found:
+    """Read the stored snapshot. Raises `sqlite3.Error` when something else than damage keeps it from being read."""
+    described = None
+    try:
+        row = _row(connection)
+        if row is None:
+            return Found(None, None)
+        described = Snapshot(row.log_index, row.term, Configuration.decode(row.configuration), b"")
+        return Found(replace(described, data=_data(connection, row)), None)
+    except ProtocolError as error:
+        return Found(None, f"its Configuration makes no sense: {error}")
+    except ValueError as error:
+        return Found(described, str(error))
+    except sqlite3.Error as error:
+        if not is_damage(error):
+            raise
+        return Found(described, f"SQLite says: {error}")
+
+
+def _row(connection: sqlite3.Connection) -> SnapshotRow | None:
+    """Return the row that describes it, None when there is no snapshot. Raises `ValueError`."""
+    # As blobs, whatever a damaged page says that they are: text would be decoded.
+    rows = connection.execute(
+        "SELECT log_index, term, CAST(configuration AS BLOB), size, data_checksum, checksum FROM snapshot LIMIT 2"
+    ).fetchall()
+    if not rows and connection.execute("SELECT 1 FROM snapshot_block LIMIT 1").fetchone() is None:
+        return None
+    if len(rows) != 1:
+        raise ValueError(f"{len(rows)} rows describe it instead of one")
+    row = SnapshotRow(*rows[0])
+    if [type(value) for value in row] != [int, int, bytes, int, int, int]:
+        raise ValueError("the row that describes it has the wrong types")
+    if _checksum(*row[:-1]) != row.checksum:
+        raise ValueError("the row that describes it does not match its checksum")
+    return row
+
+
+def _data(connection: sqlite3.Connection, row: SnapshotRow) -> bytes:
+    """Return the data that this row describes. Raises `ValueError`."""
+    (size,) = connection.execute("SELECT total(length(data)) FROM snapshot_block").fetchone()
+    if not 1 <= row.size <= MAX_SNAPSHOT_BYTES or row.size != size:
+        raise ValueError(f"it has {size:.0f} bytes instead of {row.size}")
+    found = connection.execute("SELECT CAST(data AS BLOB) FROM snapshot_block ORDER BY position")
+    data = b"".join([block for (block,) in found])
+    if zlib.crc32(data) != row.data_checksum:
+        raise ValueError("it does not match its checksum")
+    return data
+
+
+def _checksum(index: int, term: int, configuration: bytes, size: int, data_checksum: int) -> int:
+    return zlib.crc32(repr((index, term, configuration, size, data_checksum)).encode())
+
+
+def _set_aside(connection: sqlite3.Connection) -> None:
+    """Give the tables other names, which touches none of their pages, and make new ones.
+
+    Their space is lost: that of one snapshot for each that was damaged.
+    """
+    execute = connection.execute
+    # No number comes twice, since none of them is ever removed; two tables bear the same.
+    (number,) = execute("SELECT count(*) FROM sqlite_master WHERE name GLOB ?", (DAMAGED_PREFIX + "*",)).fetchone()
+    for name, statement in SNAPSHOT_TABLES.items():
+        execute(f"ALTER TABLE {name} RENAME TO {DAMAGED_PREFIX}{number}_{name}")
+        execute(statement)

@@ -1,0 +1,172 @@
+"""Several writes as one: what the disk must look like after the last of them."""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from gf_i2p.raft.effects import HardState, Snapshot, Write
+from gf_i2p.storage.entry_chunks import term_at
+from gf_i2p.storage.errors import defect
+from gf_i2p.wire.entries import ENTRY_HEADER_BYTES, Entry
+from gf_i2p.wire.limits import MAX_SNAPSHOT_BYTES
+from gf_i2p.wire.messages import NOBODY
+
+MAX_GROUP_BYTES: Final = 4 << 20
+"""A group takes no more writes from here on: it bounds how long the first one waits for the last one's bytes."""
+
+
+class Base(NamedTuple):
+    """The last entry that was dropped, after which the log begins."""
+
+    last: int
+    """Its index; 0: nothing was dropped, the log begins at 1."""
+    term: int
+    """That entry's; 0 when there is none."""
+
+
+NO_BASE: Final = Base(0, 0)
+
+
+class Group:
+    """The net effect of writes, in their order, on a log that ends at `last_index` and remembers `hard_state`.
+
+    What one write stores and a later one of the same group removes never reaches the disk.
+
+    `terms`: (first index, term) runs of the log, the base's first. `covered`: index of the stored snapshot, 0 when
+    there is none. `lost`: a snapshot was stored and is damaged, which nobody but a new one from the base on can mend.
+    """
+
+    __slots__ = (
+        "_covered",
+        "_final",
+        "_terms",
+        "base",
+        "entries",
+        "first_index",
+        "hard_state",
+        "hard_state_changed",
+        "last_index",
+        "number",
+        "size",
+        "snapshot",
+    )
+
+    def __init__(
+        self,
+        last_index: int,
+        hard_state: HardState,
+        *,
+        terms: Sequence[tuple[int, int]] = (),
+        base: Base = NO_BASE,
+        covered: int = 0,
+        lost: bool = False,
+    ) -> None:
+        self._terms = terms
+        # A new snapshot may have the index of the damaged one, if not a lower one.
+        self._covered = max(base.last - 1, 0) if lost else covered
+        self._final = max(base.last, covered)
+        """No entry up to here is ever replaced."""
+        self.number = 0
+        """Of the last write taken."""
+        self.size = 0
+        """Bytes of all entries and snapshots taken, the removed ones included."""
+        self.hard_state = hard_state
+        self.hard_state_changed = False
+        self.first_index = last_index + 1
+        """Everything stored from here on is removed and replaced by `entries`."""
+        self.entries: list[Entry] = []
+        self.last_index = last_index
+        """The log's end after all of it."""
+        self.base = base
+        """After all of it. Entries up to here are removed."""
+        self.snapshot: Snapshot | None = None
+        """Takes the place of the stored one."""
+
+    @property
+    def full(self) -> bool:
+        """Whether the group should be written before it takes more."""
+        return self.size >= MAX_GROUP_BYTES
+
+    def add(self, write: Write) -> None:
+        """Take the next write. Raises `StorageError` when it is none that a correct core issues.
+
+        Terms, votes, the base and the snapshot's index never go back; entries leave no gap, nor replace what the
+        snapshot covers; the snapshot covers what is dropped, and ends inside the log: it is the log's own entry that
+        it ends with, or `install` puts it in the place of a log that does not have that entry. (Installed in the
+        place of one that has it, it would remove entries behind it that others count on; Raft, figure 13, step 6.)
+        """
+        if write.hard_state is not None:
+            self._check(write.hard_state)
+            self.hard_state = write.hard_state
+            self.hard_state_changed = True
+        first, entries = write.first_index, write.entries
+        if entries:
+            if not self._final < first <= self.last_index + 1:
+                raise self._misplaced(first)
+            self.first_index = min(self.first_index, first)
+            del self.entries[first - self.first_index :]
+            self.entries.extend(entries)
+            self.last_index = first + len(entries) - 1
+            self.size += ENTRY_HEADER_BYTES * len(entries) + sum([len(entry.value) for entry in entries])
+        if self.entries and self.entries[-1].term > self.hard_state.term:
+            raise defect(f"an entry of term {self.entries[-1].term} was to be stored in term {self.hard_state.term}")
+        if write.snapshot is not None:
+            self._take_snapshot(write.snapshot, install=write.install, alone=not entries)
+        elif write.install:
+            raise defect("a log was to be replaced by no snapshot")
+        if write.drop:
+            self._drop(write.drop)
+        self.number = write.number
+
+    def _check(self, new: HardState) -> None:
+        """A server that forgets a term or a vote may vote twice (Raft 5.2)."""
+        old = self.hard_state
+        if new.term < old.term or (new.term == old.term and old.vote not in (NOBODY, new.vote)):
+            raise defect(
+                f"term {old.term} with vote {old.vote} was to be replaced by term {new.term} with vote {new.vote}"
+            )
+
+    def _misplaced(self, first: int) -> Exception:
+        what = f"entries from index {first} were to be stored in a log that ends at {self.last_index}"
+        return defect(f"{what}, covered up to {self._final} by a snapshot" if self._final else what)
+
+    def _take_snapshot(self, snapshot: Snapshot, *, install: bool, alone: bool) -> None:
+        index, term = snapshot.index, snapshot.term
+        what = f"a snapshot of the entries up to {index} of term {term}"
+        if not self._covered < index or index < 1:
+            raise defect(f"{what} was to be stored after one up to {self._covered}")
+        if not 1 <= term <= self.hard_state.term:
+            raise defect(f"{what} was to be stored in term {self.hard_state.term}")
+        if not 1 <= len(snapshot.data) <= MAX_SNAPSHOT_BYTES:
+            raise defect(f"{what} was to be stored with {len(snapshot.data)} bytes, {MAX_SNAPSHOT_BYTES} at most")
+        known = index <= self.last_index and self._term_at(index) == term
+        if not install and not known:
+            raise defect(f"{what} was to be stored in a log that ends at {self.last_index} and has no such entry")
+        if install and not alone:
+            raise defect(f"{what} was to be stored in the place of entries that came with it")
+        if install and known and index < self.last_index:
+            raise defect(f"{what} was to replace a log that has that entry, and others up to {self.last_index}")
+        self.snapshot = snapshot
+        self.size += len(snapshot.data)
+        self._covered = self._final = index
+        if install:
+            self.base = Base(index, term)
+            self.entries.clear()
+            self.first_index = index + 1
+            self.last_index = index
+
+    def _drop(self, index: int) -> None:
+        if not self.base.last <= index <= self._covered:
+            raise defect(
+                f"entries up to {index} were to be dropped from a log that begins after {self.base.last}, with a "
+                f"snapshot of those up to {self._covered}"
+            )
+        self.base = Base(index, self._term_at(index))
+        if index >= self.first_index:
+            del self.entries[: index + 1 - self.first_index]
+            self.first_index = index + 1
+
+    def _term_at(self, index: int) -> int:
+        """Term of the entry at `index`, which is at least the base's and at most the last one's."""
+        if index >= self.first_index:
+            return self.entries[index - self.first_index].term
+        return self.base.term if index == self.base.last else term_at(self._terms, index)

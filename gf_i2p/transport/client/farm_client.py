@@ -1,0 +1,504 @@
+"""A client of the farm: finds who leads, starting from any server that lives, and posts values there."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, Self
+
+import structlog
+
+from gf_i2p.transport.backoff import Backoff
+from gf_i2p.transport.client.configuration_query import fetch_configuration
+from gf_i2p.transport.client.known_servers import Directory, Place, Prepare
+from gf_i2p.transport.client.log_query import Survey, survey
+from gf_i2p.transport.errors import NotCommittedError, OutcomeUnknownError, TransportError
+from gf_i2p.transport.i2p.i2p_transport import I2P_HANDSHAKE_SECONDS, I2P_REQUEST_SECONDS
+from gf_i2p.transport.interface import Transport
+from gf_i2p.transport.peer_link import Link
+from gf_i2p.wire.digest import Credentials
+from gf_i2p.wire.endpoint import Endpoint
+from gf_i2p.wire.entries import Entry, ValueType
+from gf_i2p.wire.limits import HANDSHAKE_SECONDS
+from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
+
+# Between two tries when a try has told nothing new: an election takes about a second, a full queue milliseconds.
+_PAUSE_FLOOR: Final = 0.02
+_PAUSE_CEILING: Final = 0.5
+# For a first connection to the server that should be asked; then the others get their chance.
+_PATIENCE_SECONDS: Final = 0.5
+_I2P_PATIENCE_SECONDS: Final = 5.0
+# The least between two questions to one server for the list of servers: each is a connection.
+_REFRESH_SECONDS: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class FoundPlace:
+    """One endpoint at which a server is said to be."""
+
+    server: int
+    endpoint: str
+    given: bool
+    """Whether the client began with it."""
+    current: bool | None
+    """Whether the farm's newest Configuration that we know has it; None when no server has told us any."""
+    connected: bool
+    trouble: str | None
+    """Why it cannot be dialled, or was not reached: a sentence. None also when there was no need to try."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The farm as it was found."""
+
+    leader: int | None
+    """Who leads; None: nobody who was reached knows."""
+    trouble: str | None
+    """Why the leader itself has not answered; None: it has."""
+    log_index: int | None
+    """Of the newest Configuration; None when no server has told us any."""
+    places: tuple[FoundPlace, ...]
+
+
+def _trust_the_transport(_: Sequence[Place]) -> Mapping[Place, str]:
+    """Whatever has no way to prove who it is the transport refuses to dial."""
+    return {}
+
+
+def _trust_the_user(_: Request) -> str | None:
+    """Whether the user may send it the server decides; it ends the connection otherwise."""
+    return None
+
+
+class FarmClient:
+    """Knows the servers of one farm and keeps connections to those that it needs.
+
+    One server that lives is enough to begin with: it is asked for the Configuration when a connection to it has come
+    up, and again when it names a leader that is not known here or does not answer. Servers that do not tell it (404)
+    are used all the same.
+
+    Use it as an asynchronous context manager, or call `close`. Any number of posts may run side by side.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        endpoints: Mapping[int, Endpoint],
+        cluster: str,
+        user: str,
+        password: str,
+        *,
+        prepare: Prepare = _trust_the_transport,
+        objection: Callable[[Request], str | None] = _trust_the_user,
+        request_seconds: float = 10.0,
+        handshake_seconds: float = HANDSHAKE_SECONDS,
+        backoff: Callable[[], Backoff] = Backoff,
+    ) -> None:
+        """Prepare; nothing is dialled before the first post.
+
+        Args:
+            transport: how the servers are reached.
+            endpoints: the servers by id, at least one; tried in this order while nobody says who leads.
+            cluster: the farm's name.
+            user: "client-NAME" as a rule.
+            password: the user's.
+            prepare: told of servers that the farm tells of; without it they are dialled by `transport` as it is.
+            objection: says why this user may not send a change of the servers, None when it may: such is not sent.
+            request_seconds: for one answer, inside I2P `I2P_REQUEST_SECONDS` at least; then the connection is given up.
+            handshake_seconds: for one attempt to connect, inside I2P `I2P_HANDSHAKE_SECONDS` at least.
+            backoff: makes the delays between attempts to connect, one for each server.
+        """
+        if not endpoints:
+            raise ValueError("a client of a farm needs the endpoint of one server at least")
+        self._transport = transport
+        self._cluster = cluster
+        self._user = user
+        self._password = password
+        self._request_seconds = request_seconds
+        self._handshake_seconds = handshake_seconds
+        self._backoff = backoff
+        self._objection = objection
+        self._directory = Directory(endpoints, prepare)
+        self._credentials = {endpoint: Credentials(user, password) for endpoint in endpoints.values()}
+        self._links: dict[Endpoint, Link] = {}
+        self._leader: int | None = None
+        self._refusal: str | None = None  # the last one, until a request gets through
+        self._preferred = self._directory.given[0]
+        self._waiters: set[asyncio.Future[None]] = set()
+        self._questions: dict[Endpoint, asyncio.Task[None]] = {}  # the latest to each for the Configuration
+        self._asked_at: dict[Endpoint, float] = {}
+        self._log = structlog.get_logger(__name__).bind(cluster=cluster)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close all connections; posts that run end with `OutcomeUnknownError`."""
+        questions, self._questions = self._questions, {}
+        for question in questions.values():
+            question.cancel()
+        if questions:
+            await asyncio.wait(questions.values())
+        links, self._links = self._links, {}
+        for link in links.values():
+            await link.stop()
+
+    async def post(self, values: Sequence[bytes], *, timeout: float = 30.0) -> int:  # noqa: ASYNC109
+        """Append Application values to the farm's log, together and in order.
+
+        Follows the leader, waits while there is none and while its queue is full, tries other servers.
+
+        Args:
+            values: at least one, at most `MAX_ENTRIES` with `MAX_ENTRIES_BYTES` in all.
+            timeout: seconds for everything; inside I2P the first connection alone may take one or two minutes.
+
+        Returns:
+            The log index of the last value. All of them are committed.
+
+        Raises:
+            NotCommittedError: no server took them within the time; surely none of them is or will be committed.
+            OutcomeUnknownError: they were sent and no answer came: they may be committed, or may be later.
+            LocalProtocolError: the values are beyond a limit of the wire.
+        """
+        if not values:
+            raise ValueError("there is nothing to post: give one value at least")
+        request = _request(tuple(Entry(0, ValueType.APPLICATION, value) for value in values))
+        return (
+            await self._deliver(request, timeout, final=lambda response: response.accepted, unknown=_unknown)
+        ).next_index - 1
+
+    async def change_servers(self, request: Request, *, timeout: float = 30.0) -> Response:  # noqa: ASYNC109
+        """Send an AddServerRequest or a RemoveServerRequest to the leader, and return its answer.
+
+        Accepted means that the change has begun; a refusal says that it cannot begin now, or makes no sense. Who may do
+        it is an administrator; the server ends the connection of anybody else. Raises as `post`; `NotCommittedError`
+        also when this user is known to be nobody who may: then nothing is sent.
+        """
+        why_not = self._objection(request)
+        if why_not is not None:
+            raise NotCommittedError(why_not)
+        return await self._deliver(
+            request,
+            timeout,
+            final=lambda response: response.accepted or response.destination == response.source,
+            unknown=_change_unknown,
+        )
+
+    @property
+    def waits_for(self) -> str:
+        """Say in a clause what keeps a request that is under way: who has refused it, or is not reached."""
+        if any(link.connected for link in self._links.values()):
+            return self._refusal or "a server has it, and has not answered yet"
+        return f"no server is reached ({self._troubles()})"
+
+    async def survey(self, *, timeout: float = 10.0) -> Survey:  # noqa: ASYNC109
+        """Ask all servers, side by side, for the newest Configuration in their logs. `timeout`: seconds for each."""
+        return await survey(self._transport, self._directory, self._cluster, self._credentials_for, seconds=timeout)
+
+    async def _deliver(
+        self,
+        request: Request,
+        seconds: float,
+        *,
+        final: Callable[[Response], bool],
+        unknown: Callable[[int, str], str],
+    ) -> Response:
+        """Bring a request to the leader, and return the first answer that is final. `unknown`: words for no answer."""
+        pause = Backoff(floor=_PAUSE_FLOOR, ceiling=_PAUSE_CEILING)
+        refusal: str | None = None
+        asked: int | None = None  # the server that has our request now
+        followed = False  # the last refusal told us where to go, and we went there at once
+        try:
+            async with asyncio.timeout(seconds):
+                while True:
+                    place, link = await self._reach()
+                    answer = _send(link, request)
+                    asked = place.server
+                    response = await answer
+                    if response is None:
+                        raise OutcomeUnknownError(unknown(asked, link.last_error or "the connection ended"))
+                    asked = None
+                    if response.accepted:
+                        self._leader = place.server
+                    if final(response):
+                        self._refusal = None
+                        return response
+                    refusal, worth_following = self._learn(place, response)
+                    if not worth_following and await self._has_news(place, response):
+                        refusal, worth_following = self._learn(place, response)
+                    self._refusal = refusal
+                    followed = worth_following and not followed
+                    if not followed:
+                        await asyncio.sleep(pause.next())
+        except TimeoutError:
+            if asked is not None:
+                raise OutcomeUnknownError(unknown(asked, f"no answer came within {seconds:g} s")) from None
+            why = refusal or f"no server was reached ({self._troubles()})"
+            raise NotCommittedError(f"Not committed within {seconds:g} s: {why}.") from None
+
+    async def find(self, *, timeout: float = 30.0) -> Found:  # noqa: ASYNC109
+        """Find the servers, and who leads: ask until the leader itself has answered, or the time is over.
+
+        It ends before when all that is missing is a way to dial the leader. Nothing is written into the farm's log.
+        `timeout`: as in `post`.
+        """
+        end = asyncio.get_running_loop().time() + timeout
+        pause = Backoff(floor=_PAUSE_FLOOR, ceiling=_PAUSE_CEILING)
+        leader: int | None = None
+        trouble: str | None = None
+        followed = False
+        try:
+            async with asyncio.timeout_at(end):
+                while leader is None or trouble is not None:
+                    place, link = await self._reach()
+                    response = await _send(link, _request(()))
+                    if response is None:
+                        trouble = f"server {place.server} did not answer: {link.last_error or 'the connection ended'}"
+                        await asyncio.sleep(pause.next())
+                        continue
+                    if response.accepted:
+                        self._leader = place.server
+                        leader, trouble = response.source, None
+                        continue
+                    leader = None if response.destination == NOBODY else response.destination
+                    trouble, worth_following = self._learn(place, response)
+                    if not worth_following and await self._has_news(place, response):
+                        trouble, worth_following = self._learn(place, response)
+                    if leader in self._directory.troubles and not self._directory.of(leader):
+                        break
+                    followed = worth_following and not followed
+                    if not followed:
+                        await asyncio.sleep(pause.next())
+        except TimeoutError:
+            trouble = trouble or f"no server was reached ({self._troubles()})"
+        if trouble is None and (question := self._ask(place)) is not None:
+            await asyncio.wait([question], timeout=end - asyncio.get_running_loop().time())
+        return self._found(leader, trouble)
+
+    def _found(self, leader: int | None, trouble: str | None) -> Found:
+        directory = self._directory
+        newest = directory.newest
+        current = None if newest is None else {(server.id, server.endpoint) for server in newest.servers}
+        places: list[FoundPlace] = []
+        for place in directory.places:
+            link = self._links.get(place.endpoint)
+            places.append(
+                FoundPlace(
+                    place.server,
+                    str(place.endpoint),
+                    given=place in directory.given,
+                    current=None if current is None else (place.server, str(place.endpoint)) in current,
+                    connected=link is not None and link.connected,
+                    trouble=None if link is None else link.last_error,
+                )
+            )
+        told = {server.id: server.endpoint for server in newest.servers} if newest is not None else {}
+        places += [
+            FoundPlace(server, told[server], given=False, current=True, connected=False, trouble=sentence)
+            for server, sentence in directory.troubles.items()
+        ]
+        places.sort(key=lambda each: each.server)
+        return Found(leader, trouble, None if newest is None else newest.log_index, tuple(places))
+
+    # --- Whom to ask --------------------------------------------------------------------------------------
+
+    async def _reach(self) -> tuple[Place, Link]:
+        """Return a connected server: the leader if it is known and can be reached, else the next in order."""
+        patient = True
+        while True:
+            seconds = _PATIENCE_SECONDS
+            for place in self._order():
+                link = self._links.get(place.endpoint) or self._dial(place)
+                if link.connected:
+                    return place, link
+                if patient and link.last_error is None:
+                    seconds = _patience(place)
+                    break  # being dialled: it takes milliseconds, unless nobody is there
+            patient = await self._changed(seconds if patient else None)
+
+    def _order(self) -> Iterator[Place]:
+        if self._leader is not None:
+            yield from self._directory.of(self._leader)
+        places = self._directory.places
+        start = places.index(self._preferred) if self._preferred in places else 0
+        yield from places[start:] + places[:start]
+
+    def _prefer_after(self, place: Place) -> None:
+        """Ask the next one, while nobody says who leads."""
+        places = self._directory.places
+        position = places.index(place) if place in places else -1
+        self._preferred = places[(position + 1) % len(places)]
+
+    def _dial(self, place: Place) -> Link:
+        inside = place.endpoint.is_i2p
+        link = Link(
+            self._transport,
+            place.endpoint,
+            self._cluster,
+            self._credentials_for(place.endpoint),
+            on_up=partial(self._up, place),
+            on_down=self._wake,
+            backoff=self._backoff(),
+            request_seconds=max(self._request_seconds, I2P_REQUEST_SECONDS if inside else 0.0),
+            handshake_seconds=self._attempt_seconds(place.endpoint),
+        )
+        self._links[place.endpoint] = link
+        link.start()
+        return link
+
+    def _credentials_for(self, endpoint: Endpoint) -> Credentials:
+        if endpoint not in self._credentials:
+            self._credentials[endpoint] = Credentials(self._user, self._password)
+        return self._credentials[endpoint]
+
+    def _attempt_seconds(self, endpoint: Endpoint) -> float:
+        return max(self._handshake_seconds, I2P_HANDSHAKE_SECONDS if endpoint.is_i2p else 0.0)
+
+    async def _changed(self, seconds: float | None) -> bool:
+        """Wait until a connection has come up or ended, or an attempt has failed; return whether one has in time."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.add(waiter)
+        try:
+            async with asyncio.timeout(seconds):
+                await waiter
+        except TimeoutError:
+            return False
+        finally:
+            self._waiters.discard(waiter)
+        return seconds is not None
+
+    def _up(self, place: Place) -> None:
+        self._ask(place)
+        self._wake()
+
+    def _wake(self) -> None:
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def _learn(self, place: Place, response: Response) -> tuple[str, bool]:
+        """Take in a refusal: return it as a clause, and whether it says whom to ask at once."""
+        server, leader = place.server, response.destination
+        if leader == response.source:
+            self._leader = server
+            why = "its queue is full, or this user posts too often"
+            return f"server {server} leads, and takes nothing now: {why}", False
+        elsewhere = [other for other in self._directory.of(leader) if other.endpoint != place.endpoint]
+        if elsewhere:
+            self._leader = leader
+            troubled = all(self._trouble(other) is not None for other in elsewhere)
+            if troubled:
+                self._prefer_after(place)  # another may know better
+            return (
+                f"server {leader} leads, says server {server}" + (f", but {self._troubles()}" if troubled else ""),
+                not troubled,
+            )
+        self._leader = None
+        self._prefer_after(place)
+        if leader == NOBODY:
+            return f"server {server} knows no leader", False
+        why = self._directory.troubles.get(leader, "its endpoint is not configured here").rstrip(".")
+        return f"server {leader} leads, says server {server}, and {why[0].lower()}{why[1:]}", False
+
+    def _trouble(self, place: Place) -> str | None:
+        link = self._links.get(place.endpoint)
+        return None if link is None else link.last_error
+
+    def _troubles(self) -> str:
+        errors = (link.last_error for link in self._links.values())
+        return "; ".join(error for error in errors if error is not None) or "none has answered yet"
+
+    # --- Who belongs to the farm --------------------------------------------------------------------------
+
+    async def _has_news(self, place: Place, refusal: Response) -> bool:
+        """Ask the server that refused who belongs to the farm; return whether more is known of the servers now.
+
+        Not when it leads: then there is nobody else to look for.
+        """
+        if refusal.destination == refusal.source:
+            return False
+        directory = self._directory
+        before = directory.places, directory.troubles
+        question = self._ask(place)
+        if question is not None:
+            await asyncio.wait([question], timeout=_patience(place))
+        return before != (directory.places, directory.troubles)
+
+    def _ask(self, place: Place) -> asyncio.Task[None] | None:
+        """Ask a server for the Configuration, unless it was asked a moment ago; return the latest question."""
+        latest = self._questions.get(place.endpoint)
+        now = asyncio.get_running_loop().time()
+        if latest is not None and (not latest.done() or now - self._asked_at[place.endpoint] < _REFRESH_SECONDS):
+            return latest
+        self._asked_at[place.endpoint] = now
+        question = asyncio.ensure_future(self._refresh(place))
+        self._questions[place.endpoint] = question
+        return question
+
+    async def _refresh(self, place: Place) -> None:
+        try:
+            configuration = await fetch_configuration(
+                self._transport,
+                place.endpoint,
+                self._cluster,
+                self._credentials_for(place.endpoint),
+                seconds=self._attempt_seconds(place.endpoint),
+            )
+        except TransportError as error:
+            self._log.debug("not told who belongs to the farm", peer=str(place.endpoint), reason=str(error))
+            return
+        if configuration is not None:
+            self._directory.learn(configuration)
+            self._wake()
+            await self._forget()
+
+    async def _forget(self) -> None:
+        """Let go of places that are not the farm's any more and were not given; a connection that is up may end first.
+
+        So a client that runs for months does not go on dialling wherever a server has been.
+        """
+        kept = {place.endpoint for place in self._directory.places}
+        for endpoint in [endpoint for endpoint in self._links if endpoint not in kept]:
+            question = self._questions.get(endpoint)
+            if not self._links[endpoint].connected and (question is None or question.done()):
+                link = self._links.pop(endpoint)
+                for notes in (self._credentials, self._asked_at, self._questions):
+                    notes.pop(endpoint, None)
+                await link.stop()
+
+
+def _request(entries: tuple[Entry, ...]) -> Request:
+    """Make a request that asks for these entries to be appended; without any it asks who leads."""
+    return Request(MessageType.CLIENT_REQUEST, 0, 0, 0, 0, 0, 0, entries)
+
+
+def _send(link: Link, request: Request) -> asyncio.Future[Response | None]:
+    answer: asyncio.Future[Response | None] = asyncio.get_running_loop().create_future()
+    link.send(request, partial(_settle, answer))
+    return answer
+
+
+def _settle(answer: asyncio.Future[Response | None], response: Response | None) -> None:
+    if not answer.done():  # it is when the time for the post was over before
+        answer.set_result(response)
+
+
+def _patience(place: Place) -> float:
+    return _I2P_PATIENCE_SECONDS if place.endpoint.is_i2p else _PATIENCE_SECONDS
+
+
+def _unknown(server: int, why: str) -> str:
+    return (
+        f"Server {server} got the values, but {why.rstrip('.')}: they may be committed or not. "
+        "Look into the farm's log before posting them again, or do it if twice does no harm."
+    )
+
+
+def _change_unknown(server: int, why: str) -> str:
+    return (
+        f"Server {server} was asked, but {why.rstrip('.')}: the change may have begun or not. See who belongs to the "
+        "farm before asking again."
+    )

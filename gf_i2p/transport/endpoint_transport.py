@@ -1,0 +1,41 @@
+"""Which transport an endpoint is reached by."""
+
+import asyncio
+from collections.abc import Callable
+
+from gf_i2p.transport.connection_gate import Admission, Gate
+from gf_i2p.transport.interface import Listener, Transport
+from gf_i2p.wire.endpoint import Endpoint
+
+
+class MixedTransport:
+    """Goes by the endpoint's name: what ends in .i2p through I2P, anything else by TLS.
+
+    `listening`: the one of both by which others reach us.
+    """
+
+    def __init__(self, *, tls: Transport, i2p: Transport, listening: Transport) -> None:
+        self._tls = tls
+        self._i2p = i2p
+        self._listening = listening
+
+    def _for(self, endpoint: Endpoint) -> Transport:
+        return self._i2p if endpoint.is_i2p else self._tls
+
+    async def dial(
+        self, endpoint: Endpoint, factory: Callable[[], asyncio.Protocol], *, deadline: float, attempt: int = 0
+    ) -> asyncio.Transport:
+        """See `Transport.dial`."""
+        return await self._for(endpoint).dial(endpoint, factory, deadline=deadline, attempt=attempt)
+
+    def proxied(self, endpoint: Endpoint, attempt: int = 0) -> bool:
+        """See `Transport.proxied`."""
+        return self._for(endpoint).proxied(endpoint, attempt)
+
+    def patience(self, endpoint: Endpoint) -> float:
+        """See `Transport.patience`."""
+        return self._for(endpoint).patience(endpoint)
+
+    async def listen(self, factory: Callable[[Admission], asyncio.Protocol], gate: Gate) -> Listener:
+        """See `Transport.listen`."""
+        return await self._listening.listen(factory, gate)

@@ -1,0 +1,282 @@
+"""Being reached through I2P: a loopback port, and whatever has the router bring our destination's streams to it.
+
+The router names the peer in a first line where a SAM session forwards: its destination cannot be forged by a peer,
+so each counts for itself at the gate. A session that ends is made again, and so is one whose address the router does
+not publish. i2pd forgets it when the inbound tunnels are there before the outbound ones, and remembers with the next
+inbound tunnel: it builds two (2.45) or three (2.58) at a time, so a session that has more of them seldom stays unknown.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol, Self, cast
+
+import structlog
+
+from gf_i2p.netdb.destination import address_of
+from gf_i2p.netdb.errors import NetDbError
+from gf_i2p.transport.backoff import Backoff
+from gf_i2p.transport.connection_counters import Refusal
+from gf_i2p.transport.connection_gate import Admission, Gate, source_of
+from gf_i2p.transport.errors import TransportError
+from gf_i2p.transport.tls.tcp_sockets import bind, check_address, host_port
+
+MAX_PEER_LINE_BYTES: Final = 1024
+"""A peer's destination in base64, 524 characters as a rule, and two port numbers."""
+_UNNAMED: Final = "not named yet"
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast a session is made again, and how often it is looked after. In seconds."""
+
+    again_floor: float = 8.0
+    """Not earlier: i2pd keeps a destination for 5 s after its session, then ends it, also when a new session has it."""
+    again_ceiling: float = 30.0
+    look: float = 3.0
+    """Between two looks whether our address is published, until it is."""
+    look_again: float = 60.0
+    """Between two looks from then on, until a stream comes."""
+    patience: float = 30.0
+    """For the address to be published; doubled each time in vain."""
+    max_patience: float = 600.0
+
+
+_PACE: Final = Pace()
+
+
+class Inbound(Protocol):
+    """Has the router bring the streams for our destination to a port of this machine."""
+
+    @property
+    def names_peers(self) -> bool:
+        """Whether each connection begins with a line that says from which destination it comes."""
+        ...
+
+    @property
+    def failure(self) -> type[Exception]:
+        """What the methods raise when the router cannot be used now, with a sentence that says what to check."""
+        ...
+
+    async def open(self, host: str, port: int) -> str:
+        """Begin; return our address, for the log, when streams can come. May take minutes."""
+        ...
+
+    async def published(self) -> bool:
+        """Whether others can find our address in the netDb now."""
+        ...
+
+    async def ended(self) -> None:
+        """Return when no more streams will come: the session is gone, or the router."""
+        ...
+
+    def close(self) -> None:
+        """End it; it may be opened again."""
+        ...
+
+
+class ServerTunnel:
+    """An `Inbound` that the operator has configured in the router: there is nothing to do, nor to ask."""
+
+    names_peers = False
+    failure: type[Exception] = TransportError
+
+    async def open(self, host: str, port: int) -> str:
+        """See `Inbound.open`."""
+        return f"the router's server tunnel to {host}:{port}"
+
+    async def published(self) -> bool:
+        """See `Inbound.published`."""
+        return True
+
+    async def ended(self) -> None:
+        """See `Inbound.ended`: never."""
+        await asyncio.get_running_loop().create_future()
+
+    def close(self) -> None:
+        """See `Inbound.close`."""
+
+
+class I2pListener:
+    """Accepts what the router brings, and sees to it that it does."""
+
+    def __init__(self, inbound: Inbound, server: asyncio.Server, pace: Pace) -> None:
+        """Use `open`."""
+        self._inbound = inbound
+        self._server = server
+        self._pace = pace
+        self._patience = pace.patience
+        self._log = structlog.get_logger(__name__)
+        self._complaint: str | None = None
+        self.reached_at: str | None = None
+        """Our address inside I2P while others can find it, or have come through it; None while they cannot."""
+        self._arrived = asyncio.Event()
+        host, port = server.sockets[0].getsockname()[:2]
+        self.addresses: Sequence[str] = [host_port((host, port))]
+        self._keeper = asyncio.get_running_loop().create_task(self._keep(host, port), name="I2P session")
+
+    @classmethod
+    async def open(
+        cls,
+        inbound: Inbound,
+        host: str,
+        port: int,
+        factory: Callable[[Admission], asyncio.Protocol],
+        gate: Gate,
+        *,
+        pace: Pace = _PACE,
+    ) -> Self:
+        """Listen at once on an IP address; the session follows. Raises `TransportError` when the port cannot be had."""
+        check_address(host, "listening for the router")
+        (sock,) = await bind(host, port)
+        listener: I2pListener | None = None
+
+        def accepted() -> asyncio.Protocol:
+            assert listener is not None
+            return _Stream(listener, gate, factory, named=inbound.names_peers)
+
+        server = await asyncio.get_running_loop().create_server(accepted, sock=sock, start_serving=False)
+        listener = made = cls(inbound, server, pace)
+        await server.start_serving()
+        return made
+
+    def close(self) -> None:
+        """See `Listener.close`."""
+        self._server.close()
+        self._keeper.cancel()
+        self._inbound.close()
+
+    def arrived(self) -> None:
+        """A stream has come: then the session is published, whatever anybody says."""
+        self._arrived.set()
+
+    # --- The session --------------------------------------------------------------------------------------
+
+    async def _keep(self, host: str, port: int) -> None:
+        backoff = Backoff(floor=self._pace.again_floor, ceiling=self._pace.again_ceiling)
+        while True:
+            try:
+                self._arrived.clear()
+                self.reached_at = None
+                address = await self._inbound.open(host, port)
+                backoff.reset()
+                await self._watch(address)
+            except self._inbound.failure as error:
+                self._complain(str(error))
+            except Exception:  # noqa: BLE001 - without this nobody would ever reach us again, and nothing would say so
+                self._complaint = None
+                self._log.exception("a defect ended the I2P session")
+            finally:
+                self._inbound.close()
+            await asyncio.sleep(backoff.next())
+
+    async def _watch(self, address: str) -> None:
+        """Return when the session is of no use any more."""
+        ended = asyncio.ensure_future(self._inbound.ended())
+        unseen = asyncio.ensure_future(self._unseen(address))
+        arrived = asyncio.ensure_future(self._arrived.wait())
+        tasks = (ended, unseen, arrived)
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if arrived.done():
+                self._seen(address)
+                unseen.cancel()
+            elif unseen.done() and not ended.done():
+                unseen.result()
+                patience, self._patience = self._patience, min(2 * self._patience, self._pace.max_patience)
+                self._complain(f"the router has not published our address within {patience:g} s: a new session is made")
+                return
+            await ended
+            self._complain("the router has ended our session: a new one is made")
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)  # one of them has had its say already
+
+    async def _unseen(self, address: str) -> None:
+        """Return when others have not found our address for longer than we have patience.
+
+        One look may take the router a minute; only one that began after all patience is the last. What is found may
+        be left from a session before, for ten minutes: it is looked for again until a stream has come.
+        """
+        loop = asyncio.get_running_loop()
+        since = loop.time()
+        while True:
+            began = loop.time()
+            if await self._inbound.published():
+                self._seen(address)
+                await asyncio.sleep(self._pace.look_again)
+                since = loop.time()
+            elif began - since >= self._patience:
+                return
+            else:
+                await asyncio.sleep(self._pace.look)
+
+    def _seen(self, address: str) -> None:
+        """Others can reach us."""
+        self.reached_at = address
+        self._patience = self._pace.patience
+        if self._complaint != "":
+            self._complaint = ""
+            self._log.info("reachable through I2P", address=address)
+
+    def _complain(self, reason: str) -> None:
+        if reason != self._complaint:  # once per reason, not once per attempt
+            self._complaint = reason
+            self._log.warning("not reachable through I2P", reason=reason)
+
+
+class _Stream(asyncio.Protocol):
+    """One connection until it is known whom it comes from; then the protocol proper takes over."""
+
+    def __init__(
+        self, listener: I2pListener, gate: Gate, factory: Callable[[Admission], asyncio.Protocol], *, named: bool
+    ) -> None:
+        self._listener = listener
+        self._gate = gate
+        self._factory = factory
+        self._named = named
+        self._line = bytearray()
+        self._transport: asyncio.Transport | None = None
+        self._admission: Admission | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        address = transport.get_extra_info("peername") or ("", 0)
+        source = _UNNAMED if self._named else source_of(address[0])
+        self._admission = self._gate.admit(source, host_port(address))
+        self._admission.bind(self._transport.abort)
+        if not self._named:
+            self._hand_over(b"")
+
+    def data_received(self, data: bytes) -> None:
+        assert self._admission is not None
+        assert self._transport is not None
+        line, newline, rest = data.partition(b"\n")
+        self._line += line
+        if not newline and len(self._line) <= MAX_PEER_LINE_BYTES:
+            return
+        try:
+            peer = address_of(self._line.split(b" ", 1)[0].decode("ascii")) if newline else None
+        except (NetDbError, UnicodeDecodeError):
+            peer = None
+        if peer is None:
+            self._admission.refuse(Refusal.NOT_HTTP, "the router did not say whom the stream comes from: is it SAM?")
+            self._transport.abort()
+            return
+        self._admission.named(peer, peer)
+        self._hand_over(rest)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        assert self._admission is not None
+        self._admission.closed()
+
+    def _hand_over(self, rest: bytes) -> None:
+        assert self._admission is not None
+        assert self._transport is not None
+        self._listener.arrived()
+        protocol = self._factory(self._admission)
+        self._transport.set_protocol(protocol)
+        protocol.connection_made(self._transport)
+        if rest and not self._transport.is_closing():
+            protocol.data_received(rest)

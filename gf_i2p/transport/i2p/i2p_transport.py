@@ -1,0 +1,221 @@
+"""Connections through I2P: out through the router's proxy, in through whatever brings streams to a loopback port.
+
+I2P encrypts from end to end and a destination's name is its key, so there is no TLS here. What is plain is the way
+between this node and its own router. A name in .i2p goes to the proxy as it is: it is never looked up in DNS.
+"""
+
+import asyncio
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from python_socks import ProxyConnectionError, ProxyError, ProxyType
+from python_socks.async_.asyncio import Proxy
+
+from gf_i2p.transport.connection_gate import Admission, Gate
+from gf_i2p.transport.errors import DialError, TransportError, UnreachableError
+from gf_i2p.transport.i2p.http_tunnel import HttpTunnel, TunnelRefused
+from gf_i2p.transport.i2p.i2p_listener import I2pListener, Inbound
+from gf_i2p.transport.tls.tcp_sockets import check_address, why
+from gf_i2p.wire.endpoint import Endpoint
+
+
+class Way(StrEnum):
+    """How the router's proxy is asked."""
+
+    GET = "get"
+    """By the upgrade request itself, with an absolute URI (RFC 2616, 5.1.2): proposal 150's way."""
+    CONNECT = "connect"
+    """By CONNECT (RFC 9110, 9.3.6): the proxy sees bytes only. A Java router lets it through to some ports only."""
+    SOCKS5 = "socks5"
+    """By SOCKS (RFC 1928), the name given to the proxy."""
+
+
+I2P_HANDSHAKE_SECONDS: Final = 120.0
+"""Streams through tunnels take their time, and the first one may have to build them."""
+I2P_REQUEST_SECONDS: Final = 20.0
+"""The least for an answer through tunnels: when they stall, a new stream would stall as well."""
+SOCKS_GREETING_SECONDS: Final = 5.0
+"""For the answer to a SOCKS greeting, which the proxy gives by itself, before it knows of any peer."""
+_SOCKS_GREETING: Final = b"\x05\x01\x00"
+"""RFC 1928, 3: version 5, one method, no authentication."""
+_SETTINGS: Final = {
+    Way.GET: "i2pd: [httpproxy] enabled = true; Java: the tunnel 'I2P HTTP Proxy' started",
+    Way.CONNECT: "i2pd: [httpproxy] enabled = true; Java: the tunnel 'I2P HTTP Proxy' started",
+    Way.SOCKS5: "i2pd: [socksproxy] enabled = true; Java: a SOCKS 4/4a/5 client tunnel started",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ProxySettings:
+    """Where the router's proxy is: an IP address, so that nothing is ever looked up, and a port.
+
+    Raises `TransportError` on a name.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 4444
+    way: Way = Way.GET
+
+    def __post_init__(self) -> None:
+        check_address(self.host, "the router's proxy")
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+class I2pTransport:
+    """Dials and listens through one router.
+
+    `inbound` brings the streams to `host`:`port`, which are for the router only: loopback as a rule. Without it
+    nothing listens.
+    """
+
+    def __init__(
+        self, proxy: ProxySettings, *, inbound: Inbound | None = None, host: str = "127.0.0.1", port: int = 0
+    ) -> None:
+        self._proxy = proxy
+        self._inbound = inbound
+        self._host = host
+        self._port = port
+
+    # --- Dialling -----------------------------------------------------------------------------------------
+
+    def proxied(self, endpoint: Endpoint, attempt: int = 0) -> bool:  # noqa: ARG002
+        """See `Transport.proxied`."""
+        return self._proxy.way is Way.GET
+
+    def patience(self, endpoint: Endpoint) -> float:  # noqa: ARG002
+        """See `Transport.patience`."""
+        return math.inf
+
+    async def dial(
+        self,
+        endpoint: Endpoint,
+        factory: Callable[[], asyncio.Protocol],
+        *,
+        deadline: float,
+        attempt: int = 0,  # noqa: ARG002
+    ) -> asyncio.Transport:
+        """See `Transport.dial`. By GET it returns when the proxy is there; what it says shows in the handshake."""
+        if not endpoint.is_i2p:
+            raise DialError(
+                f"{endpoint} is no address inside I2P: the router's proxy would hand it to a stranger. Give the peer "
+                "an address in .i2p, or its certificate's fingerprint to be dialled by TLS."
+            )
+        # i2pd hands names in capital letters to its outproxy, too: only .i2p in small ones is inside I2P for it.
+        peer = Endpoint(endpoint.host.lower(), endpoint.port)
+        try:
+            async with asyncio.timeout(deadline):
+                match self._proxy.way:
+                    case Way.GET:
+                        return await self._to_proxy(factory)
+                    case Way.CONNECT:
+                        return await self._through_tunnel(peer, factory)
+                    case Way.SOCKS5:
+                        return await self._through_socks(peer, factory)
+        except TimeoutError:
+            raise UnreachableError(
+                f"{endpoint} was not reached through I2P within {deadline:g} s: check that its router is up and has "
+                "tunnels."
+            ) from None
+
+    async def _to_proxy(self, factory: Callable[[], asyncio.Protocol]) -> asyncio.Transport:
+        loop = asyncio.get_running_loop()
+        try:
+            transport, _ = await loop.create_connection(factory, self._proxy.host, self._proxy.port)
+        except OSError as error:
+            raise self._no_proxy(error) from error
+        return transport
+
+    async def _through_tunnel(self, peer: Endpoint, factory: Callable[[], asyncio.Protocol]) -> asyncio.Transport:
+        tunnel = HttpTunnel(peer, factory)
+        transport = await self._to_proxy(lambda: tunnel)
+        try:
+            error = await tunnel.opened
+        except BaseException:
+            transport.abort()
+            raise
+        if error is None:
+            return transport
+        transport.abort()
+        if isinstance(error, TunnelRefused):
+            raise self._refused(peer, error) from error
+        raise self._other(peer, "an HTTP proxy", error) from error
+
+    async def _through_socks(self, peer: Endpoint, factory: Callable[[], asyncio.Protocol]) -> asyncio.Transport:
+        """Have the proxy open a stream. It gets the name, never an address."""
+        await self._greet()
+        proxy = Proxy.create(ProxyType.SOCKS5, self._proxy.host, self._proxy.port, rdns=True)
+        try:
+            # Without a time of its own: ours is the whole dial's, and cancels it.
+            sock = await proxy.connect(peer.host, peer.port, timeout=3600.0)
+        except ProxyConnectionError as error:
+            raise self._no_proxy(error) from error
+        except ProxyError as error:
+            if error.error_code is None:  # it did not say no, but something that we do not understand, or nothing
+                raise self._other(peer, "a SOCKS5 proxy", error) from error
+            raise self._refused(peer, error) from error
+        except (OSError, ValueError) as error:
+            raise self._other(peer, "a SOCKS5 proxy", error) from error
+        try:
+            transport, _ = await asyncio.get_running_loop().create_connection(factory, sock=sock)
+        except OSError as error:
+            sock.close()
+            raise self._other(peer, "a SOCKS5 proxy", error) from error
+        return transport
+
+    async def _greet(self) -> None:
+        """Raise `DialError` when what listens there says nothing to a SOCKS greeting; an HTTP proxy waits for more.
+
+        On a connection of its own: python-socks has one time for the greeting, which takes milliseconds, and the peer,
+        which takes minutes.
+        """
+        try:
+            async with asyncio.timeout(SOCKS_GREETING_SECONDS):
+                reader, writer = await asyncio.open_connection(self._proxy.host, self._proxy.port)
+                try:
+                    writer.write(_SOCKS_GREETING)
+                    await reader.read(1)
+                finally:
+                    writer.close()
+        except TimeoutError:
+            raise DialError(
+                f"The router's SOCKS proxy at {self._proxy} does not speak SOCKS5 (no answer to a greeting within "
+                f"{SOCKS_GREETING_SECONDS:g} s): check that the port is not the HTTP proxy's, and that the SOCKS proxy "
+                f"is on ({_SETTINGS[Way.SOCKS5]})."
+            ) from None
+        except OSError:
+            pass  # python-socks meets the same, or better luck, and what it meets is told
+
+    def _no_proxy(self, error: OSError) -> DialError:
+        return DialError(
+            f"The router's proxy at {self._proxy} does not answer ({why(error)}): check that the router runs and its "
+            f"proxy is on ({_SETTINGS[self._proxy.way]})."
+        )
+
+    def _refused(self, peer: Endpoint, error: Exception) -> DialError:
+        said = "".join(letter for letter in str(error)[:80] if letter.isprintable())
+        return UnreachableError(
+            f"{peer} cannot be reached: the proxy {self._proxy} says {said!r}. Check the address, and that the peer's "
+            "router is up and has tunnels, then wait or try again."
+        )
+
+    def _other(self, peer: Endpoint, expected: str, error: Exception) -> DialError:
+        said = why(error) if isinstance(error, OSError) else str(error)
+        return DialError(
+            f"{peer} cannot be reached: what listens at {self._proxy} does not answer as {expected} does "
+            f"({said[:80]}): check the port, and that the router is not just stopping."
+        )
+
+    # --- Listening ----------------------------------------------------------------------------------------
+
+    async def listen(self, factory: Callable[[Admission], asyncio.Protocol], gate: Gate) -> I2pListener:
+        """See `Transport.listen`. It returns at once: the router may come, go and come back meanwhile."""
+        if self._inbound is None:
+            raise TransportError(
+                "Nothing brings I2P streams to this node: configure a SAM session or a server tunnel of the router's."
+            )
+        return await I2pListener.open(self._inbound, self._host, self._port, factory, gate)

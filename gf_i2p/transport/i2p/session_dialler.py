@@ -1,0 +1,135 @@
+"""Dialling from the session that we are reached by: the second way to a peer inside I2P.
+
+A router keeps a lease set that it has found until it expires, for each of its destinations apart. When a peer has come
+back with new tunnels, its old lease set leads nowhere, and through the proxy it stays unreachable for up to ten
+minutes (seen on i2pd 2.45.1). A stream brings its sender's lease set along, to the destination that it comes to. So who
+has a new session opens a stream to every peer once, and whom the proxy does not lead to is dialled from our session.
+"""
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from gf_i2p.transport.connection_gate import Admission, Gate
+from gf_i2p.transport.errors import DialError, UnreachableError
+from gf_i2p.transport.interface import Listener, Transport
+from gf_i2p.transport.tls.tcp_sockets import why
+from gf_i2p.wire.digest import Credentials
+from gf_i2p.wire.endpoint import Endpoint
+from gf_i2p.wire.upgrade import ClientHandshake
+
+PATIENCE_SECONDS: Final = 20.0
+"""For one way before the other is tried. A stream opens in 5 s as a rule; a Java proxy's first try takes up to 20 s."""
+GREETINGS: Final = 5
+"""How often a peer is told of a new session until it answers: i2pd takes no new encryption of ours for two minutes."""
+
+
+class Streams(Protocol):
+    """Opens streams from our own destination."""
+
+    on_open: Callable[[], None] | None
+    """Called when there is a new session; set by whoever wants to know."""
+
+    on_close: Callable[[], None] | None
+    """Called when it is over, or none could be made; the same."""
+
+    @property
+    def failure(self) -> type[Exception]:
+        """What `connect` raises, with a sentence that says what to check."""
+        ...
+
+    async def connect(self, host: str) -> socket.socket:
+        """Open a stream to this .i2p host; return its socket, non-blocking, nothing of the stream read yet."""
+        ...
+
+
+class TwoWayTransport:
+    """Goes through the proxy first, and by our own session when that has failed: in turn, until one works."""
+
+    def __init__(self, proxy: Transport, streams: Streams, cluster: str, *, patience: float = PATIENCE_SECONDS) -> None:
+        """`cluster`: the farm's name. `patience`: seconds for one way, and between two greetings."""
+        self._proxy = proxy
+        self._streams = streams
+        self._cluster = cluster
+        self._patience = patience
+        streams.on_open = self._introduce
+        streams.on_close = self._hush
+        self._peers: dict[str, None] = {}  # hosts that we have been asked to dial
+        self._introductions: set[asyncio.Task[None]] = set()
+
+    async def dial(
+        self, endpoint: Endpoint, factory: Callable[[], asyncio.Protocol], *, deadline: float, attempt: int = 0
+    ) -> asyncio.Transport:
+        """See `Transport.dial`."""
+        host = endpoint.host.lower()
+        if endpoint.is_i2p:
+            self._peers[host] = None
+        if attempt % 2 == 0 or not endpoint.is_i2p:  # what is not inside I2P, the proxy's transport refuses
+            return await self._proxy.dial(endpoint, factory, deadline=deadline)
+        try:
+            async with asyncio.timeout(deadline):
+                sock = await self._streams.connect(host)
+        except TimeoutError:
+            raise UnreachableError(f"{endpoint} was not reached from our session within {deadline:.0f} s.") from None
+        except self._streams.failure as error:
+            raise DialError(f"{endpoint} was not reached from our session: {error}.") from error
+        try:
+            transport, _ = await asyncio.get_running_loop().create_connection(factory, sock=sock)
+        except OSError as error:
+            sock.close()
+            raise DialError(f"The router broke the stream to {endpoint} ({why(error)}).") from error
+        return transport
+
+    def proxied(self, endpoint: Endpoint, attempt: int = 0) -> bool:
+        """See `Transport.proxied`."""
+        return attempt % 2 == 0 and self._proxy.proxied(endpoint)
+
+    def patience(self, endpoint: Endpoint) -> float:
+        """See `Transport.patience`."""
+        return min(self._patience, self._proxy.patience(endpoint))
+
+    async def listen(self, factory: Callable[[Admission], asyncio.Protocol], gate: Gate) -> Listener:
+        """See `Transport.listen`."""
+        return await self._proxy.listen(factory, gate)
+
+    # --- Introductions ------------------------------------------------------------------------------------
+
+    def _introduce(self) -> None:
+        """Let every peer's router know our new lease set."""
+        for host in self._peers:
+            task = asyncio.get_running_loop().create_task(self._greet(host), name=f"introduction to {host}")
+            self._introductions.add(task)
+            task.add_done_callback(self._introductions.discard)
+
+    def _hush(self) -> None:
+        """The session whose lease set they were about is over."""
+        for task in self._introductions:
+            task.cancel()
+
+    async def _greet(self, host: str) -> None:
+        for _ in range(GREETINGS):
+            with contextlib.suppress(TimeoutError, OSError, self._streams.failure):
+                async with asyncio.timeout(self._patience):
+                    if await self._is_answered(host):
+                        return
+            await asyncio.sleep(self._patience)
+
+    async def _is_answered(self, host: str) -> bool:
+        """Open a stream and begin as any node does: an answer shows that the peer's router knows our way now."""
+        loop = asyncio.get_running_loop()
+        handshake = ClientHandshake(
+            host=host,
+            cluster=self._cluster,
+            credentials=Credentials("introduction", "-"),  # a first request names nobody
+            now=loop.time(),
+            entropy=os.urandom,
+        )
+        sock = await self._streams.connect(host)
+        try:
+            await loop.sock_sendall(sock, handshake.request())
+            return bool(await loop.sock_recv(sock, 1))
+        finally:
+            sock.close()

@@ -1,0 +1,482 @@
+"""One peer's outgoing connection: made, kept, made again; requests out, responses in, first in, first out."""
+
+import asyncio
+import contextlib
+import os
+from collections import deque
+from collections.abc import Callable
+from typing import Final, cast
+
+import structlog
+
+from gf_i2p.transport.backoff import Backoff
+from gf_i2p.transport.errors import DialError, TransportError, UnreachableError, credentials_refused
+from gf_i2p.transport.interface import Transport
+from gf_i2p.wire.digest import Credentials
+from gf_i2p.wire.endpoint import Endpoint
+from gf_i2p.wire.errors import ProtocolError, RemoteProtocolError
+from gf_i2p.wire.http_get import PeerNotReached, Retry
+from gf_i2p.wire.limits import HANDSHAKE_SECONDS, MAX_BUFFERED_BYTES, MAX_REQUESTS_IN_FLIGHT
+from gf_i2p.wire.message_stream import ResponseDecoder
+from gf_i2p.wire.messages import RESPONSE_TYPE, MessageType, Request, Response, encode_request
+from gf_i2p.wire.upgrade import ClientHandshake
+
+# A connection that lasted this long was a good one: after its end, dialling starts with the shortest delay.
+_STABLE_SECONDS: Final = 5.0
+
+DOUBT_SECONDS: Final = 10.0
+"""A connection that was silent for so long, while its peer dials us, may lead to a process that is no more."""
+
+# Reasons that are remembered, so that none is told again and again; some have figures in them.
+_MAX_REASONS: Final = 16
+
+Done = Callable[[Response | None], None]
+
+
+class Link:
+    """Keeps one connection to one peer and sends requests over it."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        endpoint: Endpoint,
+        cluster: str,
+        credentials: Credentials,
+        *,
+        on_up: Callable[[], None] | None = None,
+        on_down: Callable[[], None] | None = None,
+        backoff: Backoff | None = None,
+        request_seconds: float,
+        handshake_seconds: float = HANDSHAKE_SECONDS,
+        max_buffered: int = MAX_BUFFERED_BYTES,
+        max_in_flight: int = MAX_REQUESTS_IN_FLIGHT,
+        entropy: Callable[[int], bytes] = os.urandom,
+    ) -> None:
+        """Prepare; `start` begins to dial.
+
+        Args:
+            transport: how the endpoint is reached.
+            endpoint: the peer.
+            cluster: the farm's name.
+            credentials: ours for this peer; keep them for its next link, they spare a request.
+            on_up: called when the connection has come up. A callback that raises is logged, and the link goes on.
+            on_down: called when it has ended, and when an attempt to make it has failed; `last_error` says why.
+            backoff: the delays between attempts.
+            request_seconds: for one answer, from when its request was sent or the answer before it came, whichever was
+                later: a slow peer that goes on answering is kept, one that answers nothing for so long is given up.
+            handshake_seconds: for one attempt: name, TCP, TLS and HTTP.
+            max_buffered: bytes that the peer has not taken, beyond which the connection is given up.
+            max_in_flight: unanswered requests, beyond which the connection is given up.
+            entropy: returns that many random bytes.
+        """
+        self.endpoint = endpoint
+        self.last_error: str | None = None
+        """Why there is no connection: a sentence for the operator; None when there is one, or none was tried."""
+        self.unreachable = False
+        """Whether a connection that was up has ended, and the peer did not say a word when we last dialled since."""
+        self.round_trip: float | None = None
+        """Seconds from the latest HTTP request that brought a connection up to its answer: one round trip, and through
+        an HTTP proxy inside I2P the opening of a stream. None before the first."""
+        self.request_seconds = request_seconds
+        """See above; may be changed, for the requests sent from then on."""
+        self.handshake_seconds = handshake_seconds
+        """See above; may be changed, for the attempts begun from then on."""
+        self.max_buffered = max_buffered
+        self.max_in_flight = max_in_flight
+        self._transport = transport
+        self._cluster = cluster
+        self._credentials = credentials
+        self._on_up = on_up
+        self._on_down = on_down
+        self.backoff = backoff or Backoff()
+        """May be exchanged at run time, as the seconds may."""
+        self._entropy = entropy
+        self._connection: _Connection | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._nudged = asyncio.Event()
+        self._failed = 0  # attempts since the last that worked: which way is to be tried
+        self._logged: set[str] = set()  # reasons told since there was a connection; where ways alternate they do, too
+        self._log = structlog.get_logger(__name__).bind(peer=str(endpoint), cluster=cluster)
+
+    @property
+    def connected(self) -> bool:
+        """Whether a request can be sent now."""
+        return self._connection is not None
+
+    def start(self) -> None:
+        """Begin to dial, and again whenever the connection ends, until `stop`."""
+        self._loop = asyncio.get_running_loop()
+        self._task = self._loop.create_task(self._run(), name=f"link to {self.endpoint}")
+
+    async def stop(self) -> None:
+        """End the connection now and dial no more; requests in flight fail."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+
+    def nudge(self) -> None:
+        """Dial now instead of after the present delay: the peer has shown that it is there."""
+        self._nudged.set()
+
+    def doubt(self, ago: float = 0.0) -> None:
+        """Dial anew if nothing was heard for a while before the peer dialled us, `ago` seconds ago, and none since.
+
+        It may have restarted. What is counted from the dial on does not grow while dials through I2P take their time:
+        two peers would else go on doubting each other.
+
+        Nobody tells us when a stream through I2P, or a machine that vanished, has ended; who has nothing to say would
+        find that out when it matters, by a request that waits for its time-out.
+        """
+        connection = self._connection
+        idle = None if connection is None else connection.idle_seconds
+        if connection is not None and idle is not None and idle - ago >= DOUBT_SECONDS:
+            connection.give_up("the peer has dialled us anew, and nothing was heard of it here since")
+        self.nudge()
+
+    def reset(self, reason: str) -> None:
+        """End the connection now, if there is one, and dial anew; what is in flight fails."""
+        if self._connection is not None:
+            self._connection.give_up(reason)
+
+    def send(self, request: Request, done: Done, *, seconds: float | None = None) -> None:
+        """Send a request; `done` is called exactly once, never from within this call.
+
+        `seconds`: for its answer, instead of `request_seconds` and counted as those are. Then the connection is given
+        up with all that is in flight, so it is no caller's patience, and seldom less than `request_seconds`. Answers
+        come in order: what is sent behind a request that takes long waits for it.
+        With the response, or with None: not connected, the connection ended, the answer is overdue or of the wrong
+        type, or the peer does not read (then the connection is closed, so everything in flight fails). After None
+        the outcome is unknown, unless `connected` was false when this was called: then nothing was sent.
+        Raises `LocalProtocolError` when the request is illegal; then `done` is not called.
+        """
+        connection = self._connection
+        if connection is not None:
+            connection.send(request, done, self.request_seconds if seconds is None else seconds)
+        else:
+            (self._loop or asyncio.get_running_loop()).call_soon(self.call, done, None)
+
+    # --- The connection's life ----------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        broken = False  # whether there was a connection before
+        while True:
+            self._nudged.clear()
+            try:
+                connection = await self._connect()
+                began = loop.time()
+                self.last_error = None
+                self._logged.clear()
+                self._log.info("connected")
+                reason = await connection.ended
+                broken = True
+                if loop.time() - began >= _STABLE_SECONDS:
+                    self.backoff.reset()
+            except (TransportError, ProtocolError) as error:
+                reason = str(error)
+                self.unreachable = broken and isinstance(error, UnreachableError)
+            except Exception as error:  # noqa: BLE001 - whatever we did wrong
+                # Without this the link would be dead, and nothing would say so before the node stops.
+                reason = f"a defect in this program: {error!r}; its traceback is in this node's log"
+                if reason not in self._logged:
+                    self._log.exception("a defect ended an attempt or a connection")
+            finally:
+                # Reached with a connection only by cancellation, which is stop(), or by a defect.
+                if self._connection is not None:
+                    self._connection.give_up("the link was stopped")
+            self._down(reason)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self.backoff.next()):
+                    await self._nudged.wait()
+
+    async def _connect(self) -> "_Connection":
+        """Dial until the handshake is through; a challenge is answered by a second attempt at once."""
+        for _ in range(2):
+            connection = _Connection(self, self._handshake())
+            try:
+                if await self._attempt(connection):
+                    return connection
+            except (TransportError, ProtocolError):
+                self._failed += 1
+                raise
+            finally:
+                if self._connection is not connection:
+                    connection.give_up("the attempt is over")
+        raise credentials_refused(str(self.endpoint), self._credentials.user)
+
+    async def _attempt(self, connection: "_Connection") -> bool:
+        """Return whether the connection is up; False: it brought a challenge."""
+        seconds = min(self.handshake_seconds, self._transport.patience(self.endpoint))
+        end = asyncio.get_running_loop().time() + seconds
+        await self._transport.dial(self.endpoint, lambda: connection, deadline=seconds, attempt=self._failed)
+        try:
+            async with asyncio.timeout_at(end):
+                outcome = await connection.outcome
+        except TimeoutError:
+            raise UnreachableError(
+                f"{self.endpoint} did not answer the HTTP request within {seconds:g} s: {self.advice()}."
+            ) from None
+        if isinstance(outcome, DialError):
+            raise outcome
+        return outcome
+
+    def advice(self) -> str:
+        """What to check when nobody speaks at the other end."""
+        if self.endpoint.is_i2p:  # where a router may take a connection for a peer that is not there
+            return "check that the peer runs, that its router is up and has tunnels, and that the port is a farm node's"
+        return "check that the port is a farm node's"
+
+    def _handshake(self) -> ClientHandshake:
+        return ClientHandshake(
+            host=self.endpoint.authority,
+            cluster=self._cluster,
+            credentials=self._credentials,
+            now=asyncio.get_running_loop().time(),
+            entropy=self._entropy,
+            proxied=self._transport.proxied(self.endpoint, self._failed),
+        )
+
+    def _down(self, reason: str) -> None:
+        self.last_error = reason
+        if reason not in self._logged:  # once per reason, not once per attempt
+            if len(self._logged) >= _MAX_REASONS:
+                self._logged.clear()
+            self._logged.add(reason)
+            self._log.warning("no connection", reason=reason)
+        if self._on_down is not None:
+            self.call(self._on_down)
+
+    # --- For the connection -------------------------------------------------------------------------------
+
+    def call(self, callback: Callable[..., None], *given: Response | None) -> None:
+        """Call one who waits for us; an exception of theirs is logged and harms nobody else."""
+        try:
+            callback(*given)
+        except Exception:  # noqa: BLE001 - it is theirs, whatever it is
+            self._log.exception("a callback failed")
+
+    def up(self, connection: "_Connection") -> None:
+        """The handshake is through."""
+        self._connection = connection
+        self.last_error = None
+        self.unreachable = False
+        if self._on_up is not None:
+            self.call(self._on_up)
+
+    def lost(self, connection: "_Connection") -> None:
+        """Nothing can be sent over this connection any more."""
+        if self._connection is connection:
+            self._connection = None
+
+
+class _Connection(asyncio.Protocol):
+    """One connection, from TLS to its end."""
+
+    __slots__ = (
+        "_answered",
+        "_asked",
+        "_batch",
+        "_decoder",
+        "_full",
+        "_handshake",
+        "_in_flight",
+        "_link",
+        "_loop",
+        "_overdue",
+        "_overdue_at",
+        "_silent",
+        "_transport",
+        "_up",
+        "_up_at",
+        "_written",
+        "ended",
+        "outcome",
+    )
+
+    def __init__(self, link: Link, handshake: ClientHandshake) -> None:
+        self._link = link
+        self._handshake = handshake
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._decoder = ResponseDecoder()
+        # The response's type, whom to tell, when it was sent, seconds for the answer.
+        self._in_flight: deque[tuple[MessageType, Done, float, float]] = deque()
+        self._answered = 0.0  # when the last answer came
+        self._up_at = 0.0  # when the handshake was through
+        self._overdue: asyncio.TimerHandle | None = None
+        self._overdue_at = 0.0  # when it rings
+        self._asked = 0.0  # when the HTTP request was written
+        self._silent = True  # nothing has come yet
+        self._up = False
+        self._full = False
+        self._written = False  # something was written in this turn of the loop
+        self._batch: list[bytes] = []  # what follows it when the turn is over
+        # True: the connection is up; False: dial again, with credentials. The error is no exception of the future's,
+        # since nobody asks for it when dialling itself has failed.
+        self.outcome: asyncio.Future[bool | DialError] = self._loop.create_future()
+        # Why the connection that was up has ended.
+        self.ended: asyncio.Future[str] = self._loop.create_future()
+
+    # --- Events -------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(self._link.max_buffered, self._link.max_buffered)
+        self._asked = self._loop.time()
+        self._transport.write(self._handshake.request())
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        # Inside I2P it is the router, ours or the peer's, that takes a stream and closes it when nobody is there.
+        unreachable = self._silent and self._link.endpoint.is_i2p
+        reason = "the peer closed the connection" if exc is None else f"the connection broke: {exc}"
+        self._fail(
+            reason if self._up else f"{reason} before it had answered: {self._link.advice()}",
+            UnreachableError if unreachable else DialError,
+        )
+
+    def data_received(self, data: bytes) -> None:
+        self._silent = False
+        if not self._up:
+            self._introduce(data)
+        elif self._transport is not None:
+            self._take(data)
+
+    def pause_writing(self) -> None:
+        self._full = True
+
+    def resume_writing(self) -> None:
+        self._full = False
+
+    # --- Handshake ----------------------------------------------------------------------------------------
+
+    def _introduce(self, data: bytes) -> None:
+        if self.outcome.done():
+            return  # behind a challenge, or after the deadline: the link is about to hang up
+        try:
+            outcome = self._handshake.receive(data, self._loop.time())
+        except RemoteProtocolError as error:
+            self.give_up(str(error), UnreachableError if isinstance(error, PeerNotReached) else DialError)
+            return
+        if outcome is None:
+            return
+        if isinstance(outcome, Retry):
+            self.outcome.set_result(False)
+            return
+        self._up = True
+        self._up_at = self._loop.time()
+        self._link.round_trip = self._loop.time() - self._asked
+        self.outcome.set_result(True)
+        self._link.up(self)
+        if outcome.rest:
+            self._take(outcome.rest)
+
+    # --- Requests -----------------------------------------------------------------------------------------
+
+    @property
+    def idle_seconds(self) -> float | None:
+        """For how long nothing was heard; None before it is up, and while an answer is owed, which will tell."""
+        heard = max(self._answered, self._up_at)
+        return self._loop.time() - heard if self._up and not self._in_flight else None
+
+    def send(self, request: Request, done: Done, seconds: float) -> None:
+        """See `Link.send`."""
+        data = encode_request(request)
+        transport, link = self._transport, self._link
+        assert transport is not None
+        if self._full or len(self._in_flight) >= link.max_in_flight:
+            unread = "takes no more bytes" if self._full else f"owes {len(self._in_flight)} answers"
+            self.give_up(f"the peer {unread}; its requests are given up")
+            self._loop.call_soon(link.call, done, None)
+            return
+        self._in_flight.append((RESPONSE_TYPE[request.type], done, self._loop.time(), seconds))
+        if len(self._in_flight) == 1:
+            self._watch()
+        if self._written:
+            self._batch.append(data)
+        else:
+            # The first request in a turn of the loop leaves at once, later ones together when the turn is over.
+            self._written = True
+            self._loop.call_soon(self._uncork)
+            transport.write(data)
+
+    def _uncork(self) -> None:
+        self._written = False
+        batch = self._batch
+        if batch:
+            self._batch = []
+            if self._transport is not None:
+                self._transport.write(batch[0] if len(batch) == 1 else b"".join(batch))
+
+    def _take(self, data: bytes) -> None:
+        in_flight, call = self._in_flight, self._link.call
+        fault: str | None = None
+        try:
+            responses = self._decoder.feed(data)
+        except RemoteProtocolError as error:
+            responses = self._decoder.before_error
+            fault = str(error)
+        if responses:
+            self._answered = self._loop.time()
+        for response in responses:
+            if not in_flight:
+                fault = "it answered more than it was asked"
+                break
+            if response.type is not in_flight[0][0]:
+                fault = f"it answered {response.type.name} where {in_flight[0][0].name} is due"
+                break
+            call(in_flight.popleft()[1], response)
+            if self._transport is None:
+                return  # whom we told has ended the connection, and what was in flight has failed
+        if fault is not None:
+            self.give_up(f"the peer broke the protocol: {fault}")
+        elif in_flight:
+            self._watch()
+
+    def _due(self) -> float:
+        """When the oldest request is overdue: the peer has it to itself only since the answer before it."""
+        _, _, sent, seconds = self._in_flight[0]
+        return max(sent, self._answered) + seconds
+
+    def _watch(self) -> None:
+        """See that the alarm rings when the oldest request is overdue, or before: mostly it does, for an older one."""
+        due = self._due()
+        if self._overdue is not None:
+            if self._overdue_at <= due:
+                return
+            self._overdue.cancel()
+        self._overdue_at = due
+        self._overdue = self._loop.call_at(due, self._check_overdue)
+
+    def _check_overdue(self) -> None:
+        self._overdue = None
+        if not self._in_flight:
+            return
+        if self._due() <= self._loop.time():
+            self.give_up(f"the peer did not answer within {self._in_flight[0][3]:g} s")
+        else:
+            self._watch()
+
+    # --- End ----------------------------------------------------------------------------------------------
+
+    def give_up(self, reason: str, kind: type[DialError] = DialError) -> None:
+        """End the connection now; what is in flight fails when the loop comes round. `kind`: of a failed attempt."""
+        transport = self._transport
+        self._fail(reason, kind)
+        if transport is not None:
+            transport.abort()
+
+    def _fail(self, reason: str, kind: type[DialError]) -> None:
+        self._transport = None
+        self._link.lost(self)
+        if self._overdue is not None:
+            self._overdue.cancel()
+            self._overdue = None
+        if not self.outcome.done():
+            self.outcome.set_result(kind(f"{self._link.endpoint}: {reason}"))
+        if not self.ended.done():
+            self.ended.set_result(reason)
+        in_flight, self._in_flight = self._in_flight, deque()
+        for _, done, _, _ in in_flight:
+            self._loop.call_soon(self._link.call, done, None)

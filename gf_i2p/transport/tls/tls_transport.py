@@ -1,0 +1,315 @@
+"""TLS 1.3 over TCP: who we are, whom we trust, dialling and listening.
+
+A peer is known by the fingerprint of its certificate, per endpoint, or by a CA file and its host name. Either is
+checked before anything of ours but the TLS hello has left. A fingerprint is compared and nothing else: it names one
+key exactly, so neither dates nor names in that certificate add anything, and a node whose clock is wrong still finds
+its farm. Peers do not show us certificates when they dial: they authenticate by the Digest that follows.
+"""
+
+import asyncio
+import math
+import socket
+import ssl
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gf_i2p.transport.connection_counters import Refusal
+from gf_i2p.transport.connection_gate import Admission, Gate, source_of
+from gf_i2p.transport.errors import DialError, PeerRefusedError, TransportError, UnreachableError
+from gf_i2p.transport.tls.certificates import fingerprint, parse_fingerprint
+from gf_i2p.transport.tls.tcp_sockets import Address, TcpListener, bind, host_port, resolve, tune, why
+from gf_i2p.transport.tls.tls_channel import SCRATCH_BYTES, TlsChannel
+from gf_i2p.wire.endpoint import Endpoint
+
+
+@dataclass(frozen=True, slots=True)
+class TlsSettings:
+    """Who we are and whom we trust.
+
+    `certificate`, `key`: our PEM files, the key unencrypted; needed to listen. `fingerprints`: for each endpoint those
+    that its certificate may have (several while a certificate is being replaced), in any form that
+    `parse_fingerprint` takes. `ca_file`: PEM certificates that vouch for the endpoints without fingerprint.
+    """
+
+    certificate: Path | None = None
+    key: Path | None = None
+    fingerprints: Mapping[Endpoint, Collection[str]] = field(default_factory=dict)
+    ca_file: Path | None = None
+
+
+class TlsTransport:
+    """Dials and listens by TLS over TCP."""
+
+    def __init__(self, settings: TlsSettings, *, host: str = "127.0.0.1", port: int = 0) -> None:
+        """`host`, `port`: where `listen` listens; port 0 takes a free one. Raises `TransportError` as `reload` does."""
+        self._host = host
+        self._port = port
+        self._scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self.reload(settings)
+
+    def reload(self, settings: TlsSettings) -> None:
+        """Use these settings, and the files as they are now, for connections from now on.
+
+        Raises `TransportError` when a file cannot be used; then nothing has changed.
+        """
+        server = _server_context(settings)
+        pins = {
+            endpoint: frozenset(parse_fingerprint(text) for text in texts)
+            for endpoint, texts in settings.fingerprints.items()
+        }
+        authority = None if settings.ca_file is None else _authority_context(settings.ca_file)
+        self._server = server
+        self._pins = pins
+        self._authority = authority
+        self._pinned = _context(ssl.PROTOCOL_TLS_CLIENT)
+        self._pinned.check_hostname = False
+        # OpenSSL still makes the peer prove that it holds the certificate's key (RFC 8446, 4.4.3).
+        self._pinned.verify_mode = ssl.CERT_NONE
+
+    # --- Dialling -----------------------------------------------------------------------------------------
+
+    async def dial(
+        self,
+        endpoint: Endpoint,
+        factory: Callable[[], asyncio.Protocol],
+        *,
+        deadline: float,
+        attempt: int = 0,  # noqa: ARG002
+    ) -> asyncio.Transport:
+        """See `Transport.dial`."""
+        if endpoint.is_i2p:
+            raise DialError(
+                f"{endpoint} lies inside I2P. It is never looked up in DNS nor dialled by TCP: give the node an I2P "
+                "router, or the peer an address outside I2P."
+            )
+        pins = self._pins.get(endpoint)
+        if not pins and self._authority is None:
+            raise DialError(f"Nothing says which certificate {endpoint} has: configure its fingerprint, or a CA file.")
+        try:
+            async with asyncio.timeout(deadline):
+                return await self._dial(endpoint, pins, factory, deadline)
+        except TimeoutError:
+            raise UnreachableError(
+                f"{endpoint} did not complete TCP and TLS within {deadline:.1f} s: check that it runs and that no "
+                "firewall drops its packets."
+            ) from None
+
+    async def _dial(
+        self,
+        endpoint: Endpoint,
+        pins: frozenset[str] | None,
+        factory: Callable[[], asyncio.Protocol],
+        deadline: float,
+    ) -> asyncio.Transport:
+        addresses = await resolve(endpoint)
+        loop = asyncio.get_running_loop()
+        end = loop.time() + deadline
+        failure: DialError | None = None
+        for position, (family, address) in enumerate(addresses):
+            # An address that does not answer leaves the next ones their share of the time.
+            share = (end - loop.time()) / (len(addresses) - position)
+            try:
+                async with asyncio.timeout(share):
+                    return await self._dial_address(endpoint, pins, factory, family, address)
+            except TimeoutError:
+                failure = UnreachableError(
+                    f"{endpoint} at {address[0]} did not complete TCP and TLS within {share:.1f} s."
+                )
+            except DialError as error:
+                failure = error
+        assert failure is not None
+        raise failure
+
+    async def _dial_address(
+        self,
+        endpoint: Endpoint,
+        pins: frozenset[str] | None,
+        factory: Callable[[], asyncio.Protocol],
+        family: int,
+        address: Address,
+    ) -> asyncio.Transport:
+        loop = asyncio.get_running_loop()
+        try:
+            sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        except OSError as error:
+            raise DialError(f"No socket for {endpoint}: {error.strerror}.") from error
+        try:
+            tune(sock)
+            await loop.sock_connect(sock, address)
+        except OSError as error:
+            sock.close()
+            raise UnreachableError(
+                f"{endpoint} at {address[0]} cannot be reached ({why(error)}): check that it runs."
+            ) from error
+        except BaseException:
+            sock.close()
+            raise
+        context = self._pinned if pins else self._authority
+        assert context is not None
+        connected: asyncio.Future[asyncio.Transport] = loop.create_future()
+
+        def opened(channel: TlsChannel) -> asyncio.Protocol:
+            if pins:
+                _check_pin(endpoint, pins, channel.peer_certificate)
+            protocol = factory()
+            if not connected.done():
+                connected.set_result(channel)
+            return protocol
+
+        def failed(error: Exception | None) -> None:
+            if not connected.done():
+                connected.set_exception(_dial_error(endpoint, error))
+
+        channel = TlsChannel(
+            loop,
+            sock,
+            context,
+            server_side=False,
+            # A pinned peer need not be told its own name, and an observer even less.
+            server_hostname=None if pins else endpoint.host,
+            scratch=self._scratch,
+            opened=opened,
+            failed=failed,
+        )
+        try:
+            channel.start()
+            return await connected
+        except BaseException:
+            channel.abort()
+            raise
+
+    def proxied(self, endpoint: Endpoint, attempt: int = 0) -> bool:  # noqa: ARG002
+        """See `Transport.proxied`."""
+        return False
+
+    def patience(self, endpoint: Endpoint) -> float:  # noqa: ARG002
+        """See `Transport.patience`."""
+        return math.inf
+
+    # --- Listening ----------------------------------------------------------------------------------------
+
+    async def listen(self, factory: Callable[[Admission], asyncio.Protocol], gate: Gate) -> "TcpListener":
+        """See `Transport.listen`."""
+        where = f"{self._host}:{self._port}"
+        if self._server is None:
+            raise TransportError(f"Listening on {where} needs a certificate and a key: set both in the configuration.")
+        if self._host.lower().rstrip(".").endswith(".i2p"):
+            raise TransportError(f"{where} is no address of this machine: to be reached by I2P, use an I2P listener.")
+        sockets = await bind(self._host, self._port)
+        return TcpListener(sockets, lambda sock, address: self._accept(sock, address, factory, gate))
+
+    def _accept(
+        self,
+        sock: socket.socket,
+        address: Address,
+        factory: Callable[[Admission], asyncio.Protocol],
+        gate: Gate,
+    ) -> None:
+        context = self._server
+        assert context is not None
+        admission = gate.admit(source_of(address[0]), host_port(address))
+
+        def failed(error: Exception | None) -> None:
+            if isinstance(error, ssl.SSLError):
+                admission.refuse(Refusal.TLS, _tls_reason(error))
+            admission.closed()
+
+        channel = TlsChannel(
+            asyncio.get_running_loop(),
+            sock,
+            context,
+            server_side=True,
+            server_hostname=None,
+            scratch=self._scratch,
+            opened=lambda _: factory(admission),
+            failed=failed,
+        )
+        admission.bind(channel.abort)
+        channel.start()
+
+
+# --- Contexts ---------------------------------------------------------------------------------------------
+
+
+def _context(protocol: int) -> ssl.SSLContext:
+    context = ssl.SSLContext(protocol)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    return context
+
+
+def _server_context(settings: TlsSettings) -> ssl.SSLContext | None:
+    certificate, key = settings.certificate, settings.key
+    if certificate is None or key is None:
+        if certificate is not key:
+            raise TransportError("A certificate needs its key and a key its certificate: set both or neither.")
+        return None
+
+    def encrypted() -> str:
+        raise TransportError(f"The key {key} is encrypted, and a node that starts by itself cannot ask for a password.")
+
+    context = _context(ssl.PROTOCOL_TLS_SERVER)
+    context.num_tickets = 0  # nobody resumes: a connection lasts
+    try:
+        context.load_cert_chain(certificate, key, password=encrypted)
+    except ssl.SSLError as error:
+        raise TransportError(
+            f"{certificate} and {key} are no PEM certificate with its key ({error.reason or error}): restore the pair, "
+            "or make a new one and give its fingerprint to the other servers."
+        ) from error
+    except OSError as error:
+        unreadable = next((path for path in (certificate, key) if not _readable(path)), certificate)
+        raise TransportError(f"{unreadable} cannot be read: {error.strerror}.") from error
+    return context
+
+
+def _readable(path: Path) -> bool:
+    try:
+        with path.open("rb"):
+            return True
+    except OSError:
+        return False
+
+
+def _authority_context(ca_file: Path) -> ssl.SSLContext:
+    context = _context(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        context.load_verify_locations(ca_file)
+    except ssl.SSLError as error:
+        raise TransportError(f"The CA file {ca_file} holds no PEM certificate ({error.reason or error}).") from error
+    except OSError as error:
+        raise TransportError(f"The CA file {ca_file} cannot be read: {error.strerror}.") from error
+    return context
+
+
+# --- Reasons ----------------------------------------------------------------------------------------------
+
+
+def _check_pin(endpoint: Endpoint, pins: frozenset[str], certificate: bytes | None) -> None:
+    seen = "none" if certificate is None else fingerprint(certificate)
+    if seen not in pins:
+        raise PeerRefusedError(
+            f"{endpoint} shows another certificate than configured: {seen}, not {' or '.join(sorted(pins))}. Nothing "
+            "was sent. If it was renewed, configure the new fingerprint; otherwise somebody else answers there."
+        )
+
+
+def _dial_error(endpoint: Endpoint, error: Exception | None) -> DialError:
+    if isinstance(error, DialError):
+        return error
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return PeerRefusedError(
+            f"The certificate of {endpoint} is not accepted: {error.verify_message.rstrip('.')}. Nothing was sent. "
+            "Check the CA file, and that certificate's names and dates."
+        )
+    if isinstance(error, ssl.SSLError):
+        return DialError(f"{endpoint} does not speak TLS 1.3 ({_tls_reason(error)}): check the port.")
+    reason = why(error) if isinstance(error, OSError) else "closed"
+    return DialError(
+        f"{endpoint} broke the connection during the TLS handshake ({reason}): check the port, and that it speaks "
+        "TLS 1.3."
+    )
+
+
+def _tls_reason(error: ssl.SSLError) -> str:
+    return error.reason.replace("_", " ").lower() if error.reason else str(error)

@@ -1,0 +1,1 @@
+"""What runs, recordings and scenarios share: processes, farms on this machine, networks, files."""

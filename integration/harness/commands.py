@@ -1,0 +1,54 @@
+"""Our own commands, run as an operator runs them, on networks where an answer may get lost."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from gf_i2p.cli.shared.errors import Exit
+from integration.harness.local_farm import PROGRAM
+
+COMMAND_SECONDS: Final = 240.0
+"""One that goes through I2P may take two minutes by itself."""
+ATTEMPTS: Final = 3
+
+
+async def command(
+    *words: str | Path, may_be: Sequence[Exit] = (Exit.OK,), seconds: float = COMMAND_SECONDS
+) -> dict[str, Any]:
+    """Run a command of ours that must succeed, or end as it may; return what it says. Raises `AssertionError`.
+
+    Once more when nobody can say what came of it, for its answer got lost, or when the farm had no leader just then. So
+    it must be one that may be said twice.
+    """
+    for _ in range(ATTEMPTS):
+        status, said = await _run(words, seconds)
+        assert said.startswith("{"), f"{' '.join(map(str, words))}: {status}, {said}"
+        answer: dict[str, Any] = json.loads(said)
+        if answer.get("ok", True) or (answer["outcome"] != "unknown" and status != Exit.DEGRADED):
+            break
+        print(f"{' '.join(map(str, words))}: {said}")
+    assert status in may_be, said
+    return answer
+
+
+async def _run(words: Sequence[str | Path], seconds: float) -> tuple[int | None, str]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *PROGRAM,
+        *map(str, words),
+        "--json",
+        stdout=asyncio.subprocess.PIPE,
+    )
+    try:
+        async with asyncio.timeout(seconds):
+            said, _ = await process.communicate()
+    except TimeoutError:
+        raise AssertionError(f"{' '.join(map(str, words))}: not done within {seconds:g} s") from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    return process.returncode, said.decode()

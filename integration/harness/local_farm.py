@@ -1,0 +1,227 @@
+"""A farm of real node processes on loopback, over TLS, for tests, benchmarks and `make farm`."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from gf_i2p.cli.shared import local_client
+from gf_i2p.cli.shared.errors import CommandError
+from gf_i2p.node.files.farm_setup import make_farm
+from gf_i2p.node.files.layout import CONFIG_FILE
+from gf_i2p.wire.endpoint import Endpoint
+from integration.harness.processes import free_ports, spawn, tail
+
+POLL_SECONDS: Final = 0.02
+PROGRAM: Final = ("-m", "gf_i2p.cli.main")
+_CALM: Final = "election_min = 5.0\nelection_max = 10.0"
+
+
+class NotSeenError(AssertionError):
+    """What was waited for did not happen in time."""
+
+
+async def until(
+    what: str, seconds: float, condition: Callable[[], Awaitable[bool]], *, poll: float = POLL_SECONDS
+) -> None:
+    """Wait until the condition holds, asked every `poll` seconds; raises `NotSeenError` that names it."""
+    limit = asyncio.timeout(seconds)
+    try:
+        async with limit:
+            while not await condition():  # noqa: ASYNC110 -- another process makes it true
+                await asyncio.sleep(poll)
+    except TimeoutError as error:
+        if not limit.expired():
+            raise  # the condition's own
+        raise NotSeenError(f"not seen within {seconds:g} s: {what}") from error
+
+
+async def becomes(what: str, condition: Callable[[], bool], seconds: float = 20, *, poll: float = POLL_SECONDS) -> None:
+    """Wait as `until` does, for a condition that has nothing to wait for itself."""
+
+    async def holds() -> bool:
+        return condition()
+
+    await until(what, seconds, holds, poll=poll)
+
+
+class LocalFarm:
+    """Servers 1 to n below `directory`, each a child process with its output in `node.log`.
+
+    Leaving the `with` block stops every process, whatever happened inside.
+    """
+
+    def __init__(
+        self, directory: Path, *, servers: int = 3, client: str = "load", program: Sequence[str] = PROGRAM
+    ) -> None:
+        """`program`: what Python runs, before `run DIRECTORY`; see `integration.harness.short_log`."""
+        self.directory = directory
+        self.ids = tuple(range(1, servers + 1))
+        """Those that belong to the farm; who changes that says it here."""
+        self._program = tuple(program)
+        self.client_file = directory / f"client-{client}.toml"
+        if not self.client_file.exists():
+            self._make(client)
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._ending: set[int] = set()
+        """Servers that are being ended by us: `kill` may run in a thread, beside all else."""
+
+    def _make(self, client: str) -> None:
+        """Write the directories."""
+        make_farm(self.directory, self.endpoints(), cluster="farm", profile="lan", clients=[client])
+
+    def endpoints(self) -> dict[int, Endpoint]:
+        """Give each server a place."""
+        ports = free_ports(len(self.ids))
+        return {i: Endpoint("127.0.0.1", port) for i, port in zip(self.ids, ports, strict=True)}
+
+    def node(self, server_id: int) -> Path:
+        """Directory of a server."""
+        return self.directory / f"server-{server_id}"
+
+    def log(self, server_id: int) -> Path:
+        """Where a server's output goes."""
+        return self.node(server_id) / "node.log"
+
+    def pid(self, server_id: int) -> int:
+        """Process id of a running server."""
+        return self._processes[server_id].pid
+
+    @property
+    def running(self) -> list[int]:
+        """Ids of the servers whose process runs."""
+        return [
+            server_id
+            for server_id, process in tuple(self._processes.items())
+            if server_id not in self._ending and process.poll() is None
+        ]
+
+    def start(self, server_id: int, *python_arguments: str) -> None:
+        """Start a server's process; `python_arguments` stand before the program."""
+        command = [sys.executable, *python_arguments, *self._program, "run", str(self.node(server_id))]
+        self._processes[server_id] = spawn([*self.where(server_id), *command], self.log(server_id))
+
+    def where(self, _server_id: int) -> list[str]:
+        """Give the command that runs another one where a server is."""
+        return []
+
+    def start_all(self) -> None:
+        """Start every server."""
+        for server_id in self.ids:
+            self.start(server_id)
+
+    def kill(self, server_id: int, number: signal.Signals = signal.SIGKILL) -> int:
+        """Send a signal, wait for the end of the process and return its exit status."""
+        process = self._processes[server_id]
+        self._ending.add(server_id)  # from now on its end is no surprise
+        try:
+            process.send_signal(number)
+            status = process.wait(timeout=120)
+            del self._processes[server_id]
+        finally:
+            self._ending.discard(server_id)
+        return status
+
+    def send_signal(self, server_id: int, number: signal.Signals) -> None:
+        """Send a signal that does not end the process."""
+        self._processes[server_id].send_signal(number)
+
+    def check(self) -> None:
+        """Raise `NotSeenError` with the end of its log when a server has ended by itself."""
+        for server_id, process in tuple(self._processes.items()):
+            code = process.poll()
+            ours = server_id in self._ending or self._processes.get(server_id) is not process
+            if code is not None and not ours:
+                raise NotSeenError(f"server {server_id} ended by itself ({code}):\n{tail(self.log(server_id))}")
+
+    async def status(self, server_id: int, *, seconds: float = 5) -> dict[str, Any] | None:
+        """Return the status of a server, None when it does not answer within so many seconds."""
+        try:
+            answer: dict[str, Any] = await local_client.request(
+                self.node(server_id), "GET", "/v1/status", seconds=seconds
+            )
+        except CommandError:
+            return None
+        return answer
+
+    async def leader(self, seconds: float = 120.0) -> int:
+        """Wait until all running servers agree on a running leader; return its id."""
+        found: list[int] = []
+
+        async def agreed() -> bool:
+            self.check()
+            answers = [await self.status(server_id) for server_id in self.running]
+            leaders = {None if answer is None else answer["leader"] for answer in answers}
+            found[:] = [leader for leader in leaders if leader is not None]
+            return len(leaders) == 1 and found[0:1] != [] and found[0] in self.running
+
+        await until("one leader that all running servers know", seconds, agreed)
+        return found[0]
+
+    async def calm(self) -> int:
+        """Let the leader keep its office, however busy the machine is with something else; return its id.
+
+        An election begins after 5 to 10 s of silence then, unless the leader resigns.
+        """
+        await self.leader()
+        for server_id in self.running:
+            path = self.node(server_id) / CONFIG_FILE
+            path.write_text(path.read_text().replace("[timing]", f"[timing]\n{_CALM}\n", 1))
+            reload = await local_client.request(self.node(server_id), "POST", "/v1/reload", seconds=60, body={})
+            assert reload["error"] is None, reload
+        # Who follows waits by the new times from the next heartbeat on: a read is answered when a majority heard one.
+        leader = await self.leader()
+        await local_client.request(self.node(leader), "GET", "/v1/entries?limit=1", seconds=60)
+        return leader
+
+    async def converged(self, seconds: float = 120.0) -> int:
+        """Wait until all servers have the same, wholly committed and durable log; return its length."""
+        length: list[int] = []
+
+        async def equal() -> bool:
+            answers = [await self.status(server_id) for server_id in self.ids]
+            numbers = {
+                -1 if answer is None else answer["log"][name]
+                for answer in answers
+                for name in ("last_index", "stored", "commit", "applied")
+            }
+            length[:] = numbers
+            return len(numbers) == 1 and -1 not in numbers
+
+        await until("equal logs on all servers", seconds, equal)
+        return length[0]
+
+    async def exported(self, index: int, seconds: float = 120.0) -> None:
+        """Wait until every server's history has the log up to this index."""
+
+        async def all_have() -> bool:
+            answers = [await self.status(server_id) for server_id in self.ids]
+            return all(answer is not None and answer["history"]["exported"] >= index for answer in answers)
+
+        await until(f"all histories go up to {index}", seconds, all_have)
+
+    def stop(self) -> None:
+        """Stop every process, kindly first."""
+        for server_id in self.running:
+            self._processes[server_id].send_signal(signal.SIGCONT)
+            self._processes[server_id].send_signal(signal.SIGTERM)
+        processes = tuple(self._processes.values())
+        try:
+            for process in processes:
+                process.wait(timeout=120)
+        finally:
+            for process in processes:
+                process.kill()
+                process.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()

@@ -1,0 +1,131 @@
+"""What the long runs have in common: a temporary directory, progress, an end by Ctrl-C without traces, a result."""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import signal
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
+from typing import Any, Final
+
+from gf_i2p.cli.shared.event_loop import loop_factory
+from gf_i2p.cli.shared.logs import configure
+from integration.harness.local_farm import NotSeenError
+from integration.harness.processes import ProcessEndedError
+
+Figures = dict[str, Any]
+"""What a run has found, in the order in which it is printed; `wrong` lists what must not be."""
+Say = Callable[[str], None]
+STOPPED: Final = 130
+"""Exit code after Ctrl-C."""
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def say(line: str) -> None:
+    """Tell of progress."""
+    with contextlib.suppress(OSError):  # nobody may be left to read it
+        print(f"  {line}", file=sys.stderr, flush=True)
+
+
+def between(low: float, high: float) -> Callable[[str], float]:
+    """Make the type of an option: a number within bounds, whole ones as such."""
+
+    def parse(text: str) -> float:
+        value = int(text) if text.lstrip("-").isdigit() else float(text)
+        if not low <= value <= high:
+            raise argparse.ArgumentTypeError(f"must be from {low:g} to {high:g}")
+        return value
+
+    return parse
+
+
+def run(options: argparse.Namespace, name: str, work: Callable[[Path], Awaitable[Figures]], *, limit: float) -> int:
+    """Do the work in a directory that is removed afterwards; print what it found, return the exit code.
+
+    `limit`: seconds after which something is wrong.
+    """
+    configure("error", "text")
+    with tempfile.TemporaryDirectory(prefix=f"gf-i2p-{name}-") as directory:
+        return conclude(options, name, lambda: work(Path(directory)), limit=limit)
+
+
+def conclude(
+    options: argparse.Namespace,
+    name: str,
+    work: Callable[[], Awaitable[Figures]],
+    *,
+    limit: float,
+    lifeline: int | None = None,
+) -> int:
+    """Do the work, and print what it found or what has kept it from that; return the exit code.
+
+    `lifeline`: of the first process inside namespaces, see `integration.testnet.namespace`.
+    """
+
+    async def bounded() -> Figures:
+        async with asyncio.timeout(limit):
+            return await work()
+
+    try:
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            figures = runner.run(_until_told(bounded(), lifeline))
+    except asyncio.CancelledError:
+        return _failed(options, name, "stopped before its end; nothing is left of it", STOPPED)
+    except TimeoutError:
+        return _failed(options, name, f"not done within {limit:.0f} s: is the machine busy, or does the farm hang?", 1)
+    except (NotSeenError, ProcessEndedError, OSError) as error:
+        return _failed(options, name, str(error), 1)
+    if options.json:
+        print(json.dumps({"ok": not figures["wrong"], **figures}))
+    else:
+        show(figures)
+    return 1 if figures["wrong"] else 0
+
+
+def show(figures: Figures) -> None:
+    """Print figures for people: a list of tables line by line."""
+    for name, value in figures.items():
+        title = name.replace("_", " ")
+        if isinstance(value, list) and value:
+            print(f"{title}:")
+            for each in value:
+                print("  " + (", ".join(f"{k} {v}" for k, v in each.items()) if isinstance(each, dict) else str(each)))
+        else:
+            print(f"{title:28} {'none' if value == [] else value}")
+
+
+def _failed(options: argparse.Namespace, name: str, what: str, code: int) -> int:
+    if options.json:
+        print(json.dumps({"ok": False, "error": what}))
+    print(f"{name}: {what}", file=sys.stderr)
+    return code
+
+
+async def _until_told(work: Coroutine[Any, Any, Figures], lifeline: int | None) -> Figures:
+    """Cancel the work at the first signal that ends us, and not again: what it does then is to clean up."""
+    loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work)
+    told = False
+
+    def end() -> None:
+        nonlocal told
+        if lifeline is not None:
+            loop.remove_reader(lifeline)
+        if not told:
+            told = True
+            task.cancel()
+
+    for number in SIGNALS:
+        loop.add_signal_handler(number, end)
+    if lifeline is not None:
+        loop.add_reader(lifeline, end)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)  # held until somebody knows what to do with them
+    try:
+        return await task
+    finally:
+        for number in SIGNALS:
+            loop.remove_signal_handler(number)
+        if lifeline is not None:
+            loop.remove_reader(lifeline)

@@ -1,0 +1,141 @@
+"""A farm whose servers have a network namespace each, joined by a router that drops what it is told to.
+
+For the first process inside fresh namespaces (`integration.testnet.namespace`). What is cut is lost without a word,
+as on a real network: nobody is told, and connections hang.
+"""
+
+import asyncio
+import os
+import subprocess
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+from gf_i2p.wire.endpoint import Endpoint
+from integration.harness.local_farm import PROGRAM, LocalFarm, becomes
+from integration.harness.processes import Processes
+
+CLIENTS: Final = 100
+"""The number of the host that we are ourselves."""
+PORT: Final = 4150
+NEEDED: Final = {"unshare": "util-linux", "nsenter": "util-linux", "setpriv": "util-linux", "ip": "iproute2"}
+_FORWARD: Final = Path("/proc/sys/net/ipv4/ip_forward")
+
+
+def address(host: int) -> str:
+    """Where a host is reached."""
+    return f"10.99.{host}.2"
+
+
+class FarmNet:
+    """Hosts by number, and ways between them, each of which can be cut.
+
+    The namespaces end with `processes`, in each of which one sleeps.
+    """
+
+    def __init__(self, hosts: Iterable[int], processes: Processes, log: Path) -> None:
+        self._hosts = tuple(hosts)
+        self._processes = processes
+        self._log = log
+        self._pids: dict[int, int] = {}
+        self._router = 0
+        self._cuts: Counter[tuple[int, int]] = Counter()
+
+    async def start(self) -> None:
+        """Make the hosts, and ways between all of them, us included. Raises `OSError`."""
+        self._router = await self._namespace("router")
+        self._ip(self._router, ["link set lo up"])
+        await self._inside(self._router, ["sh", "-c", f"echo 1 > {_FORWARD}"])
+        self._ip(os.getpid(), ["link set lo up"])
+        self._join(CLIENTS, os.getpid())
+        for host in self._hosts:
+            self._pids[host] = await self._namespace(f"host {host}")
+            self._ip(self._pids[host], ["link set lo up"])
+            self._join(host, self._pids[host])
+
+    def where(self, host: int) -> list[str]:
+        """Give the command that runs another one there."""
+        return _enter(self._pids[host])
+
+    def cut(self, ways: Sequence[tuple[int, int]]) -> None:
+        """Drop what goes from the first to the second of each; the same cut may be made several times."""
+        new = [way for way in ways if not self._cuts[way]]
+        self._cuts.update(ways)
+        self._rules("add", new)
+
+    def mend(self, ways: Sequence[tuple[int, int]]) -> None:
+        """Undo one cut of each."""
+        self._cuts.subtract(ways)
+        self._rules("del", [way for way in ways if not self._cuts[way]])
+
+    def _rules(self, what: str, ways: Iterable[tuple[int, int]]) -> None:
+        rules = [f"rule {what} from {address(one)} to {address(other)} blackhole" for one, other in ways]
+        if rules:
+            self._ip(self._router, rules)
+
+    def _join(self, host: int, pid: int) -> None:
+        """Lead a cable from the router to a namespace."""
+        gateway = f"10.99.{host}.1"
+        self._ip(
+            self._router,
+            [
+                f"link add name host{host} type veth peer name up{host}",
+                f"link set dev up{host} netns {pid}",
+                f"address add {gateway}/30 dev host{host}",
+                f"link set dev host{host} up",
+            ],
+        )
+        self._ip(
+            pid,
+            [
+                f"address add {address(host)}/30 dev up{host}",
+                f"link set dev up{host} up",
+                f"route add default via {gateway}",
+            ],
+        )
+
+    async def _namespace(self, name: str) -> int:
+        """Make one; return the id of the process that keeps it."""
+        pid = self._processes.start(name, ["unshare", "--net", "sleep", "infinity"], self._log)
+        ours = os.readlink("/proc/self/ns/net")  # noqa: PTH115 -- it names no path
+
+        def elsewhere() -> bool:
+            self._processes.check()
+            return os.readlink(f"/proc/{pid}/ns/net") != ours  # noqa: PTH115
+
+        await becomes(f"a network namespace for {name}", elsewhere)
+        return pid
+
+    @staticmethod
+    async def _inside(pid: int, command: Sequence[str]) -> None:
+        await asyncio.to_thread(subprocess.run, [*_enter(pid), *command], check=True)
+
+    @staticmethod
+    def _ip(pid: int, commands: Sequence[str]) -> None:
+        """Run `ip` in a namespace. Raises `OSError` with what it says."""
+        enter = [] if pid == os.getpid() else _enter(pid)
+        text = "".join(f"{command}\n" for command in commands)
+        done = subprocess.run([*enter, "ip", "-batch", "-"], input=text, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise OSError(f"ip could not do this: {'; '.join(commands)}: {done.stderr.strip()}")
+
+
+def _enter(pid: int) -> list[str]:
+    return ["nsenter", f"--net=/proc/{pid}/ns/net", "--"]
+
+
+class NetFarm(LocalFarm):
+    """Servers 1 to n, each on its host of a network that has started."""
+
+    def __init__(self, directory: Path, net: FarmNet, *, servers: int, program: Sequence[str] = PROGRAM) -> None:
+        self._net = net
+        super().__init__(directory, servers=servers, program=program)
+
+    def endpoints(self) -> dict[int, Endpoint]:
+        """Each server has an address of its own."""
+        return {server: Endpoint(address(server), PORT) for server in self.ids}
+
+    def where(self, server_id: int) -> list[str]:
+        """See `LocalFarm.where`."""
+        return self._net.where(server_id)

@@ -1,0 +1,128 @@
+"""What a farm's servers have on their disks, compared with each other and with what clients were told."""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+from gf_i2p.node.files.layout import DATABASE_FILE, HISTORY_DIRECTORY
+from gf_i2p.storage.database import Storage
+from gf_i2p.storage.history_lines import Gap, Record
+from gf_i2p.storage.history_reader import read_history
+
+MOST_TOLD: Final = 20
+"""Faults of one kind that are listed."""
+_PAGE_BYTES: Final = 1 << 24
+
+
+@dataclass(slots=True)
+class Export:
+    """A server's history, whole. What is in it is checked line by line as it is read."""
+
+    values: dict[int, tuple[int, Any]] = field(default_factory=dict)
+    """By index: term and value."""
+    gaps: list[tuple[int, int]] = field(default_factory=list)
+    """First and last index of what a snapshot stood for."""
+
+    @property
+    def end(self) -> int:
+        """The last index that it accounts for, Configurations behind it left out."""
+        return max([0, *self.values, *(last for _, last in self.gaps)])
+
+    def lacks(self, index: int) -> bool:
+        """Whether a gap covers the index."""
+        return any(first <= index <= last for first, last in self.gaps)
+
+
+def read_export(node: Path) -> Export:
+    """Read the history in a server's directory; the times at which entries were received are left out."""
+    export = Export()
+    for line in read_history(node / HISTORY_DIRECTORY):
+        if isinstance(line, Gap):
+            export.gaps.append((line.first, line.last))
+        elif isinstance(line, Record):
+            export.values[line.index] = (line.term, line.value if line.raw is None else line.raw)
+    return export
+
+
+def read_log(node: Path, server: int, cluster: str = "farm") -> dict[int, tuple[int, int, bytes]]:
+    """Read the log of a stopped server, as far as it has not dropped it: term, type and value by index."""
+    entries: dict[int, tuple[int, int, bytes]] = {}
+    storage = Storage.open(node / DATABASE_FILE, cluster=cluster, server_id=server)
+    try:
+        index, last = storage.loaded.base[0] + 1, storage.loaded.last_index
+        while index <= last:
+            for entry in storage.read(index, last, _PAGE_BYTES):
+                entries[index] = (entry.term, entry.value_type, entry.value)
+                index += 1
+    finally:
+        storage.close()
+    return entries
+
+
+def compare_logs(logs: Mapping[int, Mapping[int, tuple[int, int, bytes]]], until: int | None = None) -> list[str]:
+    """Return what differs between logs, where two have an entry of the same index; all must end together.
+
+    `until`: all were seen to be equal so far, and what has come later, while they were stopped, may be on some only.
+    """
+    wrong = []
+    for (one, ours), (other, theirs) in pairwise(logs.items()):
+        if max(ours) != max(theirs) and (until is None or min(max(ours), max(theirs)) < until):
+            wrong.append(f"the log of server {one} ends with {max(ours)}, that of server {other} with {max(theirs)}")
+        differ = [index for index in ours.keys() & theirs.keys() if ours[index] != theirs[index]]
+        if differ:
+            wrong.append(f"the logs of servers {one} and {other} differ in {len(differ)} entries, first {min(differ)}")
+    return wrong
+
+
+def union(exports: Mapping[int, Export]) -> dict[int, tuple[int, Any]]:
+    """Give what any of the histories has, in order."""
+    found: dict[int, tuple[int, Any]] = {}
+    for export in exports.values():
+        found.update(export.values)
+    return dict(sorted(found.items()))
+
+
+def compare_exports(exports: Mapping[int, Export], ended: Collection[int] = (), until: int | None = None) -> list[str]:
+    """Return in what a history differs from all together, but for its gaps.
+
+    `ended`: the servers that have left the farm, of whose history only that counts which is there. `until`: see
+    `compare_logs`; nobody tells a server that is stopped what is committed.
+    """
+    whole, wrong = union(exports), []
+    for server, export in exports.items():
+        end = export.end if server in ended else max(whole, default=0) if until is None else until
+        lost = [index for index in whole if index <= end and index not in export.values and not export.lacks(index)]
+        other = [index for index, value in export.values.items() if whole[index] != value]
+        if lost:
+            wrong.append(f"the history of server {server} lacks {len(lost)} entries, first {lost[0]}")
+        if other:
+            wrong.append(
+                f"the history of server {server} has {len(other)} entries that others do not, first {other[0]}"
+            )
+        if list(export.values) != sorted(export.values):
+            wrong.append(f"the history of server {server} is not in order")
+    return wrong
+
+
+def judge_posts(keys: Sequence[str], acknowledged: Collection[str], retried: Mapping[str, int]) -> list[str]:
+    """Compare a log's keys, CLIENT:POSITION, with what the clients know; return what is wrong.
+
+    A client posts 0, 1, 2 and so on, each until it is acknowledged; `retried`: how often it has posted one again.
+    """
+    counts = Counter(keys)
+    wrong = [f"{key} was acknowledged and is not there" for key in acknowledged if not counts[key]][:MOST_TOLD]
+    wrong += [
+        f"{key} is there {count} times and was posted {1 + retried.get(key, 0)} times"
+        for key, count in counts.items()
+        if count > 1 + retried.get(key, 0)
+    ][:MOST_TOLD]
+    seen: dict[str, int] = {}
+    for key in keys:
+        client, position = key.split(":")
+        if int(position) > seen.get(client, -1) + 1:
+            wrong.append(f"{key} stands before the entry that its client posted before it")
+        seen[client] = max(seen.get(client, -1), int(position))
+    return wrong

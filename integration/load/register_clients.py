@@ -1,0 +1,287 @@
+"""Clients that set and read registers in a farm, and whether what they were told can have been so.
+
+An entry says {"key": K, "value": V}: register K holds V from then on. No two entries have the same value, and none is
+posted twice. A read is a linearizable one of the local interface: it tells up to which index the log was committed when
+it was asked, and what stood there. What a register held at that index the log shows afterwards, and so do the pages.
+"""
+
+import asyncio
+import json
+import random
+import time
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from gf_i2p.cli.shared import local_client
+from gf_i2p.cli.shared.errors import CommandError
+from gf_i2p.node.files.client_file import ClientFile
+from gf_i2p.simulator.cluster.linearizability import Kind, Operation, Undecided, linearizable
+from gf_i2p.transport.errors import NotCommittedError, OutcomeUnknownError
+from integration.harness.local_farm import LocalFarm
+from integration.load.log_comparison import MOST_TOLD
+
+MOST_OPERATIONS: Final = 120
+"""Of one register: what a check of it takes grows much faster. Then another one takes its place."""
+MOST_UNKNOWN: Final = 20
+"""Of those, writes of which nobody knows whether they were done."""
+REGISTERS: Final = 4
+"""In use at a time: few, so that many operations on each run side by side."""
+WRITE_SECONDS: Final = 3.0
+READ_SECONDS: Final = 2.0
+_PAGE: Final = 1000
+_BEHIND: Final = "the log begins at"
+
+
+@dataclass(slots=True)
+class Access:
+    """One operation."""
+
+    key: int
+    kind: Kind
+    called: int
+    """Moments: they rise, and no two are the same."""
+    value: int = 0
+    """What was written; of a read it is known in the end."""
+    returned: int | None = None
+    index: int = 0
+    """Of the entry, or up to which the log was read; 0: unknown."""
+    refused: bool = False
+    """Whether it surely was not done."""
+
+
+class History:
+    """What all clients were told."""
+
+    def __init__(self) -> None:
+        self.accesses: list[Access] = []
+        self.seen: dict[int, tuple[int, str | None]] = {}
+        """Entries that reads have shown, by index: term and value; None: no Application entry."""
+        self.wrong: list[str] = []
+        self.longest_pause = 0.0
+        """Seconds between two acknowledged writes, so far."""
+        self.commit = 0
+        """The highest that a read has told of."""
+        self._last = time.monotonic()
+        self._moments = 0
+        self._values = 0
+        self._keys = list(range(REGISTERS))
+        self._operations: dict[int, int] = defaultdict(int)
+        self._unknown: dict[int, int] = defaultdict(int)
+
+    def moment(self) -> int:
+        """Return a number greater than all before."""
+        self._moments += 1
+        return self._moments
+
+    def begin(self, rng: random.Random, kind: Kind) -> Access:
+        """Note an operation on one of the registers in use."""
+        place = rng.randrange(REGISTERS)
+        key = self._keys[place]
+        if self._operations[key] >= MOST_OPERATIONS or self._unknown[key] >= MOST_UNKNOWN:
+            key = self._keys[place] = max(self._keys) + 1
+        self._operations[key] += 1
+        if kind is Kind.WRITE:
+            self._values += 1
+            self._unknown[key] += 1  # until it is known
+        access = Access(key, kind, self.moment(), self._values if kind is Kind.WRITE else 0)
+        self.accesses.append(access)
+        return access
+
+    def done(self, access: Access, index: int) -> None:
+        """Note that it was done, and where in the log."""
+        access.index, access.returned = index, self.moment()
+        if access.kind is Kind.WRITE:
+            self._unknown[access.key] -= 1
+            now = time.monotonic()
+            self.longest_pause, self._last = max(self.longest_pause, now - self._last), now
+
+    def refused(self, access: Access) -> None:
+        """Note that it surely was not done, and never will be."""
+        access.refused = True
+        if access.kind is Kind.WRITE:
+            self._unknown[access.key] -= 1
+
+    def count(self, kind: Kind, *, done: bool) -> int:
+        """How many operations were done, or may have been."""
+        return sum(
+            access.kind is kind and not access.refused and (access.returned is not None) == done
+            for access in self.accesses
+        )
+
+
+def encode(access: Access) -> str:
+    """Give the entry of a write."""
+    return json.dumps({"key": access.key, "value": access.value}, separators=(",", ":"))
+
+
+class Client:
+    """One that writes and reads, one operation at a time, with short pauses, until it is cancelled between two."""
+
+    def __init__(self, farm: LocalFarm, client_file: Path, history: History, rng: random.Random, think: float) -> None:
+        """`think`: seconds between two operations, on average."""
+        self._farm = farm
+        self._file = client_file
+        self._history = history
+        self._rng = rng
+        self._think = think
+        self._server = rng.choice(farm.ids)
+        self._stopping = False
+
+    def stop(self) -> None:
+        """End after the present operation."""
+        self._stopping = True
+
+    async def run(self) -> None:
+        """Go on until told to stop."""
+        rng = self._rng
+        async with ClientFile.load(self._file).open() as farm:
+            while not self._stopping:
+                await asyncio.sleep(rng.expovariate(1 / self._think))
+                dice = rng.random()
+                if dice < 0.4:
+                    await self._read()
+                elif dice < 0.5:
+                    await self._write_here()
+                else:
+                    access = self._history.begin(rng, Kind.WRITE)
+                    try:
+                        index = await farm.post([encode(access).encode()], timeout=WRITE_SECONDS)
+                    except NotCommittedError:
+                        self._history.refused(access)
+                    except OutcomeUnknownError:
+                        pass
+                    else:
+                        self._history.done(access, index)
+
+    async def _write_here(self) -> None:
+        """Write through a server's local interface, which asks the leader."""
+        access = self._history.begin(self._rng, Kind.WRITE)
+        server, body = self._rng.choice(self._farm.ids), {"values": [encode(access)]}
+        path = f"/v1/entries?timeout={WRITE_SECONDS:g}"
+        try:
+            answer = await local_client.request(
+                self._farm.node(server), "POST", path, seconds=2 * WRITE_SECONDS, body=body
+            )
+        except CommandError as error:
+            if error.outcome == "no":
+                self._history.refused(access)
+        else:
+            self._history.done(access, answer["index"])
+
+    async def _read(self) -> None:
+        """Ask a server that led a moment ago, or any; one that leads no more must not answer."""
+        history = self._history
+        access = history.begin(self._rng, Kind.READ)
+        first = history.commit + 1
+        answer = await self._page(first)
+        if answer is None:
+            history.refused(access)
+            self._server = self._rng.choice(self._farm.ids)
+            return
+        history.done(access, answer["commit"])
+        history.commit = max(history.commit, answer["commit"])
+        for entry in answer["entries"]:
+            found = entry["term"], entry.get("value")
+            if history.seen.setdefault(entry["index"], found) != found:
+                history.wrong.append(f"two reads show two entries at {entry['index']}, both committed")
+
+    async def _page(self, first: int) -> Any:
+        path = f"/v1/entries?first={first}&limit={_PAGE}"
+        try:
+            return await local_client.request(self._farm.node(self._server), "GET", path, seconds=READ_SECONDS)
+        except CommandError as error:
+            if _BEHIND in str(error):  # nobody has read for so long that the log was shortened beyond it
+                answer = await self._farm.status(self._server, seconds=READ_SECONDS)
+                if answer is not None:
+                    self._history.commit = max(self._history.commit, answer["log"]["commit"])
+            return None
+
+
+# Judgement ------------------------------------------------------------------------------------------------------------
+
+
+def judge(history: History, log: Mapping[int, tuple[int, Any]], last: int) -> tuple[list[str], int]:
+    """Compare what was told with the log, Application entries by index, which ends at `last`.
+
+    Return what is wrong, and of how many registers the check was given up.
+    """
+    wrong = [*history.wrong, *_entries(history, log), *_order(history, last)]
+    _fill_in_reads(history, log)
+    by_key: dict[int, list[Access]] = defaultdict(list)
+    for access in history.accesses:
+        if not access.refused and (access.returned is not None or access.kind is Kind.WRITE):
+            by_key[access.key].append(access)
+    undecided = 0
+    for key, accesses in by_key.items():
+        operations = [Operation(each.kind, each.called, each.returned, each.value) for each in accesses]
+        try:
+            if not linearizable(operations):
+                shown = "; ".join(f"{each.called}-{each.returned} {each.kind.value} {each.value}" for each in accesses)
+                wrong.append(f"register {key} cannot have behaved so: {shown}")
+        except Undecided:
+            undecided += 1
+    return wrong, undecided
+
+
+def _entries(history: History, log: Mapping[int, tuple[int, Any]]) -> list[str]:
+    """What was acknowledged stands where it was said, what was refused nowhere, nothing twice, and reads told of it."""
+    wrong: list[str] = []
+    places: dict[int, list[int]] = defaultdict(list)
+    for index, (_, value) in log.items():
+        places[value["value"]].append(index)
+    wrong += [f"value {value} was posted once and stands at {where}" for value, where in places.items() if where[1:]]
+    for access in history.accesses:
+        if access.kind is not Kind.WRITE:
+            continue
+        where = places.pop(access.value, [])
+        if access.refused and where:
+            wrong.append(f"value {access.value} was refused and stands at {where[0]}")
+        elif access.returned is not None and access.index not in where:
+            wrong.append(f"value {access.value} was acknowledged at {access.index} and stands at {where or 'no place'}")
+        elif where and log[where[0]][1]["key"] != access.key:
+            wrong.append(f"the entry {where[0]} is not what was posted")
+    wrong += [f"value {value} stands at {where} and nobody posted it" for value, where in places.items()]
+    for index, (term, text) in history.seen.items():
+        shown = None if text is None else (term, json.loads(text))
+        if shown != log.get(index):
+            wrong.append(f"a read showed another entry at {index} than the log has: {shown}, {log.get(index)}")
+    return wrong[:MOST_TOLD]
+
+
+def _order(history: History, last: int) -> list[str]:
+    """The log as one register: what began after another had ended comes after it, and a read sees all before it."""
+    moments: list[tuple[int, bool, Access]] = []
+    for access in history.accesses:
+        if access.returned is not None:
+            moments += [(access.called, False, access), (access.returned, True, access)]
+    wrong: list[str] = []
+    known = 0  # up to this index the log was committed, as somebody was told by now
+    began: dict[int, int] = {}
+    for _, ends, access in sorted(moments, key=lambda moment: moment[0]):
+        if not ends:
+            began[id(access)] = known
+            continue
+        before = began.pop(id(access))
+        if access.index < before + (access.kind is Kind.WRITE) or access.index > last:
+            wrong.append(f"a {access.kind.value} that began when {before} was committed was told {access.index}")
+        known = max(known, access.index)
+    return wrong[:MOST_TOLD]
+
+
+def _fill_in_reads(history: History, log: Mapping[int, tuple[int, Any]]) -> None:
+    """Say what each read found: what the register held at its index."""
+    held: dict[int, int] = {}
+    reads = sorted(
+        (access for access in history.accesses if access.kind is Kind.READ and access.returned is not None),
+        key=lambda access: access.index,
+    )
+    entries = iter(sorted(log.items()))
+    entry = next(entries, None)
+    for access in reads:
+        while entry is not None and entry[0] <= access.index:
+            held[entry[1][1]["key"]] = entry[1][1]["value"]
+            entry = next(entries, None)
+        access.value = held.get(access.key, 0)

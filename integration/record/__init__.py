@@ -1,0 +1,1 @@
+"""Programs that record what real routers say, for the tests."""

@@ -1,0 +1,39 @@
+"""`make farm`: three farm nodes beside real I2P routers, in namespaces of their own, until Ctrl-C.
+
+What happens in there is `integration.runs.farm_screen`. Nothing slow is imported here: a Ctrl-C finds
+somebody who knows it.
+"""
+
+import argparse
+import os
+import secrets
+import shutil
+import signal
+import sys
+import tempfile
+from pathlib import Path
+
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+from integration.testnet.namespace import MissingError, check_programs, run_inside  # noqa: E402
+
+
+def main() -> int:
+    """Run; 0 when all went well, or when Ctrl-C ended what would not end by itself."""
+    argparse.ArgumentParser(description="Use `make farm`, or `make farm ONESHOT=1`.").parse_args()
+    try:
+        check_programs()
+    except MissingError as error:
+        print(f"make farm: {error}", file=sys.stderr)
+        return 1
+    oneshot = ["--oneshot"] if os.environ.get("ONESHOT", "") not in {"", "0"} else []
+    # Made by those inside, who take it away whatever becomes of us.
+    directory = Path(tempfile.gettempdir()) / f"gf-i2p-farm-{secrets.token_hex(4)}"
+    try:
+        return run_inside("integration.runs.farm_screen", ["--directory", str(directory), *oneshot], interrupt=True)
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,352 @@
+"""A farm with many leaf-only members: each with its own connection, its own credentials, its own leaf.
+
+    python -m integration.runs.leaves [--leaves 1000] [--servers 5] [--minutes 3] [--kill] [--json]
+
+Real servers on loopback over TLS; the members run in this process, on routers that are made up, and post each 30 s. The
+servers have no routers: their operators post status records for them, so that the farm has a time and a publisher.
+With --kill the leader is killed when two thirds of the time are over. Seen to hold, or exit 1: every server knows every
+member by a record that is not old, the set is full, and without --kill nobody else is chosen to publish.
+"""
+
+import argparse
+import asyncio
+import resource
+import sys
+import time
+from collections.abc import Awaitable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import SecretStr
+
+from gf_i2p.cli.shared import local_client
+from gf_i2p.cli.shared.errors import CommandError
+from gf_i2p.farm.choice.publisher import MAX_LEAVES
+from gf_i2p.farm.record.router_facts import LeafStatus, MeasuredStatus, RouterStatus
+from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID, Config, Leaf, Meta, StatusRecord
+from gf_i2p.netdb.private_keys import DestinationKeys
+from gf_i2p.node.files import templates
+from gf_i2p.node.files.farm_setup import new_password
+from gf_i2p.node.files.layout import SECRETS_FILE
+from gf_i2p.node.files.leaf_file import LeafFile
+from gf_i2p.node.membership.leaf_invitation import invite, user_of
+from gf_i2p.node.membership.leaf_member import INTERVAL_SECONDS, LeafMember, patient
+from gf_i2p.transport.client.farm_client import FarmClient
+from gf_i2p.transport.errors import NotCommittedError, OutcomeUnknownError
+from gf_i2p.wire.digest import Secret
+from integration.harness.local_farm import LocalFarm, NotSeenError, becomes, until
+from integration.harness.long_run import Figures, Say, between, say
+from integration.harness.long_run import run as run_command
+from integration.harness.processes import cpu_seconds
+
+_A_SECOND: Final = 25
+"""Members that start in a second: all come from one address, and few strangers from one are let in at a time."""
+_LOOK_SECONDS: Final = 2.0
+_RECORD_SECONDS: Final = 10.0
+_LATE_SECONDS: Final = 3 * INTERVAL_SECONDS
+_FULL_SECONDS: Final = 150.0
+"""Twice the least between two sets, and a little."""
+_TIMER_SECONDS: Final = 0.01
+"""Some event loops' timers know no less."""
+_KNOWN_SECONDS: Final = 180.0
+"""For all members to come back when their leader was killed: all of them are from one address, see `_A_SECOND`."""
+_FILES: Final = 3
+"""Open files for a member here: links to two servers, as a rule, and a question for the Configuration."""
+
+
+class MadeUpRouter:
+    """A router whose leaf is up. It publishes nothing."""
+
+    def __init__(self, leaf: bytes) -> None:
+        self._leaf = leaf
+
+    async def local_router_status(self) -> RouterStatus:
+        """See `RouterBridge`."""
+        return RouterStatus(version="2.45.1", known_peers=1000)
+
+    async def local_leaf_hash(self, master: bytes) -> bytes:
+        """See `RouterBridge`."""
+        del master
+        return self._leaf
+
+    async def local_leaf_status(self, leaf: bytes) -> LeafStatus:
+        """See `RouterBridge`."""
+        del leaf
+        return LeafStatus(up=True)
+
+    async def remote_measured_status(self, target: bytes) -> MeasuredStatus:
+        """Nobody asks."""
+        raise NotImplementedError
+
+    async def publish_meta_lease_set(self, publication: object) -> None:
+        """Nobody asks."""
+        raise NotImplementedError
+
+    async def stop_publishing_meta_lease_set(self, master: bytes) -> None:
+        """Nobody asks."""
+        raise NotImplementedError
+
+    def publication_trouble(self, master: bytes) -> str | None:
+        """Nobody asks."""
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+class Timed:
+    """A client whose posts are timed."""
+
+    def __init__(self, farm: FarmClient, figures: "Posts") -> None:
+        self._farm = farm
+        self._figures = figures
+        self._connected = False
+
+    async def post(self, values: Sequence[bytes], *, timeout: float = 30.0) -> int:  # noqa: ASYNC109
+        """See `FarmClient.post`."""
+        began = time.perf_counter()
+        try:
+            index = await self._farm.post(values, timeout=timeout)
+        except (NotCommittedError, OutcomeUnknownError):
+            self._figures.failed += 1
+            raise
+        seconds = time.perf_counter() - began
+        (self._figures.seconds if self._connected else self._figures.first).append(seconds)
+        self._connected = True
+        return index
+
+
+class Posts:
+    """What came of the members' posts."""
+
+    def __init__(self) -> None:
+        self.first: list[float] = []
+        """Seconds of each member's first one: it had to connect."""
+        self.seconds: list[float] = []
+        """Of all others."""
+        self.failed = 0
+
+    @property
+    def committed(self) -> int:
+        """How many."""
+        return len(self.first) + len(self.seconds)
+
+
+def members(farm: LocalFarm, count: int) -> list[LeafFile]:
+    """Invite one as an operator does, and make the others like it; all servers know all of them."""
+    file = LeafFile.load(LeafFile.find(invite(farm.node(1), farm.directory).member))
+    made: list[LeafFile] = []
+    users = ""
+    for number in range(count):
+        user, password = user_of(FIRST_MEMBER_ID + number), new_password()
+        secret = Secret.derive(user, file.cluster, password)
+        users += templates.USER.format(user=user, md5=secret.md5, sha256=secret.sha256)
+        made.append(file.model_copy(update={"user": user, "password": SecretStr(password)}))
+    for server in farm.ids:
+        with (farm.node(server) / SECRETS_FILE).open("a") as secrets:
+            secrets.write(users)
+    return made
+
+
+class Run:
+    """One run."""
+
+    def __init__(self, farm: LocalFarm, tell: Say) -> None:
+        self.posts = Posts()
+        self.publishers: list[int] = []
+        """Who was chosen, one after another."""
+        self.entries = 0
+        """Of the newest set that was seen."""
+        self.trouble: list[str] = []
+        self._farm = farm
+        self._say = tell
+        self._tasks: list[asyncio.Task[None]] = []
+        self._keys = DestinationKeys.generate()
+
+    def start(self, work: Awaitable[None]) -> None:
+        """Have something done beside all else."""
+        self._tasks.append(asyncio.ensure_future(work))
+
+    async def stop(self) -> None:
+        """End everything; raise what has ended by itself."""
+        failed = [task for task in self._tasks if task.done() and not task.cancelled()]
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.wait(self._tasks)
+        for task in failed:
+            task.result()
+
+    async def member(self, number: int, file: LeafFile) -> None:
+        """Be a member, from its turn on."""
+        await asyncio.sleep(number / _A_SECOND)
+        async with file.open(backoff=patient) as farm:
+            bridge = MadeUpRouter((number + 1).to_bytes(32))
+            posting = Timed(farm, self.posts)
+            await LeafMember(file.id, file.cluster, posting, bridge, look_seconds=10.0, tell=lambda _: None).run()
+
+    async def server(self, server: int) -> None:
+        """Post a server's records, as its operator."""
+        meta = Meta(self._keys.destination.base64, "auto", publishing=False)
+        while True:
+            record = StatusRecord(
+                "farm",
+                int(time.time() * 1000),
+                server,
+                router_up=True,
+                meta=meta,
+                config=Config(mode="dry-run", interval_ms=int(_RECORD_SECONDS * 1000)),
+                leaves=(Leaf((2**128 + server).to_bytes(32), up=True),),
+            )
+            try:
+                body = {"values": [record.encode().decode()]}
+                await local_client.request(
+                    self._farm.node(server), "POST", "/v1/entries?timeout=20", seconds=25, body=body
+                )
+            except CommandError as error:
+                if server in self._farm.running:
+                    self._say(f"server {server}: {error}")
+            await asyncio.sleep(_RECORD_SECONDS)
+
+    async def look(self) -> None:
+        """See who is chosen."""
+        while True:
+            answer = await self.known(self._farm.running[0])
+            if answer is not None:
+                if answer["publisher"] is not None and answer["publisher"] not in self.publishers[-1:]:
+                    self.publishers.append(answer["publisher"])
+                self.entries = sum(leaf["listed"] for leaf in answer["leaves"])
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def known(self, server: int) -> Any:
+        """Return what a server knows; None when it does not say."""
+        try:
+            return await local_client.request(self._farm.node(server), "GET", "/v1/administration", seconds=20)
+        except CommandError:
+            return None
+
+
+async def run(
+    directory: Path, *, leaves: int, servers: int, minutes: float, kill: bool = False, tell: Say = say
+) -> Figures:
+    """Do the whole run; return its figures."""
+    needed = leaves * _FILES + 200
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < needed:
+        raise NotSeenError(f"{leaves} members need {needed} open files, and this user may have {hard}: ulimit -Hn")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+    with LocalFarm(directory, servers=servers) as farm:
+        files = members(farm, leaves)
+        farm.start_all()
+        leader = await farm.leader()
+        tell(f"server {leader} leads; {leaves} members start within {leaves / _A_SECOND:.0f} s")
+        work = Run(farm, tell)
+        try:
+            for server in farm.ids:
+                work.start(work.server(server))
+            for number, file in enumerate(files):
+                work.start(work.member(number, file))
+            work.start(work.look())
+            await _progress(work, leaves / _A_SECOND + 2, tell)
+            before, began, cpu = work.posts.committed, time.monotonic(), cpu_seconds(farm.pid(leader))
+            seconds = max(minutes * 60 - leaves / _A_SECOND, 1.0)
+            if not kill:
+                await _progress(work, seconds, tell)
+                used = cpu_seconds(farm.pid(leader)) - cpu
+            else:
+                await _progress(work, seconds * 2 / 3, tell)
+                used = cpu_seconds(farm.pid(leader)) - cpu
+                await asyncio.to_thread(farm.kill, leader)
+                farm.ids = tuple(server for server in farm.ids if server != leader)
+                tell(f"server {leader} is killed; {await farm.leader()} leads")
+                await _progress(work, seconds / 3, tell)
+            took, posted = time.monotonic() - began, work.posts.committed - before
+            figures = await _known_everywhere(work, farm, leaves)
+            figures["wrong"] += await _set_is_full(work, min(MAX_LEAVES, leaves + len(farm.ids)))
+        finally:
+            await work.stop()
+    times = sorted(work.posts.seconds)
+    wrong = figures.pop("wrong")
+    if not kill and len(work.publishers) != 1:
+        wrong.append(f"the publisher changed: {work.publishers}")
+    return {
+        "leaves": leaves,
+        "servers": servers,
+        "seconds": round(took, 1),
+        "posts_per_second": round(posted / took, 1),
+        "first_post_p50_ms": _ms(sorted(work.posts.first), 0.5),
+        "first_post_p99_ms": _ms(sorted(work.posts.first), 0.99),
+        "latency_p50_ms": _ms(times, 0.5),
+        "latency_p99_ms": _ms(times, 0.99),
+        "posts_without_answer": work.posts.failed,
+        "leader_cpu_percent": round(100 * used / (took if not kill else took * 2 / 3), 1),
+        "set_size": work.entries,
+        "publishers": work.publishers,
+        **figures,
+        "wrong": wrong,
+    }
+
+
+async def _progress(work: Run, seconds: float, tell: Say) -> None:
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > _TIMER_SECONDS:
+        await asyncio.sleep(min(left, 10.0))
+        tell(f"{work.posts.committed:>6} records, {work.posts.failed} without answer, {work.entries} in the set")
+
+
+async def _known_everywhere(work: Run, farm: LocalFarm, leaves: int) -> Figures:
+    """See that each server knows each member by a record that is not old."""
+    counts: dict[int, int] = {}
+
+    async def all_known() -> bool:
+        for server in farm.ids:
+            answer = await work.known(server)
+            counts[server] = -1
+            if answer is not None:
+                counts[server] = sum((member["age"] or 0) <= _LATE_SECONDS for member in answer["members"])
+        return set(counts.values()) == {leaves}
+
+    wrong: list[str] = []
+    try:
+        await until("all members on all servers", _KNOWN_SECONDS, all_known, poll=1.0)
+    except NotSeenError as error:
+        wrong.append(str(error))
+    return {"members_known": [{"server": server, "members": count} for server, count in counts.items()], "wrong": wrong}
+
+
+async def _set_is_full(work: Run, size: int) -> list[str]:
+    """See that as many leaves are listed as there is room for. A farm changes its set a few times, then rarely."""
+    try:
+        await becomes(f"{size} entries in the set", lambda: work.entries == size, _FULL_SECONDS, poll=1.0)
+    except NotSeenError as error:
+        return [str(error)]
+    return []
+
+
+def _ms(times: list[float], share: float) -> float | None:
+    return round(1000 * times[min(int(len(times) * share), len(times) - 1)], 1) if times else None
+
+
+def main() -> int:
+    """Parse the options, run, print; 0 when all holds."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--leaves", type=between(1, 4000), default=1000, metavar="N", help="1 to 4000")
+    parser.add_argument("--servers", type=between(1, 9), default=5, metavar="N", help="1 to 9")
+    parser.add_argument("--minutes", type=between(0.2, 60), default=3.0, help="0.2 to 60, from the first member on")
+    parser.add_argument("--kill", action="store_true", help="kill the leader when two thirds are over")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+
+    def work(directory: Path) -> Awaitable[Figures]:
+        return run(
+            directory,
+            leaves=options.leaves,
+            servers=options.servers,
+            minutes=options.minutes,
+            kill=options.kill,
+        )
+
+    return run_command(options, "leaves", work, limit=300 + options.minutes * 60 + options.leaves / _A_SECOND)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

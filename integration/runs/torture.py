@@ -1,0 +1,230 @@
+"""Five servers under kill -9, SIGSTOP and network cuts, while clients set and read registers: `make torture`.
+
+    python -m integration.runs.torture [--seconds 600] [--seed N] [--clients 8] [--snapshot-entries N] [--keep DIR]
+        [--json]
+
+Each server is a real process in a network namespace of its own, joined to the others by a router that drops what it
+is told to; nothing of it leaves the machine. Two faults at a time go on side by side, chosen by the seed, which is
+printed: the same seed chooses the same faults in the same order, though not at the same moment of the farm's life.
+
+Seen to hold, or exit 1: the history of each register is linearizable, and so is that of the log as a whole; what was
+acknowledged stands where it was said to, what was refused does not, nothing stands twice; a read shows what the log
+has. When all is mended the logs become equal, and the histories that the servers export are the same record by record,
+but for what a snapshot stood for and the times at which it was received. No server ends by itself or reports a defect.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Final
+
+from gf_i2p.cli.shared.logs import configure
+from gf_i2p.node.files.layout import HISTORY_DIRECTORY
+from gf_i2p.simulator.cluster.linearizability import Kind
+from integration.harness import short_log
+from integration.harness.local_farm import PROGRAM, becomes
+from integration.harness.long_run import Figures, Say, between, conclude, say
+from integration.harness.network_farm import NEEDED, FarmNet, NetFarm
+from integration.harness.processes import Processes
+from integration.load.faults import Tormentor, plan
+from integration.load.log_comparison import compare_exports, compare_logs, read_export, read_log, union
+from integration.load.register_clients import Client, History, judge
+from integration.testnet.namespace import MissingError, check_programs, run_inside
+
+SERVERS: Final = 5
+LANES: Final = 2
+"""Faults that go on side by side."""
+HEAL_SECONDS: Final = 180.0
+"""For all logs to be equal once nothing is broken any more."""
+_THINK_SECONDS: Final = 0.03
+_TELL_SECONDS: Final = 30.0
+_DEFECTS: Final = ("Traceback", "defect", "broke the protocol", "[critical", "[error", "violat")
+_MOST_LINES: Final = 5
+
+
+async def run(
+    directory: Path, *, seconds: float, seed: int, clients: int, snapshot_entries: int | None = None, tell: Say = say
+) -> Figures:
+    """Do the whole run, inside namespaces of our own; return its figures."""
+    program = PROGRAM if snapshot_entries is None else short_log.program(snapshot_entries, snapshot_entries // 10)
+    with Processes(signal.SIGKILL) as processes:
+        net = FarmNet(range(1, SERVERS + 1), processes, directory / "net.log")
+        await net.start()
+        with NetFarm(directory, net, servers=SERVERS, program=program) as farm:
+            farm.start_all()
+            await farm.leader()
+            tell(f"server {await farm.leader()} leads; the faults begin")
+            history, tormentor = History(), Tormentor(farm, net, tell)
+            began = time.monotonic()
+            await _torment(farm, history, tormentor, seconds=seconds, seed=seed, clients=clients, tell=tell)
+            tormented = time.monotonic() - began
+            tell("all is mended; waiting for equal logs")
+            healed = time.monotonic()
+            leader = await farm.leader(HEAL_SECONDS)
+            length = await farm.converged(HEAL_SECONDS)
+            healed = time.monotonic() - healed
+            await farm.exported(length, HEAL_SECONDS)
+            status = await farm.status(leader)
+            farm.stop()
+            return {
+                "seed": seed,
+                "seconds": round(tormented, 1),
+                "faults": [f"{count:>4}  {what}" for what, count in sorted(tormentor.done.items())],
+                "writes_acknowledged": history.count(Kind.WRITE, done=True),
+                "writes_of_unknown_outcome": history.count(Kind.WRITE, done=False),
+                "writes_refused": sum(each.refused and each.kind is Kind.WRITE for each in history.accesses),
+                "reads_answered": history.count(Kind.READ, done=True),
+                "reads_refused": sum(each.refused and each.kind is Kind.READ for each in history.accesses),
+                "longest_pause_seconds": round(history.longest_pause, 2),
+                "last_term": None if status is None else status["term"],
+                "equal_after_seconds": round(healed, 2),
+                "log_length": length,
+                **_judged(farm, history, length, tell),
+            }
+
+
+async def _torment(
+    farm: NetFarm, history: History, tormentor: Tormentor, *, seconds: float, seed: int, clients: int, tell: Say
+) -> None:
+    """Let clients and faults go on side by side, until the faults have ended."""
+    rng = random.Random(seed)
+    lanes = [plan(random.Random(rng.random()), seconds, farm.ids) for _ in range(LANES)]
+    users = [
+        Client(farm, farm.client_file, history, random.Random(rng.random()), _THINK_SECONDS) for _ in range(clients)
+    ]
+    async with asyncio.TaskGroup() as group:
+        watch = group.create_task(_watch(farm, history, tell))
+        for user in users:
+            group.create_task(user.run())
+        faults = [group.create_task(tormentor.run(lane)) for lane in lanes]
+        await asyncio.wait(faults)
+        count = history.count(Kind.WRITE, done=True)
+        await becomes(
+            "writes go on when all is mended",
+            lambda: history.count(Kind.WRITE, done=True) > count + 2 * clients,
+            HEAL_SECONDS,
+            poll=0.2,
+        )
+        for user in users:
+            user.stop()
+        watch.cancel()
+
+
+async def _watch(farm: NetFarm, history: History, tell: Say) -> None:
+    """Notice servers that end by themselves, and tell now and then how far it is."""
+    told = time.monotonic()
+    while True:
+        await asyncio.sleep(1)
+        farm.check()
+        if time.monotonic() - told >= _TELL_SECONDS:
+            told = time.monotonic()
+            done = [history.count(kind, done=True) for kind in (Kind.WRITE, Kind.READ)]
+            tell(f"{done[0]} writes acknowledged, {done[1]} reads answered")
+
+
+def _judged(farm: NetFarm, history: History, length: int, tell: Say) -> Figures:
+    """Compare the stopped servers with each other, and with what the clients were told."""
+    tell("comparing logs, histories, and what clients were told")
+    exports = {server: read_export(farm.node(server)) for server in farm.ids}
+    log = union(exports)
+    logs = {server: read_log(farm.node(server), server) for server in farm.ids}
+    wrong = compare_logs(logs, length) + compare_exports(exports, until=length)
+    told, undecided = judge(history, log, length)
+    wrong += told
+    for server in farm.ids:
+        wrong += _verified(farm.node(server)) + _complaints(server, farm.log(server))
+    return {
+        "registers": 1 + max((each.key for each in history.accesses), default=0),
+        "registers_undecided": undecided,
+        "entries_in_histories": len(log),
+        "left_to_snapshots": {
+            server: sum(last - first + 1 for first, last in export.gaps) for server, export in exports.items()
+        },
+        "wrong": wrong,
+    }
+
+
+def _verified(node: Path) -> list[str]:
+    """Let `gf-i2p history verify` read a history."""
+    command = [sys.executable, *PROGRAM, "history", "verify", str(node / HISTORY_DIRECTORY), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return [] if done.returncode == 0 else [f"history verify: {done.stdout}{done.stderr}"]
+
+
+def _complaints(server: int, log: Path) -> list[str]:
+    """Give the lines in which a server told of a defect."""
+    lines = [line for line in log.read_text(errors="replace").splitlines() if any(word in line for word in _DEFECTS)]
+    return [f"server {server} says: {line[:300]}" for line in lines[:_MOST_LINES]]
+
+
+def main() -> int:
+    """Parse the options, go into namespaces, run, print; 0 when all holds."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=between(1, 86_400), default=600, help="of faults, 1 to 86,400")
+    parser.add_argument("--seed", type=between(0, 2**32 - 1), default=None)
+    parser.add_argument("--clients", type=between(1, 32), default=8, metavar="N", help="1 to 32")
+    parser.add_argument(
+        "--snapshot-entries", type=between(20, 1_000_000), metavar="N", help="shorten the logs after so many entries"
+    )
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="copy all directories there if anything is wrong")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--lifeline", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--inside", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    return _outside(options) if options.inside is None else _inside(options)
+
+
+def _outside(options: argparse.Namespace) -> int:
+    """Make the namespaces, and take away what those inside leave."""
+    try:
+        check_programs(NEEDED)
+    except MissingError as error:
+        if options.json:
+            print(json.dumps({"ok": False, "error": str(error)}))
+        print(f"torture: {error}", file=sys.stderr)
+        return 1
+    seed = random.SystemRandom().randrange(1 << 32) if options.seed is None else options.seed
+    print(f"seed {seed}", file=sys.stderr)
+    directory = Path(tempfile.mkdtemp(prefix="gf-i2p-torture-"))
+    arguments = ["--inside", str(directory), "--seed", str(seed)]
+    arguments += ["--seconds", str(options.seconds), "--clients", str(options.clients)]
+    if options.snapshot_entries is not None:
+        arguments += ["--snapshot-entries", str(options.snapshot_entries)]
+    arguments += ["--json"] if options.json else []
+    try:
+        code = run_inside("integration.runs.torture", arguments, interrupt=True)
+        if code == 1 and options.keep is not None:
+            shutil.copytree(directory, options.keep, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.sock"))
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+    return code
+
+
+def _inside(options: argparse.Namespace) -> int:
+    configure("error", "text")
+    os.chdir(Path(__file__).parents[2])  # children are modules of this checkout
+
+    async def work() -> Figures:
+        return await run(
+            options.inside,
+            seconds=options.seconds,
+            seed=options.seed,
+            clients=options.clients,
+            snapshot_entries=options.snapshot_entries,
+        )
+
+    limit = 2 * options.seconds + 4 * HEAL_SECONDS
+    return conclude(options, "torture", work, limit=limit, lifeline=options.lifeline)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,359 @@
+"""The local interface of a real node, asked as any HTTP client would."""
+
+import base64
+import io
+import stat
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from gf_i2p.admin.limits import MAX_PAGE
+from gf_i2p.admin.local_api import LocalInterface
+from gf_i2p.admin.socket_path import ADDRESS_BYTES, socket_address
+from gf_i2p.node import view
+from gf_i2p.node.files.config import Config, Secrets
+from gf_i2p.node.membership import removal_check
+from gf_i2p.node.membership.invitation import accept, invite
+from gf_i2p.node.node import Node
+from gf_i2p.node.recovery.snapshot_copy import of_running
+from gf_i2p.node.status.node_status import membership, status
+from gf_i2p.raft.settings import Timing
+from gf_i2p.storage.errors import StorageError
+from gf_i2p.wire.endpoint import Endpoint
+from gf_i2p.wire.limits import MAX_ENTRIES, MAX_VALUE_BYTES
+from gf_i2p.wire.messages import NOBODY
+from integration.harness.local_farm import becomes
+from tests.node.farm import NodeFarm
+from tests.node.membership.test_server_changes import removes
+from tests.node.test_snapshots import shortened
+
+Answer = tuple[int, Any]
+
+
+class Asker:
+    """Asks one node over its socket."""
+
+    def __init__(self, node: Node, session: aiohttp.ClientSession) -> None:
+        self.node = node
+        self._session = session
+
+    async def __call__(self, method: str, path: str, **options: Any) -> Answer:
+        async with self._session.request(method, f"http://node{path}", **options) as response:
+            assert response.content_type == "application/json"
+            return response.status, await response.json()
+
+    async def post(self, *values: object, query: str = "") -> Answer:
+        return await self("POST", f"/v1/entries{query}", json={"values": values})
+
+
+@asynccontextmanager
+async def served(node: Node, path: Path) -> AsyncIterator[Asker]:
+    local = LocalInterface(
+        path,
+        node.driver,
+        lambda: {"cluster": node.cluster},
+        partial(of_running, node),
+        lacking=node.lacking,
+        farm=lambda: node.outsider.farm,
+    )
+    await local.start()
+    try:
+        with socket_address(path) as name:
+            async with aiohttp.ClientSession(connector=aiohttp.UnixConnector(name)) as session:
+                yield Asker(node, session)
+    finally:
+        await local.stop()
+
+
+@pytest.fixture
+async def ask(tmp_path: Path) -> AsyncIterator[Asker]:
+    async with NodeFarm(tmp_path, servers=1) as farm, served(await farm.leader(), tmp_path / "s") as asker:
+        yield asker
+
+
+async def test_status(ask: Asker) -> None:
+    assert await ask("GET", "/v1/status") == (200, {"cluster": "farm"})
+
+
+async def test_what_was_posted_is_read_back(ask: Asker) -> None:
+    assert await ask.post("one", "zw\u00f6lf \U0001f9c4") == (200, {"index": 3})
+    status, page = await ask("GET", "/v1/entries?first=2")
+    assert (status, page["commit"]) == (200, 3)
+    assert page["entries"] == [
+        {"index": 2, "term": 1, "type": "application", "value": "one"},
+        {"index": 3, "term": 1, "type": "application", "value": "zw\u00f6lf \U0001f9c4"},
+    ]
+
+
+async def test_bytes_that_are_no_text_are_shown_as_base64_and_nothing_is_lost(ask: Asker) -> None:
+    await ask.node.driver.post([b"\xff\x00"], seconds=10)
+    _, page = await ask("GET", "/v1/entries?limit=2")
+    assert page["entries"][0]["type"] == "configuration"
+    assert b"tcp://127.0.0.1" in base64.b64decode(page["entries"][0]["base64"])
+    assert page["entries"][1] == {"index": 2, "term": 1, "type": "application", "base64": "/wA="}
+
+
+async def test_pages(ask: Asker) -> None:
+    await ask.post(*map(str, range(10)))
+    _, page = await ask("GET", "/v1/entries?first=4&limit=3")
+    assert [entry["index"] for entry in page["entries"]] == [4, 5, 6]
+    assert await ask("GET", "/v1/entries?first=12") == (200, {"entries": [], "commit": 11})
+    assert await ask("GET", f"/v1/entries?first={2**63 - 1}") == (200, {"entries": [], "commit": 11})
+    _, page = await ask("GET", f"/v1/entries?limit={MAX_PAGE}")
+    assert len(page["entries"]) == 11
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("{", "the body is not JSON"),
+        ("[]", "expected {"),
+        ('{"values": "x"}', "expected {"),
+        ('{"values": []}', f"0 values were given; one post takes 1 to {MAX_ENTRIES}"),
+        ('{"values": [1]}', "all of them texts"),
+        ('{"values": [%s]}' % ("9" * 5000), "the body is not JSON"),
+        ('{"values": ["\\ud800"]}', "value 1 is no text that UTF-8 can write"),
+        ('{"values": ["%s"]}' % ("x" * (MAX_VALUE_BYTES + 1)), f"may have {MAX_VALUE_BYTES} bytes"),
+        ("[" * 100_000, "the body is not JSON"),
+    ],
+)
+async def test_bodies_that_are_refused(ask: Asker, body: str, expected: str) -> None:
+    status, answer = await ask("POST", "/v1/entries", data=io.BytesIO(body.encode()))
+    assert (status, answer["outcome"]) == (400, "no")
+    assert expected in answer["error"]
+    assert ask.node.driver.core.log.last_index == 1
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "expected"),
+    [
+        ("GET", "/v1/entries?first=0", "first must be a whole number from 1"),
+        ("GET", "/v1/entries?first=1.5", "first must be a whole number from 1"),
+        ("GET", f"/v1/entries?first={2**63}", "first must be a whole number from 1"),
+        ("GET", f"/v1/entries?limit={MAX_PAGE + 1}", f"limit must be a whole number from 1 to {MAX_PAGE}"),
+        ("POST", "/v1/entries?timeout=0", "timeout must be a number from 0.001 to 3600"),
+        ("POST", "/v1/entries?timeout=nan", "timeout must be a number from 0.001 to 3600"),
+    ],
+)
+async def test_queries_that_are_refused(ask: Asker, method: str, path: str, expected: str) -> None:
+    status, answer = await ask(method, path, json={"values": ["x"]})
+    assert (status, answer["outcome"]) == (400, "no")
+    assert expected in answer["error"]
+
+
+async def test_a_charset_that_nobody_knows(ask: Asker) -> None:
+    headers = {"Content-Type": "application/json; charset=none"}
+    status, answer = await ask("POST", "/v1/entries", data=b"{}", headers=headers)
+    assert (status, answer["outcome"]) == (400, "no")
+
+
+async def test_other_paths_and_methods(ask: Asker) -> None:
+    assert (await ask("GET", "/v2"))[0] == 404
+    assert (await ask("DELETE", "/v1/entries"))[0] == 405
+
+
+async def calm_follower(farm: NodeFarm) -> Node:
+    await farm.calm()
+    return await farm.follower()
+
+
+async def test_only_the_leader_reads_what_is_newest(tmp_path: Path) -> None:
+    async with NodeFarm(tmp_path) as farm, served(await calm_follower(farm), tmp_path / "s") as ask:
+        index = (await ask.post("x"))[1]["index"]
+        await farm.equal()
+        status, answer = await ask("GET", "/v1/entries")
+        assert (status, answer["outcome"]) == (409, "no")
+        assert f"that is server {ask.node.driver.core.leader}" in answer["error"]
+        assert "--stale" in answer["error"]
+        status, page = await ask("GET", "/v1/entries?stale=1")
+        assert [entry["index"] for entry in page["entries"]][-1] == index
+
+
+async def test_without_a_leader_a_post_is_refused(tmp_path: Path) -> None:
+    async with NodeFarm(tmp_path) as farm:
+        for server in (1, 2):
+            await farm.stop(server)
+        await becomes("no leader", lambda: farm.nodes[3].driver.core.leader == NOBODY)
+        async with served(farm.nodes[3], tmp_path / "s") as ask:
+            status, answer = await ask.post("x", query="?timeout=0.1")
+            assert (status, answer["outcome"]) == (503, "no")
+            assert "no server has led" in answer["error"]
+            status, answer = await ask("GET", "/v1/entries")
+            assert (status, answer["outcome"]) == (503, "no")
+            assert "no server leads" in answer["error"]
+
+
+async def test_without_a_leader_servers_stay_and_what_to_do_is_said(tmp_path: Path) -> None:
+    async with NodeFarm(tmp_path) as farm:
+        await farm.leader()
+        for server in (1, 2):
+            await farm.stop(server)
+        await becomes("no leader", lambda: farm.nodes[3].driver.core.leader == NOBODY)
+        async with served(farm.nodes[3], tmp_path / "s") as ask:
+            for path, body in (
+                ("/v1/servers", {"remove": 1}),
+                ("/v1/servers", {"remove": 3}),  # of itself it would ask the leader
+                ("/v1/stepdown", {}),
+            ):
+                status, answer = await ask("POST", path, json=body)
+                assert (status, answer["outcome"]) == (503, "no"), (path, body)
+                assert "start the servers that are down" in answer["error"]
+                assert "gf-i2p recover" in answer["error"]
+
+
+async def test_who_does_not_lead_says_who_does(tmp_path: Path) -> None:
+    async with NodeFarm(tmp_path) as farm:
+        leader = (await farm.calm()).driver.core.id
+        async with served(await farm.follower(), tmp_path / "s") as ask:
+            for path, body in (("/v1/servers", {"remove": leader}), ("/v1/stepdown", {})):
+                status, answer = await ask("POST", path, json=body)
+                assert (status, answer["outcome"]) == (409, "no")
+                assert f"server {leader} leads" in answer["error"]
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ({"remove": 9}, "the farm has no server 9: its servers are [1]"),
+        ({"remove": 1}, "the last server cannot leave its farm: stop it"),
+        ({"add": {"id": 1, "endpoint": "tcp://127.0.0.1:1"}}, "the farm has a server 1 already, at "),
+        ({"add": {"id": 2, "endpoint": "OWN"}}, "is the endpoint of server 1"),
+        ({"add": {"id": 2, "endpoint": "tcp://127.0.0.1:1"}}, "members accept DIR FILE"),
+    ],
+)
+async def test_the_leader_says_which_of_its_reasons_it_has(ask: Asker, body: dict[str, Any], says: str) -> None:
+    own = ask.node.driver.core.configuration.servers[0].endpoint
+    if "add" in body:
+        body = {"add": {**body["add"], "endpoint": body["add"]["endpoint"].replace("OWN", own)}}
+    status, answer = await ask("POST", "/v1/servers", json=body)
+    assert (status, answer["outcome"]) == (409, "no")
+    assert says in answer["error"]
+    assert "another change" not in answer["error"]
+
+
+def invited(node: Node, directory: Path, server: int, endpoint: Endpoint) -> None:
+    """Let the node of server 1 know a server that does not run."""
+    own = directory / "server-1"
+    accept(own, invite(own, directory, server, endpoint).accept)
+    assert node.reload(Config.load(own), Secrets.load(own)) == []
+
+
+async def test_a_change_that_has_begun_says_in_whose_term_and_no_other_begins(ask: Asker, tmp_path: Path) -> None:
+    core = ask.node.driver.core
+    await becomes("a change can begin", lambda: core.change_obstacle is None)
+    core.timing = Timing(heartbeat=0.1, election_min=60, election_max=120)  # the patience with one that joins
+    invited(ask.node, tmp_path, 2, Endpoint("127.0.0.1", 1))
+    add = {"add": {"id": 2, "endpoint": "tcp://127.0.0.1:1"}}
+    assert await ask("POST", "/v1/servers", json=add) == (200, {"begun": True, "leader": 1, "term": core.term})
+    status, answer = await ask("POST", "/v1/servers", json=add)
+    assert (status, answer["outcome"]) == (409, "no")
+    assert "no change can begin now: server 2 is joining" in answer["error"]
+    done = {"add": {"id": 1, "endpoint": core.configuration.servers[0].endpoint}}
+    assert (await ask("POST", "/v1/servers", json=done))[0] == 200, "a member is what it is asked to be"
+
+
+async def test_a_server_that_was_removed_takes_no_posts_and_is_not_healthy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(removal_check, "LOOK_SECONDS", 0.1)
+    async with NodeFarm(tmp_path) as farm:
+        leader = await farm.calm()
+        own = leader.driver.core.id
+        gone, other = (server for server in farm.nodes if server != own)
+        out = farm.nodes[gone]
+        await becomes("a change can begin", lambda: leader.driver.core.change_obstacle is None)
+        async with served(out, tmp_path / "s") as ask:
+            assert (await ask.post("while it belongs to it"))[0] == 200
+            assert await removes(leader, gone)
+            await becomes("it knows", lambda: membership(out.driver.core) == "removed")
+            assert not status(out, 0.0)["healthy"]
+            before = leader.driver.core.log.last_index
+            code, answer = await ask.post("x")
+            assert (code, answer["outcome"]) == (409, "no")
+            assert "was removed from the farm" in answer["error"]
+            for server in (own, other):
+                assert f"{server} ({farm.endpoints[server]})" in answer["error"]
+            assert leader.driver.core.log.last_index == before
+        # One that was restarted has it from the others.
+        await farm.stop(gone)
+        out = await farm.start(gone)
+        async with served(out, tmp_path / "s") as ask:
+            await becomes("it was told", lambda: out.outsider.farm is not None)
+            code, answer = await ask.post("x")
+            assert (code, answer["outcome"]) == (409, "no")
+            assert f"{own} ({farm.endpoints[own]})" in answer["error"]
+            assert status(out, 0.0)["membership"] == "removed"
+
+
+async def test_a_log_that_cannot_be_read_gives_its_sentence(ask: Asker, monkeypatch: pytest.MonkeyPatch) -> None:
+    def bad(*_: object, **__: object) -> None:
+        raise StorageError("row 7 is damaged: do this")
+
+    monkeypatch.setattr(ask.node.driver.core.log, "slice", bad)
+    assert await ask("GET", "/v1/entries") == (500, {"error": "row 7 is damaged: do this", "outcome": "no"})
+
+
+async def test_a_defect_is_logged_and_gives_a_sentence(ask: Asker, monkeypatch: pytest.MonkeyPatch) -> None:
+    def bad(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(ask.node.driver, "post", bad)
+    status, answer = await ask.post("x")
+    assert (status, answer["outcome"]) == (500, "unknown")
+    assert "see the node's log" in answer["error"]
+
+
+async def test_an_entry_of_unknown_outcome(ask: Asker, monkeypatch: pytest.MonkeyPatch) -> None:
+    core = ask.node.driver.core
+    # Otherwise the write that fails may be the new leader's own, and the node has ended before it is asked.
+    await becomes("all is written", lambda: core.commit == core.log.last_index)
+    monkeypatch.setattr(ask.node.storage, "store", lambda group: (_ for _ in ()).throw(StorageError("full")).__next__())
+    status, answer = await ask.post("x")
+    assert (status, answer["outcome"]) == (504, "unknown")
+
+
+async def test_nobody_else_may_open_the_socket_and_one_left_behind_gives_way(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    path.write_text("left behind")
+    async with NodeFarm(tmp_path, servers=1) as farm:
+        async with served(await farm.leader(), path):
+            assert stat.S_ISSOCK(path.stat().st_mode)
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert not path.exists()
+
+
+def open_paths() -> list[Path]:
+    return [entry.resolve() for entry in Path("/proc/self/fd").iterdir()]
+
+
+async def test_a_path_that_is_longer_than_an_address(tmp_path: Path) -> None:
+    path = tmp_path / ("x" * ADDRESS_BYTES) / "s"
+    path.parent.mkdir()
+    async with NodeFarm(tmp_path, servers=1) as farm:
+        async with served(await farm.leader(), path) as ask:
+            assert stat.S_ISSOCK(path.stat().st_mode)
+            assert (await ask("GET", "/v1/status"))[0] == 200
+        assert not path.exists()
+        assert path.parent not in open_paths()
+
+
+async def test_a_log_that_was_shortened_is_read_from_where_it_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(view, "SNAPSHOT_ENTRIES", 20)
+    monkeypatch.setattr(view, "KEPT_ENTRIES", 5)
+    async with NodeFarm(tmp_path, servers=1) as farm:
+        node = await farm.leader()
+        await shortened(node, node, 20)
+        async with served(node, tmp_path / "s") as ask:
+            status, page = await ask("GET", "/v1/entries?limit=3")
+            base = node.driver.core.log.base
+            assert (status, page["entries"][0]["index"]) == (200, base + 1)
+            status, answer = await ask("GET", "/v1/entries?first=1")
+            assert status == 410
+            assert f"--first {base + 1}" in answer["error"]

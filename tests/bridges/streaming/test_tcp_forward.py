@@ -1,0 +1,291 @@
+"""Streams to a local service and back: bridges/streaming/tcp_forward.py."""
+
+import asyncio
+import hashlib
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+
+from bridges.streaming import limits, tcp_forward
+from bridges.streaming.envelope import pack, unpack
+from bridges.streaming.http_headers import BAD_REQUEST
+from bridges.streaming.packet import Flag, Packet
+from bridges.streaming.stream import Peer
+from bridges.streaming.tcp_forward import Forwarder
+from tests.bridges.streaming.streaming_client import CLIENT, Client
+from tests.netdb.strategies import KEYS, NOW, entropy
+from tests.transport.harness import PATIENCE
+from tests.transport.i2p.i2p_harness import taken_port
+
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+class Line:
+    """A forwarder, and clients whose packets reach it at once."""
+
+    def __init__(self, target: tuple[str, int], *, http: bool = False) -> None:
+        self.forwarder = Forwarder(KEYS, target, self._send, http=http, entropy=entropy(41), wall=lambda: NOW)
+        self.clients: dict[int, Client] = {}
+        self.changed = asyncio.Event()
+        self.deaf = False
+        """Nothing reaches the clients."""
+        self._loop = asyncio.get_running_loop()
+
+    def client(self, data: bytes, number: int = 77) -> Client:
+        client = self.clients[number] = Client(data, number=number)
+        client.start(self._loop.time())
+        self._flush(client)
+        return client
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(PATIENCE):
+            while not condition():
+                self.changed.clear()
+                for client in self.clients.values():
+                    client.tick(self._loop.time())
+                    self._flush(client)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(0.05):
+                        await self.changed.wait()
+
+    def _send(self, peer: Peer, payload: bytes) -> None:
+        self.changed.set()
+        assert peer.destination == CLIENT.destination
+        raw = unpack(payload).payload
+        client = self.clients[Packet.parse(raw).to]
+        if not self.deaf:
+            self._loop.call_soon(self._deliver, client, raw)
+
+    def _deliver(self, client: Client, raw: bytes) -> None:
+        client.receive(raw, self._loop.time())
+        self.changed.set()
+        self._flush(client)
+
+    def _flush(self, client: Client) -> None:
+        outgoing, client.outgoing = client.outgoing, []
+        for raw in outgoing:
+            self.forwarder.receive(pack(raw, 0, 0))
+
+
+@asynccontextmanager
+async def serving(serve: Serve, *, http: bool = False) -> AsyncIterator[Line]:
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        tasks.add(task)
+        try:
+            with suppress(OSError):
+                await serve(reader, writer)
+        except asyncio.CancelledError:
+            pass
+        finally:
+            writer.transport.abort()
+            with suppress(OSError):
+                await writer.wait_closed()
+            tasks.discard(task)
+
+    server = await asyncio.start_server(connected, "127.0.0.1", 0)
+    line = Line(server.sockets[0].getsockname()[:2], http=http)
+    try:
+        yield line
+    finally:
+        await line.forwarder.close()
+        assert line.forwarder.open == 0
+        for task in list(tasks):
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        server.close()
+
+
+async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while data := await reader.read(10_000):
+        writer.write(data)
+        await writer.drain()
+
+
+async def test_bytes_go_to_the_service_and_back_and_so_do_ends() -> None:
+    data = random.Random(1).randbytes(2_500_000)
+    async with serving(echo) as line:
+        client = line.client(data)
+        await line.until(lambda: client.done and not line.forwarder.open)
+        assert client.received == data
+        assert (line.forwarder.served, line.forwarder.trouble) == (1, None)
+
+
+async def test_many_streams_side_by_side() -> None:
+    async with serving(echo) as line:
+        clients = [line.client(b"%d" % number * 1000, number) for number in range(1, 21)]
+        await line.until(lambda: all(client.done for client in clients) and not line.forwarder.open)
+        assert all(client.received == b"%d" % client.number * 1000 for client in clients)
+
+
+async def test_a_service_that_is_down_resets_the_stream_and_says_what_to_do() -> None:
+    with taken_port() as sock:
+        down = Line(sock.getsockname())
+        client = down.client(b"GET")
+        await down.until(lambda: client.reset and not down.forwarder.open)
+    assert down.forwarder.trouble is not None
+    assert "does not answer" in down.forwarder.trouble
+    assert "start it, or mend the address" in down.forwarder.trouble
+
+
+async def test_a_service_that_breaks_off_after_some_bytes() -> None:
+    async def rude(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"some")
+        await writer.drain()
+        await reader.read(1)
+        writer.transport.abort()
+
+    async with serving(rude) as line:
+        client = line.client(bytes(100_000))
+        await line.until(lambda: (client.reset or client.ended) and not line.forwarder.open)
+        assert client.received == b"some"
+
+
+async def test_a_client_that_resets_breaks_the_service_s_connection() -> None:
+    broken = asyncio.Event()
+    began = asyncio.Event()
+
+    async def watch(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        began.set()
+        with suppress(OSError):
+            await reader.read()
+        broken.set()
+
+    async with serving(watch) as line:
+        client = line.client(b"GET")
+        client._pieces = [b"GET"]  # it does not close
+        await line.until(lambda: bool(client.remote) and began.is_set())
+        reset = Packet(client.remote, client.number, 9, 0, flags=Flag.RESET | Flag.SIGNATURE)
+        line.forwarder.receive(pack(reset.encode(CLIENT.key.sign), 0, 0))
+        await line.until(lambda: broken.is_set() and not line.forwarder.open)
+
+
+async def test_a_client_that_is_gone_breaks_the_service_s_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bridges.streaming.round_trip.MIN_TIMEOUT", 0.01)
+    monkeypatch.setattr("bridges.streaming.round_trip.MAX_TIMEOUT", 0.02)
+
+    async def talkative(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            writer.write(bytes(10_000))
+            await writer.drain()
+
+    async with serving(talkative) as line:
+        client = line.client(b"GET")
+        client._pieces = [b"GET"]
+        await line.until(lambda: len(client.received) > 100_000)
+        line.deaf = True
+        await line.until(lambda: not line.forwarder.open)
+
+
+async def test_a_slow_client_holds_the_service_back() -> None:
+    written = 0
+
+    async def talkative(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal written
+        while True:
+            writer.write(bytes(50_000))
+            await writer.drain()
+            written += 50_000
+
+    async with serving(talkative) as line:
+        line.deaf = True
+        line.client(b"GET")
+        (stream,) = line.forwarder._acceptor.streams
+        await line.until(lambda: stream.room == 0)
+        assert stream.buffered <= limits.MAX_UNSENT + (limits.MAX_WINDOW + 1) * 2500
+
+
+async def test_a_slow_service_holds_the_client_back() -> None:
+    go_on = asyncio.Event()
+    digest = hashlib.sha256()
+
+    async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await go_on.wait()
+        while data := await reader.read(65_536):
+            digest.update(data)
+
+    data = random.Random(2).randbytes(12_000_000)
+    async with serving(slow) as line:
+        client = line.client(data)
+        (stream,) = line.forwarder._acceptor.streams
+        await line.until(lambda: stream._receiving.choked)
+        assert stream.buffered < limits.MAX_UNREAD + 2000
+        go_on.set()
+        await line.until(lambda: client.done and not line.forwarder.open)
+        assert digest.digest() == hashlib.sha256(data).digest()
+
+
+# Web servers ----------------------------------------------------------------------------------------------------------
+
+
+async def web(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Answer with what was asked, and go on listening, as one that does not heed `Connection: close`."""
+    request = await reader.readuntil(b"\r\n\r\n")
+    writer.write(b"HTTP/1.1 200 OK\r\n\r\n" + request)
+    await writer.drain()
+    writer.write_eof()
+    await reader.read()
+
+
+async def test_a_web_server_is_told_who_asks() -> None:
+    async with serving(web, http=True) as line:
+        client = line.client(b"GET / HTTP/1.1\r\nX-I2P-DestB32: forged\r\nHost: a\r\n\r\nGET /2 HTTP/1.1\r\n\r\n")
+        await line.until(lambda: client.done and not line.forwarder.open)
+        assert f"\r\nX-I2P-DestB32: {CLIENT.destination.b32}\r\n".encode() in client.received
+        assert b"forged" not in client.received
+        assert b"/2" not in client.received
+
+
+async def test_a_request_that_is_none_is_answered_without_the_service() -> None:
+    async with serving(web, http=True) as line:
+        client = line.client(b"SSH-2.0\r\n\r\n")
+        await line.until(lambda: client.done and not line.forwarder.open)
+        assert client.received == BAD_REQUEST
+
+
+async def test_a_client_that_says_nothing_gets_no_connection_to_the_web_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tcp_forward, "HEAD_SECONDS", 0.05)
+    async with serving(web, http=True) as line:
+        client = line.client(b"GET / HT")
+        client._pieces = [b"GET / HT"]
+        await line.until(lambda: client.reset and not line.forwarder.open)
+        assert client.received == b""
+
+
+# Ends ---------------------------------------------------------------------------------------------------------------
+
+
+async def test_closing_resets_the_clients_and_waiting_for_none_waits_for_all() -> None:
+    began = asyncio.Event()
+
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        began.set()
+        await reader.read()
+        await asyncio.get_running_loop().create_future()
+
+    async with serving(silent) as line:
+        await line.forwarder.none()
+        client = line.client(b"GET")
+        none = asyncio.create_task(line.forwarder.none())
+        await line.until(began.is_set)
+        assert not none.done()
+        line.forwarder.taking = False
+        late = line.client(b"GET", 78)
+        await line.forwarder.close()
+        await line.until(lambda: client.reset)
+        await none
+        assert (late.remote, line.forwarder.refused) == (0, 1)
+
+
+async def test_what_is_no_packet_is_passed_over() -> None:
+    async with serving(echo) as line:
+        for payload in (b"", b"garbage", pack(b"garbage", 0, 0), pack(Packet(5, 6, 7).encode(), 0, 0)):
+            line.forwarder.receive(payload)
+        assert line.forwarder.open == 0

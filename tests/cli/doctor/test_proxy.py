@@ -1,0 +1,84 @@
+"""Which proxy is it, and is it one: by what real ones answer."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from bridges.i2pcontrol.router_info import Kind
+from gf_i2p.cli.doctor.proxy import ProxyAuthorisationError, ProxyError, ask_http, ask_socks, read_answer
+from tests.cli.routers import I2PD_DOWN, I2PD_UNKNOWN, JAVA_UNKNOWN
+from tests.transport.harness import soon
+
+
+@asynccontextmanager
+async def answering(*answers: bytes) -> AsyncIterator[int]:
+    """A server that answers each read with the next of these, then hangs up; it gives its port."""
+
+    served = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            for answer in answers:
+                await reader.read(1024)
+                writer.write(answer)
+                await writer.drain()
+        except ConnectionError:
+            pass  # it has heard enough
+        finally:
+            writer.close()
+            served.set()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        yield server.sockets[0].getsockname()[1]
+        await soon(served.wait())  # the one connection that each test makes: none is left to the garbage collector
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (I2PD_UNKNOWN, Kind.I2PD),
+        (I2PD_DOWN, Kind.I2PD),
+        (JAVA_UNKNOWN, Kind.JAVA),
+        (b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\n\r\n", None),
+    ],
+)
+async def test_proxies(answer: bytes, kind: Kind | None) -> None:
+    assert read_answer(answer) is kind
+    async with answering(answer) as port:
+        assert await ask_http("127.0.0.1", port) is kind
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n", "it says 200 to an address in .i2p"),  # i2pd's console
+        (b"HTTP/1.1 404 Not Found\r\n\r\n", "it says 404"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "does not speak HTTP"),
+        (b"", "hangs up without an answer"),  # i2pd's SAM
+    ],
+)
+async def test_what_is_no_proxy(answer: bytes, text: str) -> None:
+    async with answering(answer) as port:
+        with pytest.raises(ProxyError, match=text):
+            await ask_http("127.0.0.1", port)
+
+
+def test_a_proxy_with_a_password() -> None:
+    with pytest.raises(ProxyAuthorisationError):
+        read_answer(b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n<link href=http://proxy.i2p/x>")
+
+
+async def test_socks() -> None:
+    async with answering(b"\x05\x00", b"\x05\x04\x00\x01\x00\x00\x00\x00\x00\x00") as port:
+        await ask_socks("127.0.0.1", port)
+    async with answering(b"\x05\xff") as port:
+        with pytest.raises(ProxyAuthorisationError):
+            await ask_socks("127.0.0.1", port)
+    async with answering(b"HTTP/1.1 400 Bad Request\r\n\r\n") as port:
+        with pytest.raises(ProxyError, match="does not speak SOCKS 5"):
+            await ask_socks("127.0.0.1", port)
+    async with answering(b"\x05\x00", b"\x05\x00\x00\x01\x00\x00\x00\x00\x00\x00") as port:
+        with pytest.raises(ProxyError, match="connects to an address that nobody has"):
+            await ask_socks("127.0.0.1", port)

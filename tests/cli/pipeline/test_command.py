@@ -1,0 +1,158 @@
+"""`gf-i2p pipeline`: what every job says when it cannot do what it was asked for; no Spark is started."""
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gf_i2p.cli.main import main
+from gf_i2p.cli.pipeline import run
+from gf_i2p.cli.shared.errors import CommandError, Exit
+from gf_i2p.pipeline.errors import PipelineError
+from gf_i2p.pipeline.session import SessionOptions, session
+
+
+class FakeSpark:
+    """Counts how often it is stopped; its JVM has died, and it fails at that, too."""
+
+    stopped = 0
+
+    def stop(self) -> None:
+        self.stopped += 1
+        raise ConnectionRefusedError
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lake is a directory that is made."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["health", "lake", "--since", "yesterday"], "write YYYY-MM-DD"),
+        (["health", "lake", "--since", "2025-01-02", "--until", "2025-01-01"], "no day is left"),
+        (["report", "lake", "--out", "page.html", "--until", "2025-02-30"], "write YYYY-MM-DD"),
+        (["backtest", "lake", "--set", "margin=no"], "No farm can have margin=no"),
+        (["backtest", "lake", "--set", "republishMaxMs=1"], "leave it out"),
+        (["backtest", "lake", "--grid", "file"], "file is no TOML"),
+        (["floodfills", "lake", "--netdb", "x", "--hashes", "file"], "file: line 1: "),
+    ],
+)
+def test_an_argument_of_the_wrong_kind_is_a_mistake_of_usage(
+    words: list[str], why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("nonsense!\n")
+    assert main(["pipeline", *words]) == Exit.USAGE
+    assert why in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("job", ["backtest", "report"])
+@pytest.mark.parametrize(("out", "why"), [("none/page", "no directory none"), ("", "it is a directory")])
+def test_a_place_where_nothing_can_be_written_is_told_before_the_work(
+    job: str, out: str, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gf_i2p.pipeline.session.start", lambda options: pytest.fail("the work has begun"))
+    assert main(["pipeline", job, "lake", "--out", out or str(tmp_path)]) == Exit.FAILED
+    told = capsys.readouterr().err
+    assert why in told
+    assert "Say another place with --out." in told
+
+
+def test_what_fails_later_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(options: argparse.Namespace, print_json: Callable[[Any], None]) -> Exit:
+        raise PipelineError("there is nothing")
+
+    monkeypatch.setattr("gf_i2p.cli.pipeline.report.run", fails)
+    with pytest.raises(CommandError, match="there is nothing") as error:
+        run(argparse.Namespace(job="report", lake="lake", remote=None), print)
+    assert error.value.code is Exit.FAILED
+
+
+SPARK_SAID = """An error occurred while calling o123.count.
+: org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 times
+\tat org.apache.spark.scheduler.DAGScheduler.abortStage(DAGScheduler.scala:2856)
+Caused by: java.io.IOException: No space left on device
+\tat java.base/sun.nio.ch.FileDispatcherImpl.write0(Native Method)
+\t... 1 more
+"""
+PYTHON_SAID = """Traceback (most recent call last):
+  File "closest.py", line 1, in find_in
+OSError: the disk is gone
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (SPARK_SAID, "java.io.IOException: No space left on device"),
+        (PYTHON_SAID, "OSError: the disk is gone"),
+        (f"{SPARK_SAID}Caused by: PythonException: {PYTHON_SAID}", "OSError: the disk is gone"),
+        ("[TABLE] is odd. SQLSTATE: 42000\nmore", r"\[TABLE\] is odd. SQLSTATE: 42000"),
+        ("", "PySparkException"),
+    ],
+)
+def test_what_spark_fails_with_is_one_sentence_and_what_to_do(
+    said: str, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pyspark.errors import PySparkException
+
+    spark = FakeSpark()
+    monkeypatch.setattr("gf_i2p.pipeline.session.start", lambda options: spark)
+    told = rf"^Spark failed: {why}\. .*--memory.*--scratch"
+    with pytest.raises(PipelineError, match=told) as error, session(SessionOptions()):
+        raise PySparkException(said)
+    assert "\n" not in str(error.value)
+    assert spark.stopped == 1
+
+
+def test_what_spark_does_not_translate_is_told_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    from py4j.protocol import Py4JError
+
+    spark = FakeSpark()
+    monkeypatch.setattr("gf_i2p.pipeline.session.start", lambda options: spark)
+    told = r"^Spark failed: java\.io\.IOException: No space left on device"
+    with pytest.raises(PipelineError, match=told), session(SessionOptions()):
+        raise Py4JError(SPARK_SAID)
+    assert spark.stopped == 1
+
+
+def test_without_spark_it_is_said_from_where_to_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark.errors", None)
+    told = r"pip install '\.\[spark\]' in a checkout of gf-i2p"
+    with pytest.raises(PipelineError, match=told), session(SessionOptions()):
+        pytest.fail("there is no Spark")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["ingest", "lake", "exports"],
+        ["health", "lake"],
+        ["backtest", "lake"],
+        ["floodfills", "lake", "--netdb", "netDb"],
+        ["stream", "lake", "exports"],
+        ["report", "lake", "--out", "page.html"],
+    ],
+)
+def test_who_waits_for_spark_to_start_is_told(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def starts(options: SessionOptions) -> None:
+        assert capsys.readouterr().err.endswith("starting Spark\r")
+        raise PipelineError("there is no Java")
+
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setattr("gf_i2p.pipeline.session.start", starts)
+    assert main(["pipeline", *words]) == Exit.FAILED
+    assert capsys.readouterr().err == "\r\x1b[Kgf-i2p: there is no Java\n"
+
+
+def test_a_credential_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["pipeline", "post", "lake", "--farm", "web", "--admin", "admin-joe.toml", "--sensing", "--dry-run"]
+    assert main(words) == Exit.FAILED
+    assert "There is no file admin-joe.toml: gf-i2p init makes one" in capsys.readouterr().err

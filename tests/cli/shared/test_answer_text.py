@@ -1,0 +1,203 @@
+"""What people see in a terminal."""
+
+from typing import Any
+
+import pytest
+
+from gf_i2p.cli.shared.answer_text import OUTSIDE, show_entries, show_status
+
+
+def entry(index: int, **value: str) -> dict[str, Any]:
+    return {"index": index, "term": 3, "type": "application", **value}
+
+
+def test_entries_are_lines_and_say_how_to_go_on() -> None:
+    text = show_entries({"entries": [entry(7, value="a"), entry(8, base64="AAEC")], "commit": 9})
+    assert text.splitlines() == [
+        "       7  term 3    application   a",
+        "       8  term 3    application   (3 bytes)",
+        "(9 entries are committed; go on with --first 9)",
+    ]
+    assert "go on" not in show_entries({"entries": [entry(9, value="a")], "commit": 9})
+
+
+def test_no_entries() -> None:
+    assert show_entries({"entries": [], "commit": 0}) == "(no entry is committed yet)"
+    assert show_entries({"entries": [], "commit": 9}) == "(no entries there: 9 are committed)"
+
+
+def test_a_value_cannot_control_the_terminal() -> None:
+    text = show_entries({"entries": [entry(1, value="\x1b[2J\r\n\u202e\x9b \u00fc")], "commit": 1})
+    assert text.endswith("\\x1b[2J\\r\\n\\u202e\\x9b \u00fc")
+    assert len(text.splitlines()) == 1
+
+
+FARM: dict[str, Any] = {
+    "mode": "off", "publish": "off", "farm_mode": "off", "publisher": None, "why_not": {}, "leaves": [], "left_out": {},
+    "excluded": 0, "publishing": None, "trouble": [],
+}  # fmt: skip
+
+
+def status(**changes: Any) -> dict[str, Any]:
+    servers = [
+        {
+            "id": 1,
+            "endpoint": "tcp://a:1",
+            "self": True,
+            "leader": True,
+            "connected": True,
+            "error": None,
+            "lag": 0,
+            "round_trip": None,
+        },
+        {
+            "id": 20,
+            "endpoint": "tcp://b:100",
+            "self": False,
+            "leader": False,
+            "connected": True,
+            "error": None,
+            "lag": 5,
+            "round_trip": {"p50": 0.0, "p99": 1.5, "samples": 256},
+        },
+        {
+            "id": 3,
+            "endpoint": "tcp://c:1",
+            "self": False,
+            "leader": False,
+            "connected": False,
+            "error": "tcp://c:1 cannot be reached",
+            "lag": None,
+            "round_trip": {"p50": 0.0, "p99": 0.0123, "samples": 2},
+        },
+    ]
+    return {
+        "cluster": "farm", "id": 1, "uptime": 3725.5, "healthy": True, "role": "leader", "term": 7, "leader": 1,
+        "leader_endpoint": "tcp://a:1", "quorum": {"reachable": 2, "needed": 2, "servers": 3},
+        "membership": "member", "servers": servers,
+        "log": {"first_index": 1, "last_index": 12, "stored": 11, "commit": 10, "applied": 10},
+        "timing": {"profile": "auto", "heartbeat": 0.5, "election_min": 3, "election_max": 6.25}, "i2p": None,
+        "farm": FARM, **changes,
+    }  # fmt: skip
+
+
+def test_status_of_a_farm_that_is_well() -> None:
+    assert show_status(status()).splitlines() == [
+        "farm     farm, server 1, leader in term 7, up 1:02:05",
+        "leader   1 (tcp://a:1)",
+        "log      12 entries, 10 committed, 11 durable here",
+        "timing   auto: heartbeat 500 ms, election after 3 s to 6.25 s without a leader",
+        "servers",
+        "    1  tcp://a:1    this server, leader",
+        "   20  tcp://b:100  connected, 5 entries behind, round trip under 1 ms, 99% within 1.5 s",
+        "    3  tcp://c:1    not connected, tcp://c:1 cannot be reached",
+    ]
+
+
+def test_status_without_leader_and_quorum_says_so_first() -> None:
+    text = show_status(status(leader=None, leader_endpoint=None, quorum={"reachable": 1, "needed": 2, "servers": 3}))
+    lines = text.splitlines()
+    assert lines[0].startswith("No leader is known")
+    assert lines[1].startswith("Only 1 of 3 servers can be reached from here, and a majority is 2")
+    assert "leader   none" in lines
+
+
+SENT: dict[str, Any] = {
+    "dry_run": False,
+    "master": "m.b32.i2p",
+    "published": 1000,
+    "expires": 2800,
+    "leaves": 2,
+    "sent": 3,
+    "progress": {
+        "word": "sent", "attempted": 1001.0, "sent": 1003.5, "confirmed": None, "confirmed_by": None,
+        "unconfirmed": "nobody has looked since", "retries": 0,
+    },
+    "next": {"seconds": 30.2, "why": "a set must not grow old"},
+}  # fmt: skip
+
+
+def farm_lines(**farm: Any) -> list[str]:
+    lines = show_status(status(farm={**FARM, **farm}, i2p={"reached_at": None})).splitlines()
+    return lines[4 : lines.index("servers")]
+
+
+def test_status_of_a_publisher() -> None:
+    named = {
+        "mode": "meta",
+        "publish": "auto",
+        "publisher": 1,
+        "farm_mode": "meta",
+        "leaves": ["a.b32.i2p", "b.b32.i2p"],
+    }
+    assert farm_lines(**named, publishing=SENT, trouble=["the router hung up"]) == [
+        "inside   nobody can reach this server yet: its router builds tunnels, or see `gf-i2p doctor`",
+        "mode     meta, publishes when it is chosen",
+        "publish  server 1 is chosen",
+        "leaves   a.b32.i2p, b.b32.i2p",
+        "         2 leaves of m.b32.i2p given to the router 3 times, good for 30 minutes",
+        "         the last: attempted 00:16:41 UTC, sent 00:16:43 UTC, not confirmed: nobody has looked since",
+        "         the next is due in 30 s: a set must not grow old",
+        "trouble  the router hung up",
+    ]
+    progress = {**SENT["progress"], "confirmed": 1060.0, "confirmed_by": 3, "retries": 2}
+    lines = farm_lines(**named, publishing={**SENT, "progress": progress})
+    assert lines[5].endswith("sent 00:16:43 UTC, confirmed 00:17:40 UTC by server 3")
+    assert lines[6] == "         given anew 2 times because it was not found"
+
+
+def test_status_of_a_dry_run_says_that_nothing_is_published() -> None:
+    dry = {**SENT, "dry_run": True, "sent": 0, "progress": None, "next": {"seconds": 400, "why": "so"}}
+    assert farm_lines(publisher=1, farm_mode="dry-run", leaves=["a.b32.i2p"], publishing=dry)[1:] == [
+        "publish  server 1 is chosen, in a dry run: nothing is published",
+        "leaves   a.b32.i2p",
+        "         dry run: 2 leaves of m.b32.i2p would be published, good for 30 minutes",
+        "         the next set would be due in 7 minutes: so",
+    ]
+
+
+def test_status_in_mode_failover_names_no_leaf_and_says_what_is_served() -> None:
+    served = {
+        "state": "serving", "master": "m.b32.i2p", "target": "127.0.0.1:80", "published": 1000, "expires": 1060,
+        "streams": 2, "sessions": 1, "sent": 7, "word": "sent",
+    }  # fmt: skip
+    named = {"mode": "failover", "publish": "auto", "publisher": 1, "farm_mode": "failover", "leaves": ["a.b32.i2p"]}
+    assert farm_lines(**named, left_out={"b.b32.i2p": "down"}, excluded=1, publishing=served)[1:] == [
+        "mode     failover, serves when it is chosen",
+        "publish  server 1 is chosen, to run the service's address",
+        "         serving m.b32.i2p, which leads to 127.0.0.1:80: 2 streams now",
+        "         the last of 7 lease sets was given 00:16:40 UTC, good until 00:17:40 UTC",
+    ]
+
+
+def test_status_names_leaves_that_are_left_out_and_how_many_more() -> None:
+    lines = farm_lines(left_out={f"{number}.b32.i2p": "it is down" for number in range(7)}, excluded=2)
+    assert lines[1] == "left out 0.b32.i2p: it is down"
+    assert lines[5:] == [
+        "left out 4.b32.i2p: it is down",
+        "         and 2 more: see `gf-i2p explain`",
+        "         administrators have excluded 2: see `gf-i2p explain`",
+    ]
+
+
+@pytest.mark.parametrize("ends", [None, 1_800_000_000])
+def test_status_says_until_when_a_publisher_has_keys(ends: int | None) -> None:
+    keys = {"master": "m.b32.i2p", "delegated": ends is not None, "ends": ends, "stage": "good"}
+    farm: dict[str, Any] = {"publisher": None, "why_not": {}, "leaves": [], "publishing": None, "trouble": []}
+    farm |= {"left_out": {}, "excluded": 0, "mode": "off", "farm_mode": "off"}
+    line = "keys     delegated for m.b32.i2p until 2027-01-15 08:00 UTC"
+    assert (line in show_status(status(farm={**farm, "keys": keys})).splitlines()) is (ends is not None)
+
+
+def test_status_of_a_log_whose_beginning_is_dropped() -> None:
+    log = {"first_index": 8, "last_index": 12, "stored": 11, "commit": 10, "applied": 10}
+    line = "log      12 entries, 10 committed, 11 durable here; the first 7 are in the snapshot only"
+    assert line in show_status(status(log=log)).splitlines()
+
+
+@pytest.mark.parametrize("membership", ["joining", "leaving", "removed"])
+def test_status_of_one_that_is_no_member(membership: str) -> None:
+    quorum = {"reachable": 0, "needed": 1, "servers": 0}
+    lines = show_status(status(membership=membership, servers=[], quorum=quorum, leader=None)).splitlines()
+    assert lines[0] == OUTSIDE[membership]
+    assert lines[1] == ""

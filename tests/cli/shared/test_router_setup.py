@@ -1,0 +1,211 @@
+"""`init` and `run` of a node beside an I2P router: what is put together from its files, and what is wrong with them."""
+
+import asyncio
+import json
+import re
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from bridges.sam.inbound_session import SamInbound
+from gf_i2p.cli.main import main
+from gf_i2p.cli.shared.router_setup import i2p_transport, master_keys, router_bridge
+from gf_i2p.netdb.private_keys import DestinationKeys
+from gf_i2p.node.files.config import Config, Secrets
+from gf_i2p.node.files.errors import ConfigError
+from gf_i2p.node.files.layout import CONFIG_FILE, SECRETS_FILE
+from gf_i2p.transport.i2p.session_dialler import TwoWayTransport
+from integration.harness.local_farm import until
+from integration.harness.processes import free_ports, spawn
+from tests.cli.commands.test_running import PATIENCE, gf_json
+from tests.netdb.strategies import KEYS
+
+INSIDE = ["--server", "1=i2p", "--server", "2=i2p", "--server", "3=i2p"]
+
+
+@pytest.fixture
+def node(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    """The directory of a server that is all that `init` makes, and has the master's keys too."""
+    assert main(["init", str(tmp_path), *INSIDE]) == 0
+    capsys.readouterr()
+    path = tmp_path / "server-1"
+    write(path / "master.dat", KEYS.encode())
+    return path
+
+
+def write(path: Path, data: bytes, mode: int = 0o600) -> None:
+    path.write_bytes(data)
+    path.chmod(mode)
+
+
+def edit(path: Path, *changes: tuple[str, str]) -> None:
+    text = path.read_text()
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new, 1)
+    path.write_text(text)
+
+
+def assemble(node: Path) -> None:
+    """Do what `run` does before it starts."""
+    config, secrets = Config.load(node), Secrets.load(node)
+    i2p_transport(node, config)
+    router_bridge(config, secrets)
+    master_keys(node, config)
+
+
+def test_init_makes_addresses_inside_i2p(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["init", str(tmp_path), *INSIDE, "--json"]) == 0
+    written = json.loads(capsys.readouterr().out)["written"]
+    assert written == [str(tmp_path / f"server-{server}") for server in (1, 2, 3)]
+    hosts = {server.endpoint for server in Config.load(tmp_path / "server-2").servers}
+    assert len(hosts) == 3
+    assert all(re.fullmatch(r"tcp://[a-z2-7]{52}\.b32\.i2p:80", host) for host in hosts)
+
+
+def test_what_init_writes_is_put_together(node: Path) -> None:
+    config = Config.load(node)
+    transport = i2p_transport(node, config)
+    assert isinstance(transport, TwoWayTransport)
+    assert isinstance(transport._streams, SamInbound)
+    assert master_keys(node, config) is None, "it does not publish"
+    bridge = router_bridge(config, Secrets.load(node))
+    assert bridge is not None
+    assert bridge.control is None
+    edit(node / CONFIG_FILE, ('mode = "off"', 'mode = "meta"'))
+    keys = master_keys(node, Config.load(node))
+    assert keys is not None
+    assert keys.destination == KEYS.destination
+
+
+def test_a_node_outside_i2p_has_no_router(tmp_path: Path) -> None:
+    main(["init", str(tmp_path), "--server", "1=tcp://127.0.0.1:9001"])
+    config, secrets = Config.load(tmp_path / "server-1"), Secrets.load(tmp_path / "server-1")
+    assert i2p_transport(tmp_path / "server-1", config) is None
+    assert router_bridge(config, secrets) is None
+    assert master_keys(tmp_path / "server-1", config) is None
+
+
+META = ('mode = "off"', 'mode = "meta"')
+CONTROL = ('# i2pcontrol = "https://127.0.0.1:7650/"', 'i2pcontrol = "{}"')
+
+
+def control(url: str, *lines: str) -> tuple[str, str]:
+    return CONTROL[0], "\n".join([CONTROL[1].format(url), *lines, "#"])
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (control("https://127.0.0.1:7650/"), r"secrets\.toml: i2pcontrol_password: is missing"),
+        (META, ""),
+        (('"get" ', '"connect" '), ""),
+        (('inbound = "sam"', 'inbound = "tunnel"'), ""),
+    ],
+)
+def test_settings_alone(node: Path, change: tuple[str, str], expected: str) -> None:
+    edit(node / CONFIG_FILE, change)
+    if expected:
+        with pytest.raises(ConfigError, match=expected):
+            assemble(node)
+    else:
+        assemble(node)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (control("http://10.0.0.1:7650/"), "router.i2pcontrol: .* would send the password in the clear"),
+        (control("127.0.0.1:7650"), "router.i2pcontrol: .* is no URL"),
+        (control("https://x.b32.i2p/"), "router.i2pcontrol: .* lies inside I2P"),
+        (
+            control("https://127.0.0.1/", f'i2pcontrol_fingerprint = "{"ab" * 32}"', "i2pcontrol_accept_any = true"),
+            "not b",
+        ),
+        (control("http://127.0.0.1:7657/", "i2pcontrol_accept_any = true"), "router: .* is plain HTTP"),
+    ],
+)
+def test_settings_of_i2pcontrol(node: Path, change: tuple[str, str], expected: str) -> None:
+    edit(node / SECRETS_FILE, ("# i2pcontrol_password", "i2pcontrol_password"))
+    edit(node / CONFIG_FILE, change)
+    with pytest.raises(ConfigError, match=expected) as raised:
+        assemble(node)
+    assert "itoopie" not in str(raised.value)
+
+
+async def test_i2pcontrol_is_asked_when_it_is_configured(node: Path) -> None:
+    edit(node / SECRETS_FILE, ("# i2pcontrol_password", "i2pcontrol_password"))
+    edit(node / CONFIG_FILE, control("https://127.0.0.1:7650/", "i2pcontrol_accept_any = true"))
+    bridge = router_bridge(Config.load(node), Secrets.load(node))
+    assert bridge is not None
+    assert bridge.control is not None
+    await bridge.close()
+
+
+def test_files_that_are_missing_wrong_or_open_to_others(node: Path) -> None:
+    destination, master = node / "destination.dat", node / "master.dat"
+    edit(node / CONFIG_FILE, META)
+    good = destination.read_bytes()
+    for path, data in ((destination, good), (master, KEYS.encode())):
+        for bad in (b"", data[:-1], data + b"x", bytes(len(data))):
+            write(path, bad)
+            with pytest.raises(ConfigError, match=f"{path.name} is (no|neither a) private key file of an I2P destin"):
+                assemble(node)
+        write(path, data, 0o644)
+        with pytest.raises(ConfigError, match=f"chmod 600 {path}"):
+            assemble(node)
+        path.unlink()
+        with pytest.raises(ConfigError, match=path.name):
+            assemble(node)
+        write(path, data)
+    master.unlink()
+    with pytest.raises(ConfigError, match=r"master\.dat does not exist, and publish\.mode is 'meta': put there what"):
+        assemble(node)
+    write(master, KEYS.encode())
+    write(destination, DestinationKeys.generate().encode())
+    with pytest.raises(ConfigError, match="put the right file or the right address there"):
+        assemble(node)
+
+
+def test_the_master_is_no_leaf_of_its_own(node: Path) -> None:
+    edit(node / CONFIG_FILE, META, ('# leaf = "....b32.i2p"', f'leaf = "{KEYS.destination.b32.upper()}"'))
+    with pytest.raises(ConfigError, match="this is the address of the master"):
+        assemble(node)
+
+
+def test_run_says_what_is_wrong_and_makes_nothing(node: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (node / "destination.dat").unlink()
+    assert main(["run", str(node), "--json"]) == 1
+    answer = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert "destination.dat cannot be read" in answer["error"]
+
+
+async def test_a_node_whose_router_is_not_there_runs_says_so_and_stops_when_told(node: Path) -> None:
+    listen, *closed = free_ports(4)
+    edit(
+        node / CONFIG_FILE,
+        ("127.0.0.1:4150", f"127.0.0.1:{listen}"),
+        ("127.0.0.1:4444", f"127.0.0.1:{closed[0]}"),
+        ("127.0.0.1:7656", f"127.0.0.1:{closed[1]}"),
+        ("127.0.0.1:7654", f"127.0.0.1:{closed[2]}"),
+        META,
+    )
+    output = node / "output"
+    process = spawn([sys.executable, "-m", "gf_i2p.cli.main", "run", str(node)], output)
+    try:
+
+        async def said() -> bool:
+            text = output.read_text()
+            return all(words in text for words in ("started", "the router is down for the farm", "does not answer"))
+
+        await until("it runs, and says what is wrong", PATIENCE, said)
+        code, status = await gf_json("status", node)
+        assert (code, status["leader"]) == (3, None)
+        process.send_signal(signal.SIGTERM)
+        assert await asyncio.to_thread(process.wait, PATIENCE) == 0
+        assert "Traceback" not in output.read_text()
+    finally:
+        process.kill()
+        process.wait()

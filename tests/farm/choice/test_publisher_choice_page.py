@@ -1,0 +1,85 @@
+"""`docs/publisher-choice.md` says what the code does."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from gf_i2p.farm.choice.cost import WEIGHTS, load, reckoned
+from gf_i2p.farm.choice.score import MOST
+from gf_i2p.farm.parameters import Parameters
+from gf_i2p.farm.record.status_record import Leaf
+from tests.farm.fed_farm import Farm
+
+PAGE = (Path(__file__).parents[3] / "docs" / "publisher-choice.md").read_text()
+
+
+def table(header: str) -> list[list[str]]:
+    """The rows of the table whose first row begins like this."""
+    lines = PAGE[PAGE.index(f"| {header}") :].splitlines()[2:]
+    found = []
+    for line in lines:
+        if not line.startswith("|"):
+            break
+        found.append([cell.strip() for cell in line.strip("|").split("|")])
+    return found
+
+
+def router(cells: list[str]) -> dict[str, Any]:
+    uptime, reachability, exploratory, lag, bandwidth = cells
+    known = {
+        "uptime": None if uptime == "-" else int(float(uptime) * 3_600_000),
+        "reachability": reachability,
+        "exploratoryTunnels": None if exploratory == "-" else int(exploratory),
+        "jobLag": None if lag == "-" else int(lag),
+        "currentInboundBandwidth": None if bandwidth == "-" else int(bandwidth),
+        "configuredInboundBandwidth": 100,
+    }
+    return {name: value for name, value in known.items() if value is not None}
+
+
+def test_the_example() -> None:
+    rows = table("id | publishConfig")
+    farm = Farm(*(int(row[0]) for row in rows))
+    farm.told = {int(row[0]): {"publish": row[1], "router": router(row[2:7])} for row in rows}
+    for server in (2, 1, 3, 4, 5):
+        farm.says(server)
+    assert {server: score.total for server, score in farm.state.choice.scores.items()} == {
+        int(row[0]): int(row[7]) for row in rows
+    }
+    assert f"**server {farm.publisher} publishes**" in PAGE
+    farm.lasts(600_000)
+    farm.told[3]["router"]["jobLag"] = 80
+    farm.lasts(600_000)
+    scores = farm.state.choice.scores
+    assert f"80 ms: {scores[3].total} points, better by {scores[3].total - scores[2].total}." in PAGE
+    assert farm.publisher == 2
+    farm.told[2]["router"]["currentInboundBandwidth"] = 40
+    farm.turn()
+    assert farm.publisher == 2
+    scores = farm.state.choice.scores
+    assert f"40 % as well ({scores[2].total}, better by\n{scores[3].total - scores[2].total})" in PAGE
+    farm.lasts(farm.state.parameters.fresh_ms + 30_000)
+    assert farm.publisher == 3
+
+
+def test_the_parts_of_the_score() -> None:
+    assert [int(row[1]) for row in table("part | most")] == list(MOST.values())
+
+
+def test_the_costs() -> None:
+    for cells in table("connections | bandwidth"):
+        pairs = [tuple(map(int, cell.split("/"))) for cell in cells[:4]]
+        (used, most), (rate, limit), (missing, tunnels), (unreached, tries) = pairs
+        leaf = Leaf(
+            bytes(32), up=True, current_connections=used, configured_connections=most, current_bandwidth=rate,
+            configured_bandwidth=limit, current_tunnels=tunnels - missing, configured_tunnels=tunnels,
+        )  # fmt: skip
+        assert reckoned(load(leaf, None, (tries - unreached, unreached)), None) == int(cells[4])
+    formula = {name: int(weight) for weight, name in re.findall(r"(\d+) · (\w+)", PAGE) if name in WEIGHTS}
+    assert formula == WEIGHTS
+
+
+def test_the_parameters() -> None:
+    assert {row[0]: row[1] for row in table("name | default")} == {
+        name: str(value) for name, value in Parameters().all().items()
+    }

@@ -1,0 +1,74 @@
+"""A farm's state, fed as its log would feed it."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from gf_i2p.farm.admin_entries import AdminEntry
+from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID, Leaf, StatusRecord
+from gf_i2p.farm.state import FarmState
+from tests.farm.strategies import NOW, leaf, record
+
+INTERVAL = 30_000
+"""Between two records of a server, in ms."""
+
+
+class Farm:
+    """Servers that post in turns; their clocks are right, but for `skew` (ms by server). `now` is the real time."""
+
+    def __init__(self, *servers: int) -> None:
+        self.state = FarmState("farm")
+        self.servers = servers or (1, 2, 3)
+        self.state.configure(self.servers)
+        self.index = 0
+        self.now = NOW
+        self.dead: set[int] = set()
+        self.skew: dict[int, int] = {}
+        self.told: dict[int, dict[str, Any]] = {server: {} for server in self.servers}
+        """What each says in its records, besides what all say; `leaves` among it."""
+        self.members: list[Leaf] = []
+        """One leaf each, of members that only serve."""
+
+    def apply(self, value: bytes) -> None:
+        self.index += 1
+        self.state.apply(value, self.index)
+
+    def post(self, posted: StatusRecord) -> None:
+        self.apply(posted.encode())
+
+    def admin(self, action: str, **changes: Any) -> None:
+        self.apply(AdminEntry("farm", self.now, "admin-ann", action, **changes).encode())
+
+    def says(self, server: int) -> None:
+        """One server posts."""
+        told = dict(self.told.get(server, {}))
+        leaves: Iterable[Leaf] = told.pop("leaves", (leaf(server),))
+        self.post(record(server, *leaves, date=self.now + self.skew.get(server, 0), **told))
+
+    def turn(self, each: Callable[[], None] = lambda: None) -> None:
+        """Every living server and every member posts once, in one interval; `each` is called after servers' records."""
+        for number, served in enumerate(self.members):
+            self.post(record(FIRST_MEMBER_ID + number, served, date=self.now, publish=None))
+        for server in self.servers:
+            if server not in self.dead:
+                self.says(server)
+                each()
+            self.now += INTERVAL // len(self.servers)
+
+    def lasts(self, ms: int, each: Callable[[], None] = lambda: None) -> None:
+        """So much time passes."""
+        end = self.now + ms
+        while self.now < end:
+            self.turn(each)
+
+    @property
+    def publisher(self) -> int | None:
+        return self.state.choice.publisher
+
+    @property
+    def listed(self) -> set[int]:
+        """The numbers of the leaves in the sets."""
+        return {int.from_bytes(each) for each in self.state.choice.leaves}
+
+    def copy(self) -> FarmState:
+        """What a server knows that has its state from a snapshot."""
+        return FarmState.decode("farm", self.state.encode())

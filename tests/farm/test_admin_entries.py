@@ -1,0 +1,135 @@
+"""What administrators say: read as written, in its ranges, and remembered with who and when."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gf_i2p.farm.admin_entries import ACTIONS, MAX_EXCLUDED, MAX_LOG, AdminEntry, Administration
+from gf_i2p.farm.parameters import NAMES, Parameters
+from gf_i2p.farm.record.status_record import RecordError
+from gf_i2p.netdb.encoding import to_base64
+
+LEAF = bytes(range(32))
+
+
+def said(action: str, **values: Any) -> AdminEntry:
+    return AdminEntry("farm", 1000, "admin-a", action, **values)
+
+
+def text(**changes: Any) -> bytes:
+    found = {"cluster": "farm", "date": 1000, "by": "admin-a", "action": "exclude", "hash": to_base64(LEAF), **changes}
+    return json.dumps({name: value for name, value in found.items() if value is not None}).encode()
+
+
+entries = st.one_of(
+    st.builds(said, st.sampled_from(["exclude", "include"]), hash=st.binary(min_size=32, max_size=32)),
+    st.builds(said, st.just("cost"), hash=st.just(LEAF), cost=st.none() | st.integers(0, 255)),
+    st.builds(said, st.sampled_from(["move", "drain", "undrain"]), server=st.integers(0, 2**31)),
+    st.builds(said, st.just("release"), reason=st.none() | st.text(max_size=20)),
+    st.builds(said, st.just("set"), parameters=st.fixed_dictionaries({"margin": st.none() | st.integers(0, 1000)})),
+)
+
+
+@given(st.lists(entries, max_size=20))
+def test_what_is_said_is_read_and_kept(given_: list[AdminEntry]) -> None:
+    state = Administration()
+    for index, entry in enumerate(given_, 1):
+        assert AdminEntry.parse(entry.encode()) == entry
+        state.apply(entry, index)
+    again = Administration.parse(json.loads(json.dumps(state.encode())))
+    assert again.encode() == state.encode()
+    assert [made.what for made in again.log] == [entry.what for entry in given_]
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (text(action="burn"), "action is one of"),
+        (text(hash=None), "the hash is a text"),
+        (text(by=""), "by has up to"),
+        (text(by="x" * 101), "by has up to"),
+        (text(reason="x" * 201), "reason up to 200"),
+        (text(action="cost", cost=256), "cost is a whole number from 0 to 255"),
+        (text(action="cost", cost=True), "cost is a whole number"),
+        (text(action="move"), "server is a whole number"),
+        (text(action="set"), "set names at least one"),
+        (text(action="set", parameters={}), "set names at least one"),
+        (text(action="set", parameters={"margin": 1001}), "margin is a whole number from 0 to 1000"),
+        (text(action="set", parameters={"marginal": 1}), "is no parameter of a farm: there are aheadMs"),
+        (text(action="set", parameters={"tree": "oak"}), "tree is one of best, tree"),
+        (text(x="y" * 9000), "up to 8192 bytes"),
+        (text(x=[[]] * 32), "up to 32 lists and objects"),
+        (b"hello", "JSON in UTF-8"),
+    ],
+)
+def test_refused(data: bytes, why: str) -> None:
+    with pytest.raises(RecordError, match=why):
+        AdminEntry.parse(data)
+
+
+def test_each_action_does_what_it_says() -> None:
+    state = Administration()
+    state.apply(said("exclude", hash=LEAF, reason="broken"), 1)
+    state.apply(said("cost", hash=LEAF, cost=7), 2)
+    state.apply(said("move", server=2), 3)
+    state.apply(said("drain", server=3), 4)
+    state.apply(said("set", parameters={"margin": 5, "tree": "tree"}), 5)
+    assert state.excluded[LEAF].reason == "broken"
+    assert state.excluded[LEAF].index == 1
+    assert (state.costs, state.moved_to, set(state.drained)) == ({LEAF: 7}, 2, {3})
+    assert (state.parameters.margin, state.parameters.tree) == (5, "tree")
+    for number, entry in enumerate(
+        [
+            said("include", hash=LEAF),
+            said("cost", hash=LEAF),
+            said("release"),
+            said("undrain", server=3),
+            said("set", parameters={"margin": None}),
+        ],
+        6,
+    ):
+        state.apply(entry, number)
+    assert (state.excluded, state.costs, state.moved_to, state.drained) == ({}, {}, None, {})
+    assert state.parameters == Parameters(tree="tree")
+    assert {name: made.index for name, made in state.changed.items()} == {"margin": 10, "tree": 5}
+
+
+def test_what_concerns_a_server_goes_with_it() -> None:
+    state = Administration()
+    state.apply(said("move", server=2), 1)
+    state.apply(said("drain", server=3), 2)
+    state.forget({1})
+    assert (state.moved_to, state.drained) == (None, {})
+
+
+def test_there_is_an_end_to_what_is_remembered() -> None:
+    state = Administration()
+    for number in range(MAX_EXCLUDED + 1):
+        state.apply(said("exclude", hash=number.to_bytes(32)), number + 1)
+        state.apply(said("drain", server=number), number + 1)
+    assert len(state.excluded) == MAX_EXCLUDED
+    assert len(state.drained) == 64
+    assert len(state.log) == MAX_LOG
+
+
+def test_parameters_that_clash_are_left_out() -> None:
+    state = Administration()
+    state.apply(said("set", parameters={"republishMaxMs": 60_000}), 1)
+    state.apply(said("set", parameters={"republishMinMs": 90_000}), 2)
+    assert state.parameters == Parameters(republish_max_ms=60_000)
+    assert list(state.changed) == ["republishMaxMs"]
+
+
+def test_each_parameter_has_a_range_and_a_default_that_is_in_it() -> None:
+    assert Parameters().changed(Parameters().all()) == Parameters()
+    assert Parameters().encode() == {}
+    for name in NAMES:
+        with pytest.raises(RecordError, match=name):
+            Parameters().changed({name: -1})
+
+
+def test_all_actions_are_tried_here() -> None:
+    assert {"exclude", "include", "cost", "move", "release", "drain", "undrain", "set", "sensed"} == set(ACTIONS)

@@ -1,0 +1,163 @@
+"""The benchmark's load on clusters that are only objects, its child processes, and etcd's messages."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from integration.bench import etcd_messages, h2load, load
+from integration.bench.system import BenchError, Client, Node
+from integration.harness.processes import ProcessEndedError, Processes, cpu_seconds
+
+
+class Clock:
+    """Stands for the module `time`: goes on by as much as it is told to, and by next to nothing when it is read."""
+
+    process_time = staticmethod(time.process_time)
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def perf_counter(self) -> float:
+        self.now += 1e-6
+        return self.now
+
+
+class Fake:
+    """A cluster of this process; its log is a counter, its answer what `answer` makes of the position."""
+
+    def __init__(self, answer: Callable[[int], int] = lambda position: position) -> None:
+        self.clock = Clock()
+        self.nodes: Sequence[Node] = [Node("one", os.getpid()), Node("two", os.getpid())]
+        self.answer = answer
+        self.position = 0
+        self.batches: set[int] = set()
+        self.values: set[int] = set()
+        self.answered: list[float] = []
+        self.open = 0
+        self.opened = 0
+
+    async def leader(self) -> Node:
+        return self.nodes[0]
+
+    async def connect(self, leader: Node) -> Client:
+        assert leader is self.nodes[0]
+        self.open += 1
+        self.opened += 1
+        return self
+
+    async def post(self, values: Sequence[bytes]) -> int:
+        self.batches.add(len(values))
+        self.values |= {len(value) for value in values}
+        self.position += len(values)
+        position = self.position
+        await asyncio.sleep(0)
+        self.clock.now += 0.001
+        self.answered.append(self.clock.now)
+        return self.answer(position)
+
+    async def close(self) -> None:
+        self.open -= 1
+
+
+async def test_a_run_counts_what_is_answered_after_the_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = Fake()
+    monkeypatch.setattr(load, "time", fake.clock)
+    sample = await load.run(fake, batch=100, writers=3, warmup=0.1, seconds=0.1)
+    assert fake.clock.now >= 0.2
+    assert sample.entries == 100 * len(sample.latencies)
+    # None of the warm-up's answers counts, but each writer may have one on its way when the time begins.
+    late = sum(answered >= 0.1 for answered in fake.answered)
+    assert 0 < len(sample.latencies) <= late + 3
+    assert late + 3 < len(fake.answered)
+    assert all(0 < latency < 0.2 for latency in sample.latencies)
+    assert (fake.batches, fake.values, fake.opened, fake.open) == ({100}, {1024}, 3, 0)
+    assert set(sample.cpu) == {"client", "leader", "followers", "others"}
+    assert not sample.leader_moved
+
+
+async def test_an_answer_that_does_not_rise_ends_the_run() -> None:
+    fake = Fake(answer=lambda position: min(position, 50))
+    with pytest.raises(BenchError, match="position 50 after 50"):
+        await load.run(fake, batch=1, writers=1, warmup=0.05, seconds=0.05)
+    assert fake.open == 0
+
+
+async def test_a_writer_that_fails_ends_the_run_with_its_reason() -> None:
+    def refuse(position: int) -> int:
+        raise ConnectionError("the node went away")
+
+    fake = Fake(refuse)
+    with pytest.raises(BenchError, match="ConnectionError: the node went away"):
+        await load.run(fake, batch=1, writers=4, warmup=0.05, seconds=0.05)
+    assert fake.open == 0
+
+
+async def test_a_request_that_is_never_answered_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Silent(Fake):
+        async def post(self, values: Sequence[bytes]) -> int:
+            return await asyncio.Event().wait()
+
+    monkeypatch.setattr(load, "PATIENCE", 0.05)
+    with pytest.raises(BenchError, match="not answered"):
+        await load.run(Silent(), batch=1, writers=1, warmup=0.01, seconds=0.01)
+
+
+def test_children_end_with_the_block_even_when_they_ignore_the_signal(tmp_path: Path) -> None:
+    code = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); signal.pause()"
+    log = tmp_path / "log"
+    with pytest.raises(KeyError), Processes(signal.SIGTERM, grace=0.05) as processes:  # noqa: PT012
+        pid = processes.start("stubborn", [sys.executable, "-c", code], log)
+        while b"ready" not in log.read_bytes():
+            processes.check()
+        assert cpu_seconds(pid) >= 0
+        raise KeyError
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_a_child_that_stops_by_itself_is_reported_with_its_log(tmp_path: Path) -> None:
+    with Processes() as processes:
+        pid = processes.start("brief", [sys.executable, "-c", "raise SystemExit('no disk')"], tmp_path / "log")
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        with pytest.raises(ProcessEndedError, match=r"brief stopped by itself \(status 1\)(?s:.*)no disk"):
+            processes.check()
+
+
+def test_requests_for_etcd_are_protocol_buffers() -> None:
+    put = etcd_messages.put_request(b"key", b"v" * 300)
+    assert put == b"\x0a\x03key\x12\xac\x02" + b"v" * 300
+    assert etcd_messages.fields(put) == {1: b"key", 2: b"v" * 300}
+    txn = etcd_messages.txn_request([b"a", b"b"], [b"1", b"2"])
+    assert txn == b"\x12\x08\x12\x06\x0a\x01a\x12\x011" + b"\x12\x08\x12\x06\x0a\x01b\x12\x012"
+    assert etcd_messages.grpc_frame(put)[:5] == b"\0\0\0\x01\x34"
+
+
+def test_answers_of_etcd_tell_revision_and_leader() -> None:
+    # header {cluster_id 1: 9, member_id 2: 300, revision 3: 11404}, then leader 4.
+    header = b"\x08\x09\x10\xac\x02\x18\x8c\x59"
+    message = b"\x0a" + bytes([len(header)]) + header
+    assert etcd_messages.revision(message) == 11404
+    assert etcd_messages.leads(message + b"\x20\xac\x02")
+    assert not etcd_messages.leads(message + b"\x20\x07")
+    assert not etcd_messages.leads(message)  # no leader is known
+    for bad in (b"\x0a\x05ab", b"\x0a", b"\x08\x80", b"\x0d\0\0\0\0", b"\x08\x01"):
+        with pytest.raises(ValueError, match=r"ends inside|wire type|is a number"):
+            etcd_messages.revision(bad)
+
+
+def test_the_c_clients_log_becomes_latencies() -> None:
+    assert h2load.parse_log("1795259795651398\t200\t15239\n1795259795651491\t503\t7\n") == [0.015239]
+
+
+def test_the_command_line_names_what_is_wrong_with_it() -> None:
+    command = [sys.executable, "-m", "integration.bench", "--only", "etcd", "--profile"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "leave out --only etcd" in done.stderr

@@ -1,0 +1,18 @@
+"""A router of the test network, as far as no i2pd is needed."""
+
+from pathlib import Path
+
+from gf_i2p.transport.tls.certificates import make_certificate
+from integration.testnet.router import CERTIFICATE_FILE, Router
+
+
+def test_a_certificate_is_there_when_it_is_whole(tmp_path: Path) -> None:
+    router = Router(0, tmp_path, floodfill=True, password="it")
+    file = tmp_path / CERTIFICATE_FILE
+    whole, _ = make_certificate("localhost")
+    assert not router.has_certificate
+    for length in (0, 1, len(whole) // 2, len(whole) - 1):
+        file.write_bytes(whole[:length])
+        assert not router.has_certificate, length
+    file.write_bytes(whole)
+    assert router.has_certificate

@@ -1,0 +1,166 @@
+"""Who may write what into the log."""
+
+import json
+from typing import Any
+
+import pytest
+
+from gf_i2p.farm.admin_entries import AdminEntry
+from gf_i2p.farm.closest_floodfills import Floodfill, Sensed
+from gf_i2p.farm.leaf_members import MAX_MEMBER_BYTES
+from gf_i2p.farm.record.remote_sensing import RemoteRouter
+from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID, Leaf, Meta, StatusRecord
+from gf_i2p.node.access.rights import (
+    MAX_MEMBER_DESTINATIONS,
+    RECORD_SECONDS,
+    RECORDS_AT_ONCE,
+    Rights,
+)
+from gf_i2p.node.access.roles import User
+from gf_i2p.wire.entries import Entry, ValueType
+from gf_i2p.wire.messages import MessageType, Request
+
+MEMBER = FIRST_MEMBER_ID + 5
+LEAF = Leaf(bytes(32), up=True)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def post(*values: bytes, kind: ValueType = ValueType.APPLICATION) -> Request:
+    return Request(MessageType.CLIENT_REQUEST, 0, 0, 0, 0, 0, 0, tuple(Entry(0, kind, value) for value in values))
+
+
+def objection(user: str, *values: bytes) -> str | None:
+    return Rights("farm", lambda: {1, 2}).objection(User(user), post(*values))
+
+
+def record(number: int, *leaves: Leaf, cluster: str = "farm", **more: Any) -> bytes:
+    return StatusRecord(cluster, 5, number, router_up=True, leaves=leaves, **more).encode()
+
+
+def admin(by: str, *, cluster: str = "farm") -> bytes:
+    return AdminEntry(cluster, 5, by, "exclude", hash=bytes(32), reason="maintenance").encode()
+
+
+@pytest.mark.parametrize("user", ["server-2", "client-web", "admin-alice"])
+def test_a_record_is_its_own_servers_or_members(user: str) -> None:
+    assert "of server 1" in str(objection(user, b"harmless", record(1)))
+    assert f"of the leaf-only member {MEMBER}" in str(objection(user, record(MEMBER)))
+    assert objection(user, record(1, cluster="another")) is None
+    assert objection(user, record(7)) is None, "nobody's: it counts for nothing"
+    assert objection("server-1", record(1)) is None
+
+
+def test_what_was_sensed_is_said_by_administrators_and_servers_in_their_own_names() -> None:
+    sensed = Sensed("2026-07-02", (Floodfill(bytes(32), bytes(32)),))
+    said = {
+        by: AdminEntry("farm", 5, by, "sensed", hash=bytes(32), sensed=sensed).encode()
+        for by in ("admin-alice", "server-2", "client-web")
+    }
+    assert objection("admin-alice", said["admin-alice"]) is None
+    assert objection("server-2", said["server-2"]) is None
+    assert "in the name of 'server-2'" in str(objection("admin-alice", said["server-2"]))
+    assert "only administrators and servers may" in str(objection("client-web", said["client-web"]))
+
+
+def test_an_administrator_speaks_in_its_own_name_and_an_operator_in_its_servers() -> None:
+    assert objection("admin-alice", admin("admin-alice")) is None
+    assert objection("server-1", admin("server-1")) is None
+    assert "in the name of 'admin-bob'" in str(objection("admin-alice", admin("admin-bob")))
+    assert "in the name of 'admin-alice'" in str(objection("server-1", admin("admin-alice")))
+    assert "in the name of 'admin-alice'" in str(objection("client-web", admin("admin-alice")))
+    assert "only administrators and servers" in str(objection("client-web", admin("client-web")))
+    assert objection("client-web", admin("admin-alice", cluster="another")) is None
+
+
+def test_a_name_that_is_written_another_way_is_the_same_name() -> None:
+    value = admin("admin-alice")
+    for name in (b'"action"', b'"by"'):
+        escaped = value.replace(name, b'"' + b"".join(b"\\u%04x" % letter for letter in name[1:-1]) + b'"')
+        assert escaped != value
+        assert "in the name of" in str(objection("client-web", escaped))
+    escaped = record(1).replace(b'"up"', b'"\\u0075p"')
+    assert "of server 1" in str(objection("client-web", escaped))
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"action": "exlude"}, "action is one of"),
+        ({"hash": "short"}, "the hash"),
+        ({"date": "now"}, "date"),
+        ({"action": "set", "parameters": {"margin": -1}}, "margin is a whole number"),
+    ],
+)
+def test_an_admin_entry_with_a_mistake_is_refused_with_the_reason(change: dict[str, Any], why: str) -> None:
+    value = json.dumps({**json.loads(admin("admin-alice")), **change}).encode()
+    for user in ("admin-alice", "server-1"):
+        assert why in str(objection(user, value))
+    assert objection("client-web", value) is None, "an application may use these names; nobody acts on it"
+
+
+@pytest.mark.parametrize("user", ["server-2", "client-web", "admin-alice"])
+@pytest.mark.parametrize("value", [b"", b"\xff", b'{"action":"buy","by":"me"}', b'["action"]', b'{"router":{"up":1}}'])
+def test_all_else_is_data_of_applications(user: str, value: bytes) -> None:
+    assert objection(user, value) is None
+
+
+def test_a_member_posts_its_own_records_and_nothing_else() -> None:
+    user = f"leaf-{MEMBER}"
+    assert objection(user, record(MEMBER, LEAF)) is None
+    assert objection(user) is None, "that asks who leads"
+    for other in (1, 7, MEMBER + 1):
+        assert f"a status record of {other}" in str(objection(user, record(other)))
+    assert "no status record" in str(objection(user, b"hello"))
+    assert "no status record" in str(objection(user, admin(user)))
+    assert "another farm" in str(objection(user, record(MEMBER, cluster="another")))
+    assert "not one record" in str(objection(user, record(MEMBER), record(MEMBER)))
+    rights = Rights("farm", lambda: {1, 2})
+    assert "not one record" in str(rights.objection(User(user), post(b"", kind=ValueType.CONFIGURATION)))
+
+
+def test_a_member_is_no_server_whatever_its_id() -> None:
+    rights = Rights("farm", lambda: {MEMBER})
+    assert "a status record of" in str(rights.objection(User(f"leaf-{MEMBER}"), post(record(MEMBER))))
+    assert rights.objection(User(f"server-{MEMBER}"), post(record(MEMBER))) is None
+
+
+def test_a_members_record_has_its_limits() -> None:
+    user = f"leaf-{MEMBER}"
+    most = [Leaf(bytes([number]) * 32, up=True) for number in range(MAX_MEMBER_DESTINATIONS + 1)]
+    assert objection(user, record(MEMBER, *most[:-1])) is None
+    assert "17 destinations" in str(objection(user, record(MEMBER, *most)))
+    long = record(MEMBER, extra={"note": "x" * MAX_MEMBER_BYTES})
+    assert f"it may have {MAX_MEMBER_BYTES}" in str(objection(user, long))
+    meta = Meta("AAAA", "on", publishing=True, last_published_ms=2**52)
+    assert "only servers say" in str(objection(user, record(MEMBER, meta=meta)))
+    accused = (RemoteRouter(1, reachable=False),)
+    assert "only servers say" in str(objection(user, record(MEMBER, remote_routers=accused)))
+
+
+def test_a_member_posts_one_record_in_five_seconds_on_average() -> None:
+    clock = Clock()
+    rights = Rights("farm", lambda: {1, 2}, clock=clock)
+    user, other = User(f"leaf-{MEMBER}"), User(f"leaf-{MEMBER + 1}")
+    one = post(record(MEMBER))
+    assert [rights.too_many(user, one) for _ in range(RECORDS_AT_ONCE + 2)] == [False] * RECORDS_AT_ONCE + [True] * 2
+    assert not rights.too_many(other, one)
+    assert not rights.too_many(user, post()), "that only asks who leads"
+    assert not any(rights.too_many(User("client-web"), one) for _ in range(100))
+    clock.now += RECORD_SECONDS
+    assert [rights.too_many(user, one) for _ in range(2)] == [False, True]
+    clock.now += 1000 * RECORD_SECONDS
+    assert [rights.too_many(user, one) for _ in range(RECORDS_AT_ONCE + 1)] == [False] * RECORDS_AT_ONCE + [True]
+
+
+def test_that_a_member_posts_too_often_is_logged_once(capsys: pytest.CaptureFixture[str]) -> None:
+    rights = Rights("farm", lambda: {1, 2}, clock=Clock())
+    for _ in range(RECORDS_AT_ONCE + 100):
+        rights.too_many(User(f"leaf-{MEMBER}"), post(record(MEMBER)))
+    assert capsys.readouterr().out.count("more than one record each 5 s") == 1

@@ -1,0 +1,148 @@
+"""Whole farms with the time-outs of profile `auto`, in simulated networks: no election that nobody needs.
+
+The seed stands in the test or its name; a run is exactly repeatable.
+"""
+
+from dataclasses import dataclass, replace
+
+import pytest
+
+from gf_i2p.node.consensus.timing import INSIDE, OUTSIDE, Plan
+from tests.node.consensus.simulation import FAR_NET, LAN_NET, PRIVATE_NET, SLOW_NET, Farm, Network
+
+OUT, IN = Plan("auto", OUTSIDE), Plan("auto", INSIDE)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A network and, in seconds, how long a farm in it is watched, and how long it settles before."""
+
+    network: Network
+    plan: Plan
+    watched: float
+    settling: float
+
+
+CASES = {
+    "LAN": Case(LAN_NET, OUT, 120, 20),
+    "20 ms, jitter": Case(PRIVATE_NET, OUT, 120, 20),
+    "20 ms, jitter, inside": Case(PRIVATE_NET, IN, 900, 60),
+    "300 ms": Case(FAR_NET, OUT, 300, 60),
+    "300 ms, inside": Case(FAR_NET, IN, 900, 60),
+    "2 s": Case(replace(SLOW_NET, stall=0.0, every=0.0), OUT, 3600, 120),
+    "2 s, stalls of 6 s, inside": Case(SLOW_NET, IN, 7200, 1200),
+}
+EVERYWHERE = pytest.mark.parametrize("name", CASES)
+SEEDS = pytest.mark.parametrize("seed", [1, 2])
+
+
+def settled(name: str, seed: int, **options: object) -> Farm:
+    """A farm that was started together, with its first leader, after it has settled."""
+    case = CASES[name]
+    farm = Farm(case.network, case.plan, seed=seed, **options)  # type: ignore[arg-type]
+    assert farm.run(120, lambda: farm.leader is not None), f"seed {seed}: no first leader"
+    farm.run(case.settling)
+    return farm
+
+
+def watch(farm: Farm, seconds: float, seed: int) -> None:
+    """Let time pass; nobody may stand for election."""
+    before = list(farm.campaigns)
+    farm.run(seconds)
+    assert farm.campaigns == before, f"seed {seed}: (term, server) stood for election needlessly"
+    assert farm.leader is not None
+
+
+@EVERYWHERE
+@SEEDS
+def test_a_farm_that_is_well_elects_nobody(name: str, seed: int) -> None:
+    farm = settled(name, seed)
+    watch(farm, CASES[name].watched, seed)
+    for tempo in farm.tempos.values():
+        assert tempo.timing.election_min >= 2 * farm.tempos[farm.leader or 0].timing.heartbeat
+
+
+@EVERYWHERE
+@pytest.mark.parametrize("watchful", [False, True], ids=["silently", "connections break"])
+def test_when_the_leader_dies_another_leads_in_time(name: str, watchful: bool) -> None:
+    farm = settled(name, 3, watchful=watchful)
+    for _ in range(2):
+        dead, waits = farm.leader, [tempo.timing for tempo in farm.tempos.values()]
+        assert dead is not None
+        began, known = farm.now, len(farm.campaigns)
+        farm.kill(dead)
+        farm.run(100, lambda known=known: len(farm.campaigns) > known)  # type: ignore[misc]
+        # What is on the way when it dies is still heard, and that it cannot be dialled takes a way there and back.
+        late = 5 * (CASES[name].network.delay + CASES[name].network.jitter)
+        limit = max(1.5 * t.election_min if watchful else t.election_max for t in waits)
+        assert farm.now - began <= limit + late, "somebody stands in time"
+        assert farm.run(300, lambda: farm.leader is not None)
+        farm.revive(dead)
+        farm.run(CASES[name].settling)
+        assert farm.leader is not None
+
+
+@pytest.mark.parametrize("name", ["300 ms", "2 s", "2 s, stalls of 6 s, inside"])
+@pytest.mark.parametrize("each", [0.5, 4.0])
+@pytest.mark.parametrize("share", [0.6, 1.2])
+def test_traffic_that_hides_the_heartbeat_and_ends_takes_nobody_by_surprise(
+    name: str, each: float, share: float
+) -> None:
+    farm = settled(name, 4)
+    seconds = min(CASES[name].plan.limits.memory * share, 1500 * each)
+    before = list(farm.campaigns)
+    farm.load(each, until=farm.now + seconds)
+    farm.run(seconds + 60)
+    assert farm.campaigns == before
+
+
+@EVERYWHERE
+def test_followers_that_die_and_come_back_depose_nobody(name: str) -> None:
+    farm = settled(name, 5)
+    for pause in (0.5, 5.0, 60.0):
+        leader = farm.leader
+        dead = farm.rng.choice([server for server in farm.servers if server != leader])
+        farm.kill(dead)
+        farm.run(pause)
+        farm.revive(dead)
+        farm.run(30)
+        assert farm.leader == leader, f"after {pause} s"
+        assert farm.core(dead).leader == leader
+
+
+@pytest.mark.parametrize("name", ["LAN", "20 ms, jitter, inside"])
+@SEEDS
+def test_a_network_that_becomes_slow_is_got_used_to(name: str, seed: int) -> None:
+    farm = settled(name, seed)
+    farm.net = replace(SLOW_NET, stall=0.0, every=0.0)
+    farm.run(180)
+    watch(farm, 600, seed)
+
+
+@SEEDS
+def test_a_slow_farm_whose_handshakes_tell_nothing_finds_its_leader_by_its_votes(seed: int) -> None:
+    quick = replace(OUTSIDE, unconnected=OUTSIDE.first)
+    farm = Farm(CASES["2 s"].network, Plan("auto", quick), seed=seed, handshakes=False)
+    assert farm.run(120, lambda: farm.leader is not None), "waits of 0.5 to 1 s are shorter than any vote"
+    watch(farm, 600, seed)
+
+
+@SEEDS
+def test_a_stall_that_deposed_a_leader_deposes_none_when_it_comes_again(seed: int) -> None:
+    farm = settled("300 ms, inside", seed)
+    follower = next(server for server in farm.servers if server != farm.leader)
+    for number in range(4):
+        before = len(farm.campaigns)
+        farm.stalled_until[follower] = farm.now + 8.0
+        farm.run(120)
+        assert farm.leader is not None
+        assert (len(farm.campaigns) > before) is (number == 0), f"seed {seed}: stall {number}"
+
+
+@SEEDS
+def test_five_servers_one_of_them_far_away(seed: int) -> None:
+    far = {5: replace(SLOW_NET, stall=0.0, every=0.0)}
+    farm = settled("20 ms, jitter, inside", seed, servers=5, apart=far)
+    watch(farm, 600, seed)
+    leader = farm.leader or 0
+    assert farm.tempos[leader].timing.heartbeat == (0.5 if leader != 5 else pytest.approx(2.5, abs=1.0))

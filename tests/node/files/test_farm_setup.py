@@ -1,0 +1,102 @@
+"""What `gf-i2p init` writes."""
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from gf_i2p.node.files.client_file import ClientFile
+from gf_i2p.node.files.config import Config, Secrets
+from gf_i2p.node.files.errors import ConfigError
+from gf_i2p.node.files.farm_setup import make_farm
+from gf_i2p.node.files.layout import CONFIG_FILE
+from gf_i2p.transport.tls.certificates import fingerprint_of_file
+from gf_i2p.wire.digest import Secret
+from gf_i2p.wire.endpoint import Endpoint
+
+SERVERS = {1: Endpoint("192.0.2.1", 9001), 7: Endpoint("example.org", 9001)}
+
+
+def make(directory: Path) -> list[Path]:
+    return make_farm(directory, SERVERS, cluster="blue", profile="i2p", clients=["web"], admins=["ops"])
+
+
+def test_each_server_gets_what_it_needs_and_no_others_password(tmp_path: Path) -> None:
+    written = make(tmp_path / "new")
+    assert [path.name for path in written] == ["server-1", "server-7", "client-web.toml", "admin-ops.toml"]
+    passwords = {}
+    for server, endpoint in SERVERS.items():
+        directory = tmp_path / "new" / f"server-{server}"
+        config, secrets = Config.load(directory), Secrets.load(directory)
+        assert (config.node.id, config.node.cluster, config.timing.profile) == (server, "blue", "i2p")
+        passwords[server] = secrets.password.get_secret_value()
+        own = next(table for table in config.servers if table.id == server)
+        assert own.fingerprint == fingerprint_of_file(directory / "certificate.pem")
+        assert own.endpoint == config.node.listen == str(endpoint)
+    for server in SERVERS:
+        directory = tmp_path / "new" / f"server-{server}"
+        verifiers = Secrets.load(directory).verifiers
+        assert set(verifiers) == {"server-1", "server-7", "client-web", "admin-ops"}
+        for other, password in passwords.items():
+            assert verifiers[f"server-{other}"] == Secret.derive(f"server-{other}", "blue", password)
+            if other != server:
+                everything = b"".join(path.read_bytes() for path in directory.iterdir())
+                assert password.encode() not in everything
+
+
+def test_secrets_are_for_the_owner_only(tmp_path: Path) -> None:
+    make(tmp_path)
+    for name in ("secrets.toml", "key.pem", "log.sqlite"):
+        assert stat.S_IMODE((tmp_path / "server-1" / name).stat().st_mode) == 0o600
+    for name in ("client-web.toml", "admin-ops.toml"):
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
+    assert "can add and remove servers" in (tmp_path / "admin-ops.toml").read_text()
+    assert ClientFile.load(tmp_path / "admin-ops.toml").user == "admin-ops"
+    assert stat.S_IMODE((tmp_path / "server-1").stat().st_mode) == 0o700
+
+
+def test_a_farm_outside_i2p_can_publish_by_what_stands_there_as_comments(tmp_path: Path) -> None:
+    make_farm(tmp_path, {1: Endpoint("127.0.0.1", 4001)}, cluster="farm", profile="lan", clients=[])
+    path = tmp_path / "server-1" / CONFIG_FILE
+    text = path.read_text()
+    assert Config.load(path.parent).router is None
+    for key in (
+        "[router]",
+        'i2cp = "',
+        "[publish]",
+        'mode = "off"',
+        'keys = "',
+        "publish = ",
+        "[publish.service]",
+        "target",
+    ):
+        assert text.count(f"\n# {key}") == 1
+        text = text.replace(f"\n# {key}", f"\n{key}")
+    path.write_text(text.replace('mode = "off"', 'mode = "failover"'))
+    config = Config.load(path.parent)
+    assert config.router is not None
+    assert (config.publish.mode, config.publish.service is not None) == ("failover", True)
+
+
+def test_nothing_that_exists_is_touched(tmp_path: Path) -> None:
+    (tmp_path / "client-web.toml").write_text("mine")
+    with pytest.raises(ConfigError, match="exists already"):
+        make(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["client-web.toml"]
+    assert (tmp_path / "client-web.toml").read_text() == "mine"
+
+
+def test_a_failure_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError("no space")
+
+    monkeypatch.setattr("gf_i2p.node.files.farm_setup.Storage.create", fail)
+    with pytest.raises(OSError, match="no space"):
+        make(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("cluster", "client"), [("a b", "web"), ("blue", "a:b")])
+def test_names_that_cannot_be(tmp_path: Path, cluster: str, client: str) -> None:
+    with pytest.raises(ConfigError, match="cannot be a"):
+        make_farm(tmp_path, SERVERS, cluster=cluster, profile="lan", clients=[client])

@@ -1,0 +1,106 @@
+"""A server's files without the other servers: nothing else in them changes."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from gf_i2p.node.files.config import Config, Secrets
+from gf_i2p.node.files.errors import ConfigError
+from gf_i2p.node.files.farm_setup import make_farm
+from gf_i2p.node.files.peer_removal import TERM_LEAP, TERM_SCATTER, forget_servers, forget_users, term_beyond
+from gf_i2p.raft.core import MAX_TERM_STEP
+from gf_i2p.wire.endpoint import Endpoint
+
+
+@pytest.mark.parametrize("own", [1, 2, 3])
+@pytest.mark.parametrize("inside", [False, True])
+def test_what_init_writes_forgets_all_others(tmp_path: Path, own: int, inside: bool) -> None:
+    endpoints = {i: None if inside else Endpoint("192.0.2.1", 9000 + i) for i in (1, 2, 3)}
+    make_farm(tmp_path, endpoints, cluster="farm", profile="lan", clients=["web", "server-x"])
+    directory = tmp_path / f"server-{own}"
+    before, keys = Config.load(directory), Secrets.load(directory)
+    for name, forget in (("gf-i2p.toml", forget_servers), ("secrets.toml", forget_users)):
+        text = (directory / name).read_text()
+        new = forget(text, own)
+        assert new in text or len(new) < len(text)
+        assert {line for line in new.splitlines() if line.startswith("#")} == {
+            line for line in text.splitlines() if line.startswith("#")
+        }
+        (directory / name).write_text(new)
+        assert forget(new, own) == new, "once is enough"
+    after, left = Config.load(directory), Secrets.load(directory)
+    assert after.servers == tuple(server for server in before.servers if server.id == own)
+    assert after.model_copy(update={"servers": before.servers}) == before
+    assert set(left.users) == {f"server-{own}", "client-web", "client-server-x"}
+    assert left.password == keys.password
+
+
+SECRETS = """\
+password = "x"  # ours
+[users."server-1"]
+md5 = "[users.server-9]"
+sha256 = '''
+[users."server-8"]
+'''
+[users.server-2]   # the other
+md5 = "a"
+sha256 = "b"
+  [users."admin-a"]
+md5 = "a"
+sha256 = "b"
+"""
+
+
+def test_what_only_looks_like_a_table_stays() -> None:
+    assert forget_users(SECRETS, 1) == SECRETS.replace('[users.server-2]   # the other\nmd5 = "a"\nsha256 = "b"\n', "")
+
+
+def test_what_is_said_of_the_next_table_stays() -> None:
+    text = "[[servers]]\nid = 2  # gone\n# gone?\nx = 1\n\n# The router,\n# ours.\n[router]\n[[servers]]\nid = 1\n"
+    assert forget_servers(text, 1) == "\n# The router,\n# ours.\n[router]\n[[servers]]\nid = 1\n"
+    assert forget_servers(text, 2) == text.removesuffix("[[servers]]\nid = 1\n")
+
+
+def test_the_last_user_leaves_an_empty_table() -> None:
+    assert tomllib.loads(forget_users('password = "x"\n[users.server-2]\nmd5 = "a"\n', 1)) == {
+        "password": "x",
+        "users": {},
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'users.server-2.md5 = "a"\n',
+        '[users]\nserver-2 = {md5 = "a"}\nadmin-x = {md5 = "b"}\n',
+        '[users.server-2.more]\nmd5 = "a"\n[users.server-2]\nmd5 = "a"\n[users.server-3]\n"""\n',
+    ],
+)
+def test_what_cannot_be_taken_out_is_left_to_the_operator(text: str) -> None:
+    with pytest.raises((ConfigError, tomllib.TOMLDecodeError)) as caught:
+        forget_users(text, 1)
+    assert isinstance(caught.value, tomllib.TOMLDecodeError) or "by hand" in str(caught.value)
+
+
+def test_servers_in_one_line_are_left_to_the_operator() -> None:
+    with pytest.raises(ConfigError, match="by hand"):
+        forget_servers("servers = [{id = 1}, {id = 2}]\n", 1)
+
+
+def test_a_term_that_cannot_have_been_reached() -> None:
+    hour = 3600.0
+    assert term_beyond(7) >= 7 + TERM_LEAP
+    first = term_beyond(7, since=hour)
+    assert first >= 7 + TERM_LEAP + 2 * hour
+    later = [term_beyond(7, since=hour + TERM_SCATTER) for _ in range(20)]
+    assert min(later) > first + TERM_SCATTER, "a farm that began anew in between and has held elections since"
+    assert len(set(later)) > 1, "not twice the same"
+    for wrong in (-1e9, 1e12):  # clocks that are wrong cost terms, and no more than that
+        assert 7 + TERM_LEAP <= term_beyond(7, since=wrong) < 7 + 2 * TERM_LEAP + TERM_SCATTER
+    known = 0
+    for _ in range(6):
+        known = term_beyond(known, since=1e12)
+        assert known + TERM_LEAP // 2 < MAX_TERM_STEP, "an empty server takes it, for years to come"
+    with pytest.raises(ConfigError, match="begin a new farm"):
+        term_beyond(MAX_TERM_STEP - 2 * TERM_LEAP, since=0.0)

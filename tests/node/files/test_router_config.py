@@ -1,0 +1,244 @@
+"""What the configuration says of the router and of publishing: mistakes are named, and what `init` writes is right."""
+
+import re
+import stat
+from pathlib import Path
+
+import pytest
+
+from gf_i2p.netdb.encoding import to_b32_address
+from gf_i2p.netdb.private_keys import DestinationKeys
+from gf_i2p.node.files.config import Config, Secrets
+from gf_i2p.node.files.errors import ConfigError
+from gf_i2p.node.files.farm_setup import make_farm
+from gf_i2p.node.files.layout import CONFIG_FILE, SECRETS_FILE
+from gf_i2p.node.files.router_config import PublishTable, RouterTable, place
+from gf_i2p.wire.endpoint import Endpoint
+from tests.node.farm import NodeFarm
+
+ADDRESS = to_b32_address(bytes(32))
+OTHER = to_b32_address(bytes([1] * 32))
+GOOD = f"""
+[node]
+id = 1
+listen = "tcp://127.0.0.1:4150"
+
+[router]
+
+[publish]
+
+[[servers]]
+id = 1
+endpoint = "tcp://{ADDRESS}:80"
+
+[[servers]]
+id = 2
+endpoint = "tcp://{OTHER}:80"
+"""
+
+
+def load(directory: Path, text: str) -> Config:
+    (directory / CONFIG_FILE).write_text(text)
+    return Config.load(directory)
+
+
+def test_a_router_of_which_nothing_is_said_is_on_this_machine_and_nothing_is_published(tmp_path: Path) -> None:
+    config = load(tmp_path, GOOD)
+    assert config.router == RouterTable()
+    assert config.publish == PublishTable()
+    assert config.publish.mode == "off"
+    assert (RouterTable().proxy, RouterTable().sam, RouterTable().i2cp) == (
+        "127.0.0.1:4444", "127.0.0.1:7656", "127.0.0.1:7654",
+    )  # fmt: skip
+
+
+def test_everything_said(tmp_path: Path) -> None:
+    router = """[router]
+proxy = "[::1]:4447"
+way = "socks5"
+inbound = "tunnel"
+sam = "127.0.0.2:7656"
+i2cp = "192.168.1.2:7654"
+kind = "java"
+i2pcontrol = "https://192.168.1.2:7650/"
+i2pcontrol_fingerprint = "AA:{}"
+i2pcontrol_few_tunnels = true
+beyond_loopback = true
+[router.session]
+"inbound.length" = "2"
+""".format("bb" * 31)
+    publish = '[publish]\nmode = "meta"\nleaf = "web"\nstatus_seconds = 20\n'
+    publish += 'sense_minutes = 60\npublish = "on"\n[publish.service]\ntarget = "10.0.0.1:80"\nbeyond_loopback = true\n'
+    publish += 'http = true\n[publish.service.session]\n"inbound.length" = "1"\n'
+    config = load(tmp_path, GOOD.replace("[router]\n", router).replace("[publish]\n", publish))
+    assert config.router is not None
+    assert place(config.router.proxy) == ("::1", 4447)
+    assert config.router.i2pcontrol_fingerprint == "sha256:aa" + "bb" * 31
+    assert config.router.session == {"inbound.length": "2"}
+    assert (config.publish.mode, config.publish.leaf, config.publish.status_seconds) == ("meta", "web", 20)
+    assert (config.publish.publish, config.publish.sense_minutes) == ("on", 60)
+    service = config.publish.service
+    assert service is not None
+    assert (place(service.target), service.http, service.session) == (("10.0.0.1", 80), True, {"inbound.length": "1"})
+
+
+def test_failover_with_its_service(tmp_path: Path) -> None:
+    service = '[publish]\nmode = "failover"\n[publish.service]\ntarget = "127.0.0.1:8080"\n'
+    config = load(tmp_path, GOOD.replace("[publish]\n", service))
+    assert config.publish.mode == "failover"
+    assert config.publish.service is not None
+    assert not config.publish.service.http
+    assert load(tmp_path, GOOD).publish.status_seconds == 30
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (("[router]", ""), f"router: is missing, and tcp://{ADDRESS}:80 can be reached through an I2P router only"),
+        (("[router]", "[ruoter]"), "ruoter: no such key; check the spelling"),
+        (("[router]", "[router]\nprxy = 1"), "router.prxy: no such key"),
+        (("[router]", '[router]\nproxy = "localhost:4444"'), "router.proxy: 'localhost:4444': expected an IP address"),
+        (("[router]", '[router]\nproxy = "127.0.0.1"'), "router.proxy: '127.0.0.1': expected an IP address and a port"),
+        (("[router]", '[router]\nproxy = "127.0.0.1:0"'), "expected an IP address and a port"),
+        (("[router]", '[router]\nsam = "127.0.0.1:65536"'), "router.sam: '127.0.0.1:65536': expected"),
+        (("[router]", f'[router]\nsam = "127.0.0.1:{"9" * 5000}"'), "router.sam: "),
+        (("[router]", f'[router]\nsam = "{ADDRESS}:7656"'), "expected an IP address and a port"),
+        (("[router]", "[router]\ni2cp = 7654"), "router.i2cp: input should be a valid string"),
+        (("[router]", '[router]\ni2cp = "10.0.0.1:7654"'), "router: i2cp: 10.0.0.1 is another machine"),
+        (("[router]", '[router]\nproxy = "0.0.0.0:4444"'), "router: proxy: 0.0.0.0 is another machine"),
+        (("[router]", '[router]\nway = "http"'), "router.way: input should be 'get', 'connect' or 'socks5'"),
+        (("[router]", '[router]\ninbound = "i2cp"'), "router.inbound: input should be 'sam' or 'tunnel'"),
+        (("[router]", '[router]\nkind = "i2p"'), "router.kind: input should be 'auto', 'i2pd' or 'java'"),
+        (("[router]", '[router]\ni2pcontrol_fingerprint = "abc"'), "router.i2pcontrol_fingerprint: "),
+        (("[router]", '[router]\ni2pcontrol = "https://127.0.0.1:99999/"'), "router.i2pcontrol: "),
+        (("[router]", '[router]\ni2pcontrol = "https://[::1/"'), "router.i2pcontrol: "),
+        (("[router]", '[router]\ni2pcontrol = "http://192.168.1.2/"'), "router.i2pcontrol: "),
+        (
+            ("[router]", "[router.session]\ninbound.length = '3'"),
+            "router.session.inbound: input should",
+        ),
+        (("[router]", "[router.session]\n'inbound.length' = 3"), "router.session.inbound.length: input should be"),
+        (("[router]", "[router.session]\n'inbound.length' = '3 x=y'"), "cannot be sent to the router"),
+        (("[router]", "[router.session]\n'inbound.length' = \"3\\nQUIT\""), "cannot be sent to the router"),
+        (("[router]", "[router.session]\n'inbound.length' = ''"), "cannot be sent to the router"),
+        (("[router]", "[router.session]\n'a b.c' = '3'"), "router.session: 'a b.c' is no option of I2CP"),
+        (("[router]", "[router.session]\nSIGNATURE_TYPE = '0'"), "'SIGNATURE_TYPE' is no option of I2CP"),
+        (("[publish]", '[publish]\nmode = "on"'), "publish.mode: input should be 'off', 'dry-run', 'meta' or "),
+        (("[publish]", '[publish]\nmode = "failover"'), "publish: service: is missing, and with mode = "),
+        (("[publish]", '[publish]\npublish = "no"'), "publish.publish: input should be 'auto', 'on' or 'off'"),
+        (("[publish]", "[publish]\nsense_minutes = -1"), "publish.sense_minutes: input should be greater"),
+        (("[publish]", "[publish]\nsense_minutes = 1441"), "publish.sense_minutes: input should be less"),
+        (("[publish]", "[publish.service]"), "publish.service.target: is missing"),
+        (
+            ("[publish]", '[publish.service]\ntarget = "web:80"'),
+            "publish.service.target: 'web:80': expected an IP address and a port, as in 127.0.0.1:8080",
+        ),
+        (("[publish]", '[publish.service]\ntarget = "10.0.0.1:80"'), "target: 10.0.0.1 is another machine, and what"),
+        (("[publish]", "[publish]\nstatus_seconds = 0.5"), "publish.status_seconds: input should be greater than"),
+        (("[publish]", "[publish]\nstatus_seconds = 31"), "publish.status_seconds: input should be less than"),
+        (("[publish]", "[publish]\nstatus_seconds = nan"), "publish.status_seconds: "),
+        (("[publish]", '[publish]\nleaf = "web"'), "publish.leaf: 'web' is no b32 address, and what address a tunnel"),
+        (
+            ("[router]\n\n[publish]", '[router]\ni2pcontrol = "https://127.0.0.1:7650/"\n[publish]\nleaf = "web"'),
+            "set router.i2pcontrol_few_tunnels = true",
+        ),
+        (("tcp://127.0.0.1:4150", "tcp://10.0.0.1:4150"), "node.listen: 10.0.0.1 is where the router brings"),
+        (("tcp://127.0.0.1:4150", "tcp://localhost:4150"), "node.listen: localhost is where the router brings"),
+        (("tcp://127.0.0.1:4150", f"tcp://{ADDRESS}:80"), f"node.listen: {ADDRESS} lies inside I2P"),
+        (
+            (f'{OTHER}:80"', f'{OTHER}:80"\nfingerprint = "{"aa" * 32}"'),
+            "servers[2].fingerprint: inside I2P",
+        ),
+    ],
+)
+def test_bad_ones(tmp_path: Path, change: tuple[str, str], expected: str) -> None:
+    assert change[0] in GOOD
+    with pytest.raises(ConfigError) as raised:
+        load(tmp_path, GOOD.replace(*change, 1))
+    assert expected in str(raised.value)
+    assert str(tmp_path / CONFIG_FILE) in str(raised.value)
+
+
+def test_publishing_needs_a_router(tmp_path: Path) -> None:
+    text = GOOD.replace("[router]", "").replace(ADDRESS, "a.example").replace(OTHER, "b.example")
+    assert load(tmp_path, text).router is None
+    needs = r'router: is missing, and publish.mode = "meta" needs .* add the table \[router\]'
+    with pytest.raises(ConfigError, match=needs):
+        load(tmp_path, text.replace("[publish]", '[publish]\nmode = "meta"'))
+
+
+def test_an_address_as_leaf_needs_nothing_else(tmp_path: Path) -> None:
+    for leaf in (ADDRESS, ADDRESS.upper()):
+        assert load(tmp_path, GOOD.replace("[publish]", f'[publish]\nleaf = "{leaf}"')).publish.leaf == leaf
+
+
+# What init writes ---------------------------------------------------------------------------------------------------
+
+
+def made(directory: Path, other: Endpoint | None = None) -> Path:
+    make_farm(directory, {1: None, 2: other}, cluster="blue", profile="i2p", clients=["web"])
+    return directory / "server-1"
+
+
+def test_a_server_inside_i2p_has_an_address_and_its_keys_for_nobody_else_to_read(tmp_path: Path) -> None:
+    node = made(tmp_path)
+    config = Config.load(node)
+    keys = DestinationKeys.parse((node / "destination.dat").read_bytes())
+    assert config.own_endpoint == Endpoint(keys.destination.b32, 80)
+    assert config.node.listen == "tcp://127.0.0.1:4150"
+    assert config.router == RouterTable()
+    assert config.publish == PublishTable()
+    assert all(server.fingerprint is None for server in config.servers)
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in node.iterdir()}
+    assert modes["destination.dat"] == modes["secrets.toml"] == modes["log.sqlite"] == 0o600
+    assert not {"certificate.pem", "key.pem"} & set(modes), "the address says who it is"
+    assert stat.S_IMODE(node.stat().st_mode) == 0o700
+    other = DestinationKeys.parse((tmp_path / "server-2" / "destination.dat").read_bytes())
+    assert other.destination != keys.destination
+    assert {Endpoint.parse(server.endpoint).host for server in config.servers} == {
+        keys.destination.b32, other.destination.b32,
+    }  # fmt: skip
+    assert other.encode() not in b"".join(path.read_bytes() for path in node.iterdir())
+
+
+def test_a_farm_half_inside_i2p_knows_each_by_what_it_has(tmp_path: Path) -> None:
+    made(tmp_path, Endpoint("192.0.2.1", 9001))
+    outside = Config.load(tmp_path / "server-2")
+    assert outside.router == RouterTable(), "it reaches the other one by a router"
+    assert [server.fingerprint is None for server in outside.servers] == [True, False]
+    assert outside.node.listen == "tcp://192.0.2.1:9001"
+    assert (tmp_path / "server-2" / "key.pem").exists()
+    assert not (tmp_path / "server-2" / "destination.dat").exists()
+
+
+def test_each_comment_that_shows_a_setting_is_one(tmp_path: Path) -> None:
+    """Whoever takes the # away gets what the comment promises."""
+    node = made(tmp_path, Endpoint("192.0.2.1", 9001))
+    for path in (node, tmp_path / "server-2"):
+        text = (path / CONFIG_FILE).read_text()
+        shown = re.sub(r'(?m)^# (?=\[[a-z.]+\]|"?[a-z_0-9.]+"? = )', "", text)
+        assert shown != text
+        shown = shown.replace("sha256:...", "sha256:" + "ab" * 32).replace("....b32.i2p", ADDRESS)
+        (path / CONFIG_FILE).write_text(shown)
+        config = Config.load(path)
+        assert config.router is not None
+        assert config.router.session == {"inbound.length": "3", "inbound.quantity": "5"}
+        assert config.router.i2pcontrol == "https://127.0.0.1:7650/"
+        assert config.publish.leaf == ADDRESS
+        secrets = path / SECRETS_FILE
+        secrets.write_text(secrets.read_text().replace("# i2pcontrol_password", "i2pcontrol_password"))
+        found = Secrets.load(path).i2pcontrol_password
+        assert found is not None
+        assert found.get_secret_value() == "itoopie"
+        assert set(Secrets.load(path).verifiers) == {"server-1", "server-2", "client-web"}
+
+
+async def test_a_reload_says_that_router_and_publishing_need_a_restart(tmp_path: Path) -> None:
+    async with NodeFarm(tmp_path, servers=1) as farm:
+        path, node = farm.path(1), await farm.leader()
+        with (path / CONFIG_FILE).open("a") as file:
+            file.write("[router]\n")
+        assert node.reload(Config.load(path), Secrets.load(path)) == ["router"]
+        with (path / CONFIG_FILE).open("a") as file:
+            file.write("[publish]\nstatus_seconds = 5.0\n")
+        assert node.reload(Config.load(path), Secrets.load(path)) == ["router", "publish"]

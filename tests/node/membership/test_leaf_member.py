@@ -1,0 +1,167 @@
+"""What a leaf-only member posts, and when."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+
+from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID, Leaf, StatusRecord
+from gf_i2p.node.membership import leaf_member
+from gf_i2p.node.membership.leaf_member import INTERVAL_SECONDS, LeafMember, MemberReport, patient
+from gf_i2p.transport.backoff import Backoff
+from gf_i2p.transport.errors import NotCommittedError, OutcomeUnknownError
+from integration.harness.local_farm import becomes
+from tests.node.routers import DEFECT, DOWN, FakeBridge
+
+LEAF = (1).to_bytes(32)
+
+
+@dataclass
+class Log:
+    """Takes posts as a farm does."""
+
+    records: list[StatusRecord] = field(default_factory=list)
+    error: Exception | None = None
+    refused: int = 0
+    leader: asyncio.Event = field(default_factory=asyncio.Event)
+    """Until there is one, posts wait."""
+
+    def __post_init__(self) -> None:
+        self.leader.set()
+
+    async def post(self, values: Sequence[bytes], *, timeout: float = 30.0) -> int:  # noqa: ASYNC109
+        del timeout
+        await self.leader.wait()
+        if self.error is not None:
+            self.refused += 1
+            raise self.error
+        self.records += [StatusRecord.parse(value) for value in values]
+        return len(self.records)
+
+
+@dataclass
+class Made:
+    member: LeafMember
+    log: Log
+    bridge: FakeBridge
+    reports: list[MemberReport]
+
+    @property
+    def newest(self) -> StatusRecord:
+        return self.log.records[-1]
+
+
+@asynccontextmanager
+async def member(bridge: FakeBridge, *, interval: float = 1000.0, log: Log | None = None) -> AsyncIterator[Made]:
+    log, reports = log or Log(), list[MemberReport]()
+    made = LeafMember(
+        FIRST_MEMBER_ID,
+        "farm",
+        log,
+        bridge,
+        look_seconds=0.01,
+        tell=reports.append,
+        interval=interval,
+        pause=Backoff(floor=0.001, ceiling=0.01),
+        why=lambda: None if log.leader.is_set() else "server 1 knows no leader",
+    )
+    task = asyncio.ensure_future(made.run())
+    try:
+        yield Made(made, log, bridge, reports)
+        assert not task.done()
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def test_the_record_says_what_the_router_says() -> None:
+    async with member(FakeBridge(leaf=1)) as made:
+        await becomes("a leaf", lambda: bool(made.log.records) and made.newest.leaves != ())
+        record = made.newest
+        assert (record.id, record.cluster, record.router_up) == (FIRST_MEMBER_ID, "farm", True)
+        assert record.leaves == (Leaf(LEAF, up=True),)
+        assert record.router == {"version": "2.45.1", "knownPeers": 8}
+        assert record.meta is None, "it publishes nothing"
+        await becomes("told", lambda: made.reports != [] and made.reports[-1].index == len(made.log.records))
+
+
+async def test_nothing_is_posted_before_its_time_when_nothing_changes() -> None:
+    async with member(FakeBridge(leaf=1)) as made:
+        await becomes("a leaf", lambda: bool(made.log.records) and made.newest.leaves != ())
+        before, looks = len(made.log.records), len(made.bridge.calls)
+        await becomes("looked again", lambda: len(made.bridge.calls) > looks + 20)
+        assert len(made.log.records) == before
+
+
+async def test_a_record_is_posted_at_intervals() -> None:
+    async with member(FakeBridge(leaf=1), interval=0.05) as made:
+        await becomes("five records", lambda: len(made.log.records) >= 5)
+        dates = [record.date_ms for record in made.log.records]
+        assert dates[-1] - dates[1] >= 100
+
+
+async def test_what_decides_who_is_listed_is_told_at_once() -> None:
+    async with member(FakeBridge(leaf=1)) as made:
+        await becomes("up", lambda: bool(made.log.records) and made.newest.leaves == (Leaf(LEAF, up=True),))
+        made.bridge.leaf_up = False
+        await becomes("down", lambda: made.newest.leaves == (Leaf(LEAF, up=False),))
+        made.bridge.errors["status"] = DOWN
+        await becomes("router down", lambda: not made.newest.router_up)
+        assert made.member.report.router == str(DOWN)
+        del made.bridge.errors["status"]
+        await becomes("router up", lambda: made.newest.router_up)
+        assert made.member.report.router == "up"
+
+
+@pytest.mark.parametrize("error", [DOWN, DEFECT])
+async def test_who_cannot_say_how_the_leaf_does_lists_none(error: Exception) -> None:
+    async with member(FakeBridge(leaf=1)) as made:
+        await becomes("a leaf", lambda: bool(made.log.records) and made.newest.leaves != ())
+        made.bridge.errors["leaf"] = error
+        await becomes("no leaf", lambda: made.newest.leaves == ())
+        assert made.newest.router_up
+        assert str(error) in str(made.member.report.leaf)
+
+
+@pytest.mark.parametrize("error", [NotCommittedError("nobody leads"), OutcomeUnknownError("the connection ended")])
+async def test_a_post_that_fails_is_tried_again_and_told(error: Exception) -> None:
+    async with member(FakeBridge(leaf=1), log=Log(error=error)) as made:
+        await becomes("tried", lambda: made.log.refused >= 3)
+        assert made.reports[-1].error == str(error)
+        assert made.reports[-1].failed is not None
+        assert made.log.records == []
+        made.log.error = None
+        await becomes("there", lambda: bool(made.log.records))
+        await becomes("no error", lambda: made.member.report.error is None)
+        assert made.member.report.committed is not None
+
+
+async def test_what_a_post_waits_for_is_told_meanwhile_and_how_the_router_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(leaf_member, "WAIT_SECONDS", 0.02)
+    log, bridge = Log(), FakeBridge(leaf=1)
+    log.leader.clear()
+    answers = bridge.hang("status")
+    async with member(bridge, log=log) as made:
+        report = made.member.report
+        await becomes("told", lambda: report.error == "Not committed yet: server 1 knows no leader.")
+        assert report.router is None, "nobody knows"
+        assert made.reports != []
+        answers.set()
+        await becomes("the router has answered", lambda: report.router == "up")
+        assert log.records == []
+        log.leader.set()
+        await becomes("there", lambda: report.committed is not None)
+        assert report.error is None
+
+
+def test_members_that_lose_their_leader_do_not_all_come_again_at_once() -> None:
+    """And none comes so late that its record is too old by then: 105 s at most, unless a farm says otherwise."""
+    backoff = patient()
+    delays = [backoff.next() for _ in range(10)]
+    assert min(delays) >= 1
+    assert max(delays) <= INTERVAL_SECONDS
+    assert len(set(delays)) > 1

@@ -1,0 +1,171 @@
+"""One server with a real log, elected at once, and a reporter and a publisher whose clock the test turns."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from gf_i2p.farm.parameters import Parameters
+from gf_i2p.farm.record.status_record import StatusRecord
+from gf_i2p.node.consensus.driver import Driver, PostError
+from gf_i2p.node.publish import publishing
+from gf_i2p.node.publish.keys_watch import KeysWatch
+from gf_i2p.node.publish.office import LEASE_SECONDS
+from gf_i2p.node.publish.publishing import Publisher
+from gf_i2p.node.publish.publishing_keys import PublishingKeys
+from gf_i2p.node.report import reporter
+from gf_i2p.node.report.reporter import Reporter
+from gf_i2p.node.view import FarmView
+from integration.harness.local_farm import becomes
+from tests.netdb.strategies import KEYS
+from tests.node.farm import NodeFarm
+from tests.node.routers import FakeBridge
+
+
+@dataclass
+class Office:
+    driver: Driver
+    view: FarmView
+    reporter: Reporter
+    publisher: Publisher
+    bridge: FakeBridge
+    keys: KeysWatch
+    now: float = 1000.0
+    """What the clock says."""
+    polled: int = 0
+    """How often the publisher has looked what is to be done."""
+
+    @property
+    def record(self) -> StatusRecord | None:
+        """Our newest in the log."""
+        return self.view.state.records.get(1)
+
+    @property
+    def published(self) -> list[int]:
+        return [lease_set.published for lease_set in self.bridge.sent]
+
+    async def post(self, record: StatusRecord) -> None:
+        await self.view.reaches(await self.driver.post([record.encode()], seconds=10))
+
+    async def records(self, count: int = 1) -> None:
+        """Wait until so many more of our records are in the log."""
+        for _ in range(count):
+            before = self.record
+            await becomes("another record", lambda before=before: self.record not in (None, before))  # type: ignore[misc]
+
+    async def elapses(self, seconds: float) -> None:
+        """Turn the clock, in steps in which the lease is renewed."""
+        end = self.now + seconds
+        while self.now < end:
+            self.now = min(self.now + LEASE_SECONDS / 2, end)
+            await becomes("renewed", lambda: self.reporter.seen_at(self.view.applied) == self.now)
+            await self.polls()
+
+    async def reported(self, what: str, condition: Callable[[StatusRecord], bool]) -> StatusRecord:
+        await becomes(what, lambda: self.record is not None and condition(self.record))
+        assert self.record is not None
+        return self.record
+
+    async def ready(self) -> None:
+        """Wait until the leaf is in the log, and the reporter has heard of that, too: the view is a moment ahead."""
+        await self.reported("ready", lambda record: record.router_up and record.leaves != ())
+        known = self.view.applied
+        await becomes("heard of", lambda: any(index >= known for index, _ in self.reporter._posts))
+
+    async def polls(self, count: int = 5) -> None:
+        """Let the publisher look again several times, and the lease be renewed."""
+        await self.records(2)
+        enough = self.polled + count
+        await becomes("looked again", lambda: self.polled >= enough)
+
+
+@asynccontextmanager
+async def office(
+    directory: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    publishes: bool = True,
+    reports: bool = True,
+    keys: PublishingKeys | None = None,
+    dry_run: bool = False,
+    interval: float = 0.02,
+    least_ms: int = 40,
+) -> AsyncIterator[Office]:
+    monkeypatch.setattr(publishing, "_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(publishing, "_AGAIN_SECONDS", 0.02)
+    monkeypatch.setattr(publishing, "_MAX_AGAIN_SECONDS", 0.04)
+    monkeypatch.setattr(reporter, "WAIT_SECONDS", 0.05)
+    quick = Parameters(leaf_up_ms=40, leaf_down_ms=80, flap_ms=200, republish_min_ms=least_ms)
+    monkeypatch.setattr("gf_i2p.farm.admin_entries.Parameters", lambda: quick)
+    async with NodeFarm(directory, servers=1) as farm:
+        node = await farm.leader()
+        bridge = FakeBridge(leaf=1)
+
+        def clock() -> float:
+            return made.now
+
+        master = (keys or PublishingKeys(KEYS)).destination
+        reports_to = Reporter(
+            1,
+            "farm",
+            node.driver,
+            bridge,
+            master=master,
+            interval=interval,
+            publish_config="auto",
+            mode="dry-run" if dry_run else "meta",
+            clock=clock,
+        )
+        view = node.member.view
+        watch = KeysWatch(keys or PublishingKeys(KEYS))
+        publisher = Publisher(1, view, reports_to, bridge, watch, dry_run=dry_run, clock=clock)
+        made = Office(node.driver, view, reports_to, publisher, bridge, watch)
+        step = made.publisher._step
+
+        async def counted() -> float:
+            pause = await step()
+            made.polled += 1
+            return pause
+
+        monkeypatch.setattr(made.publisher, "_step", counted)
+        runs: list[Coroutine[None, None, None]] = []
+        if reports:
+            runs.append(made.reporter.run())
+        if publishes:
+            runs.append(made.publisher.run())
+        tasks = [asyncio.create_task(run) for run in runs]
+        try:
+            yield made
+            assert not any(task.done() for task in tasks), "they run for ever"
+        finally:
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                await asyncio.wait(tasks)
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+async def sends(made: Office, count: int) -> None:
+    await becomes(f"{count} sets sent", lambda: len(made.bridge.sent) >= count)
+    await made.polls()
+    assert len(made.bridge.sent) == count
+
+
+async def deaf(made: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of ours is committed any more."""
+
+    tries = []
+
+    async def refused(values: list[bytes], *, seconds: float) -> int:
+        tries.append(values)
+        raise PostError("no server leads")
+
+    monkeypatch.setattr(made.driver, "post", refused)
+    await becomes("what was under way has ended", lambda: tries != [])

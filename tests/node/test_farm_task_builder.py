@@ -1,0 +1,115 @@
+"""A node's part in its farm follows from its configuration: who reports what, who publishes, how the status says it."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from gf_i2p.farm.record.status_record import StatusRecord
+from gf_i2p.node.files.layout import CONFIG_FILE
+from gf_i2p.node.node import Node
+from gf_i2p.node.publish.failover_office import FailoverOffice
+from gf_i2p.node.publish.publishing import Publisher
+from gf_i2p.node.status.explanation import explanation
+from gf_i2p.node.status.publishing_status import farm_status
+from integration.harness.local_farm import becomes
+from integration.harness.processes import free_ports
+from tests.bridges.simulated_hosting import SimulatedHosting
+from tests.netdb.strategies import KEYS
+from tests.node.farm import NodeFarm
+from tests.node.routers import FakeBridge
+
+SERVICE = '[publish.service]\ntarget = "127.0.0.1:8080"\n'
+
+
+def farm_of_one(directory: Path, lines: str, tables: str = "") -> NodeFarm:
+    made = NodeFarm(directory, 1, bridges={1: FakeBridge(leaf=7)}, keys=KEYS)
+    path = made.path(1) / CONFIG_FILE
+    path.write_text(path.read_text().replace('mode = "meta"\n', lines) + tables)
+    return made
+
+
+async def posted(node: Node) -> StatusRecord:
+    records = node.member.view.state.records
+    await becomes("a record with the leaf", lambda: 1 in records and records[1].leaves != ())
+    return records[1]
+
+
+@pytest.mark.parametrize(
+    ("lines", "tables", "publish_config", "publishes"),
+    [
+        ('mode = "meta"\n', "", "auto", True),
+        ('mode = "meta"\npublish = "on"\n', "", "on", True),
+        ('mode = "dry-run"\n', "", "auto", True),
+        ('mode = "meta"\npublish = "off"\n', "", "off", False),
+        ('mode = "off"\n', "", "off", False),
+    ],
+)
+async def test_modes(tmp_path: Path, lines: str, tables: str, publish_config: str, publishes: bool) -> None:
+    async with farm_of_one(tmp_path, lines, tables) as farm:
+        node = await farm.leader()
+        record = await posted(node)
+        assert record.meta is not None
+        assert record.config is not None
+        assert record.meta.publish_config == publish_config
+        assert f'"{record.config.mode}"' in lines
+        assert isinstance(node.member.publisher, Publisher) is publishes
+        if publishes:
+            await becomes("published", lambda: farm_status(node.member)["publishing"] is not None)
+        status = farm_status(node.member)
+        assert (status["mode"], status["publish"]) == (record.config.mode, publish_config)
+        assert status["publisher"] == (1 if publishes else None)
+        bridge = farm.bridges[1]
+        assert isinstance(bridge, FakeBridge)
+        dry = record.config.mode == "dry-run"
+        assert (bridge.sent != []) is (publishes and not dry)
+        if publishes:
+            assert status["publishing"]["dry_run"] is dry
+            assert status["farm_mode"] == record.config.mode
+
+
+async def test_a_failover_server_can_be_configured_and_is_not_chosen_before_it_can_do_that(tmp_path: Path) -> None:
+    async with farm_of_one(tmp_path, 'mode = "failover"\n', SERVICE) as farm:
+        node = await farm.leader()
+        record = await posted(node)
+        assert record.meta is not None
+        assert record.meta.publish_config == "off"
+        assert node.member.view.choice.publisher is None
+
+
+async def test_mode_failover_makes_who_serves(tmp_path: Path) -> None:
+    hosting, (port,) = SimulatedHosting(), free_ports(1)
+    bridge = FakeBridge(leaf=7)
+    made = NodeFarm(tmp_path, 1, bridges={1: bridge}, services={1: (hosting, port)}, keys=KEYS)
+    path = made.path(1) / CONFIG_FILE
+    path.write_text(path.read_text() + 'http = true\n[publish.service.session]\n"inbound.length" = "2"\n')
+    async with await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", port), made:
+        node = await made.leader()
+        assert isinstance(node.member.publisher, FailoverOffice)
+        await becomes("it serves", lambda: hosting.services != [])
+        offer = hosting.services[0].offer
+        assert (offer.target, offer.http, offer.options["inbound.length"]) == (("127.0.0.1", port), True, "2")
+        status = farm_status(node.member)
+        assert (status["mode"], status["farm_mode"], status["publisher"]) == ("failover", "failover", 1)
+        assert status["publishing"]["master"] == KEYS.destination.b32
+        found = explanation(node)
+        assert found["lines"][0].startswith("server 1 serves (failover): it is the only one that can")
+        assert bridge.sent == [], "a master is never used in both modes"
+
+
+async def test_who_senses_is_configured(tmp_path: Path) -> None:
+    async with farm_of_one(tmp_path, 'mode = "meta"\nsense_minutes = 60\n') as farm:
+        assert (await farm.leader()).member.sensing is not None
+    async with farm_of_one(tmp_path / "another", 'mode = "meta"\n') as farm:
+        assert (await farm.leader()).member.sensing is None
+
+
+async def test_the_explanation_is_the_farms_and_ours(tmp_path: Path) -> None:
+    async with farm_of_one(tmp_path, 'mode = "dry-run"\n') as farm:
+        node = await farm.leader()
+        await posted(node)
+        await becomes("chosen", lambda: node.member.view.choice.publisher == 1)
+        found = explanation(node)
+        assert (found["id"], found["farm"]["publisher"], found["this"]["mode"]) == (1, 1, "dry-run")
+        assert found["lines"][0].startswith("server 1 would publish (dry-run): it is the only one that can")
+        assert found["applied"] == node.member.view.applied

@@ -1,0 +1,297 @@
+"""Several nodes in one process: what ends one does not end the others; one's farm may be a leaf of another's."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.contextvars import get_contextvars
+from structlog.testing import capture_logs
+
+from gf_i2p.netdb.meta_lease_set import LeaseType
+from gf_i2p.netdb.private_keys import DestinationKeys
+from gf_i2p.node.files.client_file import ClientFile
+from gf_i2p.node.files.config import Config, Secrets
+from gf_i2p.node.files.farm_setup import make_farm
+from gf_i2p.node.files.layout import CONFIG_FILE
+from gf_i2p.node.files.trust import tls_settings
+from gf_i2p.node.listener import Door, Tenant, sharing
+from gf_i2p.node.node import Node
+from gf_i2p.node.publish import branches, cadence
+from gf_i2p.node.publish.publishing_keys import PublishingKeys
+from gf_i2p.node.report import nested_leaf as leaf_farm_module
+from gf_i2p.node.report.nested_leaf import HostedFarm
+from gf_i2p.node.supervisor import Life, Several
+from gf_i2p.storage.errors import StorageError
+from gf_i2p.transport.client.farm_client import FarmClient
+from gf_i2p.transport.errors import NotCommittedError, TransportError
+from gf_i2p.transport.tls.certificates import fingerprint, make_certificate
+from gf_i2p.transport.tls.tls_transport import TlsTransport
+from gf_i2p.wire.endpoint import Endpoint
+from integration.harness.local_farm import becomes
+from integration.harness.processes import free_ports
+from tests.node.farm import CALM
+from tests.node.routers import FakeBridge
+
+
+@dataclass
+class FakeLife:
+    """Says what happens to it, and in whose name."""
+
+    fails: Exception | None = None
+    fails_to_stop: Exception | None = None
+    said: list[str] = field(default_factory=list)
+    names: list[Any] = field(default_factory=list)
+
+    async def start(self) -> None:
+        if self.fails is not None:
+            raise self.fails
+        self.said.append("started")
+        self.names.append(get_contextvars().get("node"))
+
+    async def stop(self) -> None:
+        self.said.append("stopped")
+        self.names.append(get_contextvars().get("node"))
+        if self.fails_to_stop is not None:
+            raise self.fails_to_stop
+
+
+@asynccontextmanager
+async def running(several: Several, **lives: Life) -> AsyncIterator[Callable[[], None]]:
+    """All that can be started is; yields what stops them. Waits until all have ended."""
+    stopped: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
+    started = asyncio.Event()
+    task = asyncio.create_task(several.run(lives, stopped, on_start=started.set))
+    await asyncio.wait_for(started.wait(), 20)
+    yield lambda: None if stopped.done() else stopped.set_result(None)
+    await asyncio.wait_for(task, 20)
+    assert not {each.get_name() for each in asyncio.all_tasks()} - {asyncio.current_task().get_name()}  # type: ignore[union-attr]
+
+
+async def test_all_are_started_and_stopped_each_with_its_name_in_the_log() -> None:
+    several, a, b = Several(), FakeLife(), FakeLife()
+    async with running(several, a=a, b=b) as stop:
+        assert (a.said, b.said) == (["started"], ["started"])
+        stop()
+    assert (a.said, b.said) == (["started", "stopped"], ["started", "stopped"])
+    assert (a.names, b.names) == (["a", "a"], ["b", "b"])
+    assert get_contextvars() == {}
+    assert several.troubles == {}
+
+
+async def test_one_that_halts_is_stopped_alone_and_told_at_the_end() -> None:
+    several, a, b = Several(), FakeLife(), FakeLife()
+    gone = StorageError("the disk is gone")
+    with capture_logs() as lines:
+        async with running(several, a=a, b=b) as stop:
+            several.halts("a")(gone)
+            several.halts("a")(ZeroDivisionError())  # the first reason counts
+            await becomes("stopped", lambda: "stopped" in a.said)
+            assert b.said == ["started"]
+            stop()
+    assert several.troubles == {"a": gone}
+    assert (a.said, b.said) == (["started", "stopped"], ["started", "stopped"])
+    told = [(line["event"], line["node"], line["reason"], line["exc_info"]) for line in lines if "others" in line]
+    assert told == [("served no more", "a", "the disk is gone", None)]
+
+
+async def test_when_none_lives_it_is_over() -> None:
+    several, a, b, c = Several(), FakeLife(), FakeLife(), FakeLife(fails=OSError("no such disk"))
+    async with running(several, a=a, b=b, c=c):
+        several.halts("b")(OSError("two"))
+        several.halts("a")(OSError("one"))
+    assert sorted(several.troubles) == ["a", "b", "c"]
+    assert c.said == []
+
+
+async def test_one_that_cannot_start_or_stop_does_not_keep_the_others() -> None:
+    several = Several()
+    a, b, c = FakeLife(fails=ZeroDivisionError("a defect")), FakeLife(fails_to_stop=OSError("stuck")), FakeLife()
+    async with running(several, a=a, b=b, c=c) as stop:
+        assert (a.said, c.said) == ([], ["started"])
+        stop()
+    assert (b.said, c.said) == (["started", "stopped"], ["started", "stopped"])
+    assert sorted(several.troubles) == ["a", "b"]
+
+
+async def test_who_is_told_to_stop_while_it_starts_begins_nothing_more() -> None:
+    several, b = Several(), FakeLife()
+    stopped: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
+
+    class Slow(FakeLife):
+        async def start(self) -> None:
+            stopped.set_result(None)
+            await super().start()
+
+    a = Slow()
+    await several.run({"a": a, "b": b}, stopped)
+    assert (a.said, b.said) == (["started", "stopped"], [])
+
+
+# Real nodes ---------------------------------------------------------------------------------------------------------
+
+
+class RealLife:
+    """A farm of one server, quickly elected."""
+
+    def __init__(self, directory: Path, bridge: FakeBridge | None = None) -> None:
+        self.where = directory / "server-1"
+        path = self.where / CONFIG_FILE
+        quick = "[timing]\nheartbeat = 0.01\nelection_min = 0.02\nelection_max = 0.04\n"
+        text = path.read_text().replace("[timing]", quick, 1)
+        if bridge is not None:
+            text += '[router]\n[publish]\nmode = "meta"\nstatus_seconds = 1.0\n'
+        path.write_text(text)
+        self.config = Config.load(self.where)
+        self.keys = None if bridge is None else PublishingKeys(DestinationKeys.generate())
+        self.bridge = bridge
+        self.client_file = directory / "client-test.toml"
+        self.door: Door | None = None
+        self.leaf_farm: HostedFarm | None = None
+        self.on_halt: Callable[[BaseException], None] | None = None
+        self.node: Node | None = None
+
+    @property
+    def tenant(self) -> Tenant:
+        return Tenant(self.where, self.config, None if self.keys is None else self.keys.destination)
+
+    async def start(self) -> None:
+        assert self.on_halt is not None
+        self.node = Node(
+            self.where,
+            self.config,
+            Secrets.load(self.where),
+            bridge=self.bridge,
+            keys=self.keys,
+            door=self.door,
+            leaf_farm=self.leaf_farm,
+            on_halt=self.on_halt,
+        )
+        self.node.driver.core.timing = CALM  # an election that is sooner than the disk has no end
+        await self.node.start()
+
+    async def stop(self) -> None:
+        node, self.node = self.node, None
+        assert node is not None
+        await node.stop()
+
+    def client(self) -> FarmClient:
+        return ClientFile.load(self.client_file).open()
+
+    @property
+    def running(self) -> Node:
+        assert self.node is not None
+        return self.node
+
+
+def two_farms(directory: Path, **bridges: FakeBridge) -> tuple[RealLife, RealLife]:
+    """Farms "a" and "b", which share a door."""
+    endpoint = Endpoint("127.0.0.1", free_ports(1)[0])
+    for name, beside in (("a", None), ("b", directory / "a")):
+        make_farm(directory / name, {1: endpoint}, cluster=name, profile="lan", clients=["test"], beside=beside)
+    a, b = (RealLife(directory / name, bridges.get(name)) for name in ("a", "b"))
+    (tenants,) = sharing([a.tenant, b.tenant])
+    settings = tls_settings(tenants[0].directory, tenants[0].config)
+    tls = TlsTransport(settings, host=endpoint.host, port=endpoint.port)
+    a.door = b.door = Door(tls, {"a", "b"}, tls=tls)
+    return a, b
+
+
+async def test_a_disk_that_fails_ends_one_farm_and_the_other_serves_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = two_farms(tmp_path)
+    several = Several()
+    a.on_halt, b.on_halt = several.halts("a"), several.halts("b")
+    async with running(several, a=a, b=b) as stop, a.client() as to_a, b.client() as to_b:
+        assert await to_a.post([b"x"]) > 0
+        assert await to_b.post([b"y"]) > 0
+        assert a.door is not None
+        server = a.door.server
+        # Who only asks who belongs to the farm comes and goes.
+        theirs = {each for each in server._connections_of("b") if each._on_request is not None}
+        assert theirs
+
+        def broken(*_: object, **__: object) -> None:
+            raise StorageError("the disk is gone")
+
+        monkeypatch.setattr(a.running.storage, "store", broken)
+        with pytest.raises(Exception, match=r"may be committed|Not committed"):
+            await to_a.post([b"x"], timeout=2)
+        await becomes("one farm is out", lambda: a.node is None)
+        assert sorted(server.farms) == ["b"]
+        assert server._connections_of("a") == []
+        assert set(server._connections_of("b")) >= theirs, "not one of the other's connections was closed"
+        assert await to_b.post([b"z"]) > 0
+        with pytest.raises(NotCommittedError):
+            await to_a.post([b"x"], timeout=0.5)
+        stop()
+    assert {name: str(error) for name, error in several.troubles.items()} == {"a": "the disk is gone"}
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection("127.0.0.1", a.tenant.place.port)
+
+
+async def test_a_certificate_that_is_replaced_is_shown_to_both_farms_peers(tmp_path: Path) -> None:
+    a, b = two_farms(tmp_path)
+    several = Several()
+    a.on_halt, b.on_halt = several.halts("a"), several.halts("b")
+    async with running(several, a=a, b=b) as stop:
+        before = await shown(a)
+        certificate, key = make_certificate("node")
+        for each in (a, b):
+            (each.where / "certificate.pem").write_bytes(certificate)
+            (each.where / "key.pem").write_bytes(key)
+        assert b.running.reload(Config.load(b.where), Secrets.load(b.where)) == []
+        assert await shown(a) == fingerprint(certificate) != before
+        (a.where / "certificate.pem").write_bytes(b"none")
+        with pytest.raises(TransportError, match=r"certificate\.pem"):
+            a.running.reload(Config.load(a.where), Secrets.load(a.where))
+        assert await shown(a) == fingerprint(certificate)
+        stop()
+
+
+async def shown(life: RealLife) -> str:
+    """Return the fingerprint of the certificate that is shown where it listens."""
+    place = life.tenant.place
+    pem = await asyncio.to_thread(ssl.get_server_certificate, (place.host, place.port))
+    return fingerprint(pem.encode())
+
+
+async def test_a_farms_master_is_listed_by_the_farm_above_while_it_publishes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cadence, "HURRIED_SECONDS", 0.1)
+    above, below = FakeBridge(leaf=1), FakeBridge(leaf=2)
+    a, b = two_farms(tmp_path, a=above, b=below)
+    a.leaf_farm = HostedFarm("b", lambda: b.node)
+    several = Several()
+    a.on_halt, b.on_halt = several.halts("a"), several.halts("b")
+    async with running(several, a=a, b=b) as stop:
+        await becomes("both publish", lambda: above.holds is not None and below.holds is not None)
+        assert a.keys is not None
+        assert b.keys is not None
+        assert above.holds is not None
+        assert below.holds is not None
+        assert above.holds.destination == a.keys.destination
+        assert [(entry.hash, entry.type) for entry in above.holds.entries] == [
+            (b.keys.destination.hash, LeaseType.META)
+        ]
+        assert [(entry.hash, entry.type) for entry in below.holds.entries] == [((2).to_bytes(32), LeaseType.LEASE_SET2)]
+        assert a.running.records[1].leaves[0].depth == 1
+
+        def down() -> bool:
+            record = a.running.records.get(1)
+            return record is not None and not record.leaves[0].up
+
+        several.halts("b")(OSError("no space"))
+        await becomes("the leaf above is down", down)
+        reporter = a.running.member.reporter
+        assert reporter is not None
+        assert reporter.trouble == "the farm in b does not run here now"
+        stop()
+    assert list(several.troubles) == ["b"]
+    assert leaf_farm_module.LISTED_MS == 1000 * branches.ENTRY_SECONDS

@@ -1,0 +1,90 @@
+"""What tests of replays need: lives of farms, and their logs as a history has them."""
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gf_i2p.farm.choice.publisher import Choice
+from gf_i2p.farm.state import FarmState
+from gf_i2p.pipeline.backtest.replay import Decision, Replay, Row
+from gf_i2p.simulator.facts import Members
+from gf_i2p.simulator.life.farm import Brain
+from gf_i2p.simulator.life.plan import draw
+from gf_i2p.simulator.registers import CLUSTER
+from gf_i2p.storage.history_lines import Record, parse_line, record_line
+
+Said = tuple[int | None, str, tuple[Any, ...], tuple[Any, ...]]
+"""Publisher, mode, entries, branches."""
+NOTHING: Said = (None, "off", (), ())
+
+
+def of_choice(choice: Choice) -> Said:
+    return choice.publisher, choice.mode, choice.entries, choice.branches
+
+
+def of_decision(decision: Decision) -> Said:
+    return decision.publisher, decision.mode, decision.entries, decision.branches
+
+
+def as_kept(value: bytes) -> bytes:
+    """Give a value as a history has it: the same JSON, written anew."""
+    line = parse_line(record_line(1, 1, 1, value))
+    assert isinstance(line, Record)
+    return json.dumps(line.value, ensure_ascii=False).encode() if line.raw is None else line.raw
+
+
+def row(index: int, value: bytes | Members, *, term: int = 1) -> Row:
+    if isinstance(value, bytes):
+        return Row(index, term, 1_700_000_000_000 + index, "other", as_kept(value))
+    return Row(index, term, 1_700_000_000_000 + index, "servers", servers=tuple(value))
+
+
+class Life:
+    """Hours of a farm, from a seed: its log, and what its servers chose at each index, also those that restarted."""
+
+    def __init__(self, seed: int) -> None:
+        self.chosen: dict[int, Said] = {}
+        self.different: list[int] = []
+        """Indexes at which servers chose differently."""
+        brain = Brain(draw(seed))
+        for node in brain.nodes.values():
+            node.pull = self._listening(brain, node.pull, node)  # type: ignore[method-assign]
+        committed = brain.watch.committed
+
+        def watched(value: bytes | Members) -> None:
+            committed(value)
+            self._note(len(brain.log), brain.watch.state)
+
+        brain.watch.committed = watched  # type: ignore[method-assign]
+        first = brain.log[0]
+        brain.run()
+        self.log = brain.log
+        state = FarmState(CLUSTER)
+        assert not isinstance(first, bytes)
+        state.configure(first)
+        self._note(1, state)
+
+    def _listening(self, brain: Brain, pull: Callable[[], None], node: Any) -> Callable[[], None]:
+        def pulled() -> None:
+            pull()
+            if node.poster.is_server and node.applied:
+                self._note(node.applied, node.state)
+
+        return pulled
+
+    def _note(self, index: int, state: FarmState) -> None:
+        said = of_choice(state.choice)
+        if self.chosen.setdefault(index, said) != said:
+            self.different.append(index)
+
+
+def replayed(farm: str, rows: Sequence[Row]) -> dict[int, Said]:
+    """Give what a replay says at each index that it takes in."""
+    replay, said, found = Replay(farm), NOTHING, {}
+    for each in rows:
+        before = replay.entries
+        if replay.feed(each):
+            said = of_decision(replay.decision(0, each))
+        if replay.entries > before:
+            found[each.index] = said
+    return found

@@ -1,0 +1,157 @@
+"""Backtests of small lakes by Spark: what the tables hold is what the same rows give without Spark."""
+
+import argparse
+import json
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gf_i2p.cli.pipeline import backtest as command
+from gf_i2p.cli.shared.errors import Exit
+from gf_i2p.netdb.encoding import to_base64
+from gf_i2p.pipeline.backtest.grid import Set, combined
+from gf_i2p.pipeline.backtest.job import Player, Window, backtest, results
+from gf_i2p.pipeline.backtest.replay import Row, decisions
+from gf_i2p.pipeline.backtest.replay_measures import measure
+from gf_i2p.pipeline.errors import PipelineError
+from gf_i2p.pipeline.lake.paths import Lake
+from gf_i2p.simulator.registers import CLUSTER
+from tests.farm.strategies import leaf, record
+from tests.pipeline.backtest.replays import Life, row
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SETS: Sequence[Set] = combined({"freshMs": [35_000, 105_000], "leafDownMs": [0, 90_000]})
+SCHEMA = (
+    "farm string, day string, index long, term long, received_ms long, exporter long, kind string, value string, "
+    "raw binary, servers array<long>, leader long"
+)
+
+
+def write(spark: "SparkSession", lake: Lake, farms: dict[str, Sequence[Row]]) -> None:
+    """Make the table `entries`, its rows in no order."""
+    found: list[tuple[Any, ...]] = []
+    for farm, rows in farms.items():
+        for each in rows:
+            value, raw = None, None
+            if each.kind != "servers":
+                try:
+                    value = (each.value or b"").decode()
+                except UnicodeDecodeError:
+                    raw = each.value
+            day = f"2026-01-{1 + each.index * 3 // len(rows):02}"
+            servers = list(each.servers) or None
+            found.append((farm, day, each.index, each.term, each.received_ms, 1, each.kind, value, raw, servers, None))
+    table = spark.createDataFrame(found[::-1], SCHEMA)
+    table.write.partitionBy("farm", "day").parquet(lake.path("entries"))
+
+
+@pytest.fixture(scope="module")
+def log() -> list[Row]:
+    life = Life(5)
+    rows = [row(index, value) for index, value in enumerate(life.log, 1)]
+    forgotten = [replace(each, index=len(rows) + place, term=0) for place, each in enumerate(rows[5:9])]
+    return [*rows[:3], replace(rows[3], term=0), *rows[3:], *forgotten]
+
+
+@pytest.fixture(scope="module")
+def in_order(log: list[Row]) -> list[Row]:
+    return sorted(log, key=lambda each: (each.index, -each.term))
+
+
+@pytest.fixture(scope="module")
+def lake(spark: "SparkSession", log: list[Row], tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    made = Lake(str(tmp_path_factory.mktemp("lake")))
+    small = [row(1, (1, 2)), row(2, b"\xff"), *(row(2 + each, record(each, leaf(each)).encode()) for each in (1, 2))]
+    write(spark, made, {CLUSTER: log, "farm": [replace(each, term=1) for each in small]})
+    return made
+
+
+def test_the_tables_hold_what_the_rows_give_without_spark(
+    spark: "SparkSession", lake: Lake, in_order: list[Row]
+) -> None:
+    said: list[str] = []
+    figures = backtest(spark, lake, SETS, tell=said.append)
+    assert said
+    truth = list(decisions(CLUSTER, in_order))
+    assert (figures.farms, figures.sets, figures.inexact) == (2, 5, 0)
+    assert figures.entries == 4 + max(each.index for each in in_order if each.term)
+    table = spark.read.parquet(lake.path("decisions"))
+    assert figures.decisions == table.count() > len(truth) > 10
+    found = table.where(table["farm"] == CLUSTER).orderBy("index").collect()
+    assert [(each["index"], each["publisher"], each["mode"]) for each in found] == [
+        (each.index, each.publisher, each.mode) for each in truth
+    ]
+    assert [[(entry["hash"], entry["cost"], entry["owner"]) for entry in each["listed"]] for each in found] == [
+        [(to_base64(entry.hash), entry.cost, entry.owner) for _, entry in each.listed] for each in truth
+    ]
+    measured = {json.dumps(dict(each.parameters)): each for each in measure(CLUSTER, in_order, SETS)}
+    farms = {each[0].farm: each for each in results(spark, lake)}
+    assert list(farms) == ["farm", CLUSTER]
+    assert {json.dumps(dict(each.measures.parameters)): each.measures for each in farms[CLUSTER]} == measured
+    assert [each.cost for each in farms[CLUSTER]] == sorted(each.cost() for each in measured.values())
+    assert [each.live for each in farms[CLUSTER]].count(True) == 1
+    assert len(farms["farm"]) == len(SETS)
+
+
+def test_one_farm_and_a_time_may_be_chosen(spark: "SparkSession", lake: Lake, in_order: list[Row]) -> None:
+    middle = in_order[len(in_order) // 2].received_ms
+    figures = backtest(spark, lake, SETS[:1], Window(CLUSTER, since_ms=middle))
+    assert (figures.farms, figures.sets, figures.inexact) == (1, 1, 1)
+    whole = backtest(spark, lake, SETS[:1], Window(CLUSTER))
+    before = backtest(spark, lake, SETS[:1], Window(CLUSTER, until_ms=middle))
+    assert before.entries < whole.entries
+    assert before.inexact == whole.inexact == 0
+    assert figures.entries < whole.entries
+    assert [len(each) for each in results(spark, lake)] == [1]
+
+
+def test_the_command_writes_what_it_recommends_for_one_farm(
+    spark: "SparkSession", lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gf_i2p.cli.pipeline.spark_job.session", lambda _: nullcontext(spark))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--json", action="store_true")
+    command.add_arguments(parser)
+    out, printed = tmp_path / "recommended.toml", list[Any]()
+    arguments = [lake.root, "--set", "margin=0,100", "--out", str(out), "--json"]
+    with pytest.raises(PipelineError, match="add --farm"):
+        command.run(parser.parse_args(arguments), printed.append)
+    assert command.run(parser.parse_args([*arguments, "--farm", CLUSTER]), printed.append) is Exit.OK
+    [found] = printed
+    assert (found["farms"], found["sets"], found["more_farms"]) == (1, 3, False)
+    [only] = found["results"]
+    assert only["farm"] == CLUSTER
+    assert [each["parameters"] for each in only["sets"] if each["live"]] == [{}]
+    assert "h of farm time are too few" in only["why_not"]
+    assert only["why_not"] in out.read_text()
+    assert json.loads(json.dumps(found)) == found
+    assert [path.name for path in tmp_path.iterdir()] == [out.name]
+
+
+def test_what_is_not_there_is_said(spark: "SparkSession", lake: Lake, tmp_path: Path) -> None:
+    with pytest.raises(PipelineError, match="pipeline ingest"):
+        backtest(spark, Lake(str(tmp_path / "none")), SETS)
+    with pytest.raises(PipelineError, match="nothing to replay"):
+        backtest(spark, lake, SETS, Window("another"))
+
+
+def test_a_worker_keeps_farms_and_parts_of_the_grid_apart(in_order: list[Row]) -> None:
+    player = Player([SETS[:2], SETS[2:]])
+    found = [each for farm in ("a", CLUSTER) for chunk in (0, 1) for each in player.play(farm, chunk, in_order)]
+    assert list(player.play(CLUSTER, 0, ())) == []
+    results = [each for each in found if each["what"] == "result"]
+    assert [(each["farm"], each["live"]) for each in results] == [
+        (farm, place == 0) for farm in ("a", CLUSTER) for place in range(len(SETS))
+    ]
+    assert {each["farm"] for each in found if each["what"] == "decision"} == {CLUSTER}, "nothing in it is of farm a"
+    together = {
+        json.dumps(dict(each.parameters), separators=(",", ":"), sort_keys=True): each.cost()
+        for each in measure(CLUSTER, in_order, SETS)
+    }
+    assert {each["parameters"]: each["cost"] for each in results[len(SETS) :]} == together

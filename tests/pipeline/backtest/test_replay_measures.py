@@ -1,0 +1,185 @@
+"""Measures of parameter sets, on logs that a few lines make."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from gf_i2p.farm.admin_entries import AdminEntry
+from gf_i2p.farm.record.destinations import Leaf
+from gf_i2p.pipeline.backtest.replay import Row
+from gf_i2p.pipeline.backtest.replay_measures import LONG_MS, SETTLE_MS, Measures, Weights, imbalance, measure
+from tests.farm.strategies import NOW, leaf, record
+from tests.pipeline.backtest.replays import row
+
+STEP = 30_000
+
+
+class Log:
+    """Rounds of records, a step apart: each server that is not silent posts in each."""
+
+    def __init__(self, *servers: int) -> None:
+        self.servers = servers
+        self.rows: list[Row] = [row(1, servers)]
+        self.now = NOW
+
+    def add(self, value: bytes | tuple[int, ...]) -> None:
+        self.rows.append(row(len(self.rows) + 1, value))
+
+    def rounds(self, count: int, *, silent: tuple[int, ...] = (), **changes: dict[str, Any]) -> None:
+        """`changes`: what is different with a server, `s1=dict(up=False)`; or with its leaves."""
+        for _ in range(count):
+            self.now += STEP
+            for place, server in enumerate(self.servers):
+                if server not in silent:
+                    others = dict(changes.get(f"s{server}", {}))
+                    leaves = others.pop("leaves", (leaf(server),))
+                    self.add(record(server, *leaves, date=self.now + place, **others).encode())
+
+    def measure(self, **fixed: Any) -> Measures:
+        return measure("farm", self.rows, [fixed])[0]
+
+
+def settled(*servers: int) -> Log:
+    log = Log(*servers)
+    log.rounds(SETTLE_MS // STEP + 2)
+    assert log.measure().changes == 0
+    return log
+
+
+def test_a_calm_farm_costs_nothing() -> None:
+    log = settled(1, 2, 3)
+    log.rounds(40)
+    found = log.measure()
+    assert (found.changes, found.unneeded, found.without_publisher_ms, found.stale_ms, found.set_changes) == (0,) * 5
+    assert found.balance == pytest.approx(0)
+    assert found.cost() == pytest.approx(0)
+    assert found.exact
+    assert 40 * STEP <= found.farm_ms <= 43 * STEP
+    assert found.entries == len(log.rows)
+    assert found.in_force["freshMs"] == 105_000
+
+
+def test_who_dies_is_replaced_and_that_was_needed() -> None:
+    log = settled(1, 2, 3)
+    log.rounds(40, silent=(1,))
+    found = log.measure()
+    assert (found.changes, found.unneeded) == (1, 0)
+    log.rounds(40)
+    assert log.measure().unneeded == 0, "it came back after a silence"
+
+
+def test_a_change_for_a_little_better_server_was_not_needed() -> None:
+    log = settled(1, 2, 3)
+    better = {"router": {"uptime": 90_000_000, "reachability": "ok"}}
+    log.rounds(30, s2=better)
+    assert (log.measure().changes, log.measure(margin=1000).changes) == (1, 0)
+    assert log.measure(holdMs=0).unneeded == 1
+    assert log.measure(margin=1000).unneeded == 0
+
+
+def test_it_was_needed_when_the_old_one_fails_soon_after() -> None:
+    log = settled(1, 2, 3)
+    better = {"router": {"uptime": 90_000_000, "reachability": "ok"}}
+    log.rounds(10, s2=better)
+    assert log.measure(holdMs=0).changes == 1
+    log.rounds(1, s1={"up": False}, s2=better)
+    log.rounds(LONG_MS // STEP + 5, s2=better)
+    assert log.measure(holdMs=0).unneeded == 0
+
+
+def test_what_an_administrator_asks_for_is_needed() -> None:
+    log = settled(1, 2, 3)
+    log.add(AdminEntry("farm", 1, "admin-ann", "move", server=3).encode())
+    log.rounds(LONG_MS // STEP + 5)
+    assert (log.measure().changes, log.measure().unneeded) == (1, 0)
+
+
+def test_time_without_a_publisher_counts_when_one_could() -> None:
+    """Where records are 50 s apart, a farm that wants them every 35 s holds the only one that may for dead."""
+    log = Log(1, 2)
+    log.rounds(8, s2={"publish": None})
+    for _ in range(20):
+        log.rounds(1, silent=(2,))
+        log.now += 20_000
+        log.rounds(1, silent=(1,), s2={"publish": None})
+        log.now += 20_000
+    assert log.measure().without_publisher_ms == 0
+    found = log.measure(freshMs=35_000)
+    assert found.without_publisher_ms == pytest.approx(20 * 50_000, rel=0.1)
+    assert found.changes == 0, "the same one comes back each time"
+    log.rounds(40, s1={"up": False}, s2={"publish": None})
+    assert log.measure().without_publisher_ms == 0, "nobody could"
+
+
+def test_a_leaf_that_is_down_is_stale_until_it_is_taken_out() -> None:
+    log = settled(1, 2, 3)
+    log.rounds(20, s2={"leaves": (leaf(2, up=False),)})
+    assert log.measure(leafDownMs=0).stale_ms <= STEP
+    assert log.measure(leafDownMs=300_000).stale_ms == pytest.approx(300_000, abs=2 * STEP)
+    assert log.measure(leafDownMs=3_600_000).stale_ms == pytest.approx(19 * STEP, abs=STEP)
+
+
+def test_a_leaf_whose_server_is_silent_was_dead_since_its_last_record() -> None:
+    log = settled(1, 2, 3)
+    log.rounds(12, silent=(2,))
+    before = log.measure(freshMs=3_600_000)
+    assert before.stale_ms == pytest.approx(12 * STEP, abs=STEP), "at the end of the log, too"
+    log.rounds(10)
+    assert log.measure(freshMs=3_600_000).stale_ms == pytest.approx(13 * STEP, abs=STEP)
+    assert log.measure(freshMs=35_000, leafDownMs=0).stale_ms <= 3 * STEP
+
+
+def test_a_short_silence_is_no_death() -> None:
+    log = settled(1, 2, 3)
+    log.rounds(2, silent=(2,))
+    log.rounds(5)
+    assert log.measure().stale_ms == 0
+
+
+def test_changes_of_the_set_are_counted() -> None:
+    log = settled(1, 2, 3)
+    for up in (False, True):
+        log.rounds(10, s2={"leaves": (leaf(2, up=up),)})
+    assert log.measure().set_changes == 2
+    assert log.measure(leafDownMs=3_600_000).set_changes == 0
+
+
+def test_costs_that_say_nothing_of_the_load_are_out_of_balance() -> None:
+    assert imbalance([1, 1], [1, 1]) == 0
+    assert imbalance([1, 1], [1, 0]) == pytest.approx(0.5)
+    log = settled(1, 2)
+    busy = Leaf(leaf(2).hash, up=True, configured_connections=100, current_connections=100)
+    log.rounds(60, s2={"leaves": (busy,)})
+    free = log.measure().balance
+    log.rows.insert(1, row(2, AdminEntry("farm", 1, "admin-ann", "cost", hash=busy.hash, cost=1).encode()))
+    log.rows = [dataclasses.replace(each, index=place) for place, each in enumerate(log.rows, 1)]
+    assert 0 < free < 0.1 < log.measure().balance < 0.3, "who is full costs as little as who is idle"
+
+
+def test_a_gap_ends_what_was_measured_and_is_not_measured_itself() -> None:
+    log = settled(1, 2, 3)
+    log.rounds(20, s2={"leaves": (leaf(2, up=False),)})
+    before = log.measure(leafDownMs=3_600_000)
+    skipped = len(log.rows) + 5
+    log.now += 1000 * STEP
+    log.rounds(20)
+    rows = log.rows
+    log.rows = [
+        *rows[: skipped - 5],
+        *(dataclasses.replace(each, index=each.index + 5) for each in rows[skipped - 5 :]),
+    ]
+    found = log.measure(leafDownMs=3_600_000)
+    assert not found.exact
+    assert found.stale_ms == before.stale_ms
+    assert 0 < found.farm_ms - before.farm_ms <= 20 * STEP
+    assert found.changes == 0
+
+
+def test_costs_are_points_a_day() -> None:
+    zero = settled(1).measure()
+    day = dataclasses.replace(zero, farm_ms=86_400_000, changes=2, unneeded=1, stale_ms=120_000, balance=0.5)
+    weights = Weights(change=1, unneeded=4, stale_minute=0.5, imbalance=10)
+    assert day.cost(weights) == pytest.approx(2 + 4 + 1 + 5)
+    assert dataclasses.replace(day, farm_ms=2 * 86_400_000).cost(weights) == pytest.approx(7 / 2 + 5)
+    assert dataclasses.replace(zero, farm_ms=0).cost() == 0

@@ -1,0 +1,129 @@
+"""Rows of the lake's `entries`, from records, as `ingest` would make them."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DoubleType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from gf_i2p.farm.record.status_record import StatusRecord
+from gf_i2p.farm.schema import text as schema_text
+
+_PLAIN: Final[dict[str, type[DataType]]] = {
+    "integer": LongType,
+    "number": DoubleType,
+    "string": StringType,
+    "boolean": BooleanType,
+}
+_OPEN_TEXTS: Final = frozenset({"version", "reachability", "lastPublishedRI"})
+"""What the schema leaves open, and is no number."""
+
+
+def _type(name: str, schema: dict[str, Any]) -> DataType:
+    """Give the column's type for a part of the record's JSON Schema."""
+    named = schema.get("type", "integer" if "enum" in schema else None)
+    kind = next((each for each in named if each != "null"), None) if isinstance(named, list) else named
+    if kind == "object":
+        return StructType([StructField(key, _type(key, part)) for key, part in schema["properties"].items()])
+    if kind == "array":
+        return ArrayType(_type(name, schema["items"]))
+    if kind is None:
+        return StringType() if name in _OPEN_TEXTS else DoubleType()
+    return _PLAIN[kind]()
+
+
+RECORD: Final = _type("record", json.loads(schema_text()))
+ENTRIES: Final = StructType(
+    [
+        StructField("index", LongType()),
+        StructField("term", LongType()),
+        StructField("received_ms", LongType()),
+        StructField("exporter", LongType()),
+        StructField("kind", StringType()),
+        StructField("value", StringType()),
+        StructField("raw", BinaryType()),
+        StructField("servers", ArrayType(LongType())),
+        StructField("leader", LongType()),
+        StructField("misfit", StringType()),
+        StructField("record", RECORD),
+        StructField("farm", StringType()),
+        StructField("day", StringType()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One entry. Times in ms since the epoch."""
+
+    index: int
+    record: StatusRecord | None = None
+    """For kind "status"."""
+    received_ms: int | None = None
+    """None: the record's date."""
+    farm: str = "farm"
+    term: int = 1
+    exporter: int = 1
+    kind: str = "status"
+    value: str | None = None
+    """The entry's JSON; None: the record's."""
+    raw: bytes | None = None
+    servers: Sequence[int] | None = None
+    leader: int | None = None
+    misfit: str | None = None
+    """Then there is no record in the row."""
+
+    def columns(self) -> dict[str, Any]:
+        """Give it by the names of the columns."""
+        received, value, shown = self.received_ms, self.value, None
+        if self.record is not None:
+            received = self.record.date_ms if received is None else received
+            value = self.record.encode().decode() if value is None else value
+            if self.misfit is None:
+                shown = _conform(json.loads(self.record.encode()), RECORD)
+        assert received is not None, "an entry without a record needs a time"
+        return {
+            "index": self.index,
+            "term": self.term,
+            "received_ms": received,
+            "exporter": self.exporter,
+            "kind": self.kind,
+            "value": value,
+            "raw": self.raw,
+            "servers": None if self.servers is None else list(self.servers),
+            "leader": self.leader,
+            "misfit": self.misfit,
+            "record": shown,
+            "farm": self.farm,
+            "day": datetime.fromtimestamp(received / 1000, UTC).strftime("%Y-%m-%d"),
+        }
+
+
+def entries(spark: SparkSession, rows: Iterable[Row]) -> DataFrame:
+    """Make the table of these."""
+    found = [row.columns() for row in rows]
+    return spark.createDataFrame([tuple(row[name] for name in ENTRIES.names) for row in found], ENTRIES)
+
+
+def _conform(value: Any, kind: DataType) -> Any:
+    """Give a JSON value as Spark takes it for this type: whole numbers are no doubles to it."""
+    if value is None:
+        return None
+    if isinstance(kind, StructType):
+        return {each.name: _conform(value.get(each.name), each.dataType) for each in kind}
+    if isinstance(kind, ArrayType):
+        return [_conform(each, kind.elementType) for each in value]
+    return float(value) if isinstance(kind, DoubleType) else value

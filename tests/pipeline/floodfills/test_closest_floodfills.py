@@ -1,0 +1,88 @@
+"""The closest floodfills, against looking at all of them."""
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gf_i2p.netdb.routing_key import distance
+from gf_i2p.pipeline.floodfills.closest_floodfills import HASH_BYTES, SortedHashes, to_bytes, to_words
+
+
+def looked_at(floodfills: list[bytes], key: bytes, most: int) -> list[int]:
+    return sorted(distance(key, each) for each in set(floodfills))[:most]
+
+
+def check(floodfills: list[bytes], keys: list[bytes], most: int) -> None:
+    hashes = SortedHashes.of(b"".join(floodfills))
+    places, distances = hashes.closest(to_words(b"".join(keys)), most)
+    columns = min(most, len(set(floodfills)))
+    assert places.shape == (len(keys), columns)
+    assert distances.shape == (len(keys), columns, 4)
+    for row, key in enumerate(keys):
+        found = [int.from_bytes(to_bytes(distances[row, column])) for column in range(columns)]
+        assert found == looked_at(floodfills, key, most)
+        named = [to_bytes(hashes.words[place]) for place in places[row]]
+        assert [distance(key, each) for each in named] == found, "who is named is as far as it says"
+
+
+def tiny(places: tuple[int, ...], values: bytes) -> st.SearchStrategy[bytes]:
+    """Numbers of 256 bits that differ in a few bytes only: they share long prefixes, and many are the same."""
+
+    def make(chosen: list[int]) -> bytes:
+        whole = bytearray(HASH_BYTES)
+        for place, value in zip(places, chosen, strict=True):
+            whole[place] = value
+        return bytes(whole)
+
+    return st.lists(st.sampled_from(list(values)), min_size=len(places), max_size=len(places)).map(make)
+
+
+@pytest.mark.parametrize(
+    ("places", "values"),
+    [
+        ((0,), bytes(range(256))),
+        ((31,), bytes(range(256))),
+        ((31,), b"\x00\x01\x02\x03"),
+        ((7, 8), b"\x00\x01\x80\xff"),
+        ((15, 16, 31), b"\x00\x01\x80"),
+        ((0, 23, 24, 31), b"\x00\xff"),
+        (tuple(range(32)), b"\x00\x01\xff"),
+    ],
+)
+@given(data=st.data())
+def test_they_are_those_of_looking_at_all(places: tuple[int, ...], values: bytes, data: st.DataObject) -> None:
+    numbers = tiny(places, values)
+    floodfills = data.draw(st.lists(numbers, max_size=40))
+    check(floodfills, data.draw(st.lists(numbers, max_size=6)), data.draw(st.sampled_from([1, 2, 8, 50])))
+
+
+def test_of_thousands_by_chance() -> None:
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    near = chance.randbytes(6)  # some who have made themselves neighbours
+    floodfills = [chance.randbytes(32) for _ in range(2000)] + [near + chance.randbytes(26) for _ in range(300)]
+    keys = [chance.randbytes(32) for _ in range(40)] + [near + chance.randbytes(26), floodfills[0], bytes(32)]
+    check(floodfills, keys, 8)
+
+
+def test_fewer_than_are_asked_for() -> None:
+    one, other = bytes(31) + b"\x01", b"\xff" * 32
+    check([], [one], 8)
+    check([one], [one, other], 8)
+    check([one, other, one], [one, bytes(32)], 8)
+    check([one, other], [], 8)
+
+
+def test_all_that_share_all_but_the_last_bits() -> None:
+    floodfills = [b"\xaa" * 31 + bytes([value]) for value in range(256)]
+    check(floodfills, [b"\xaa" * 31 + b"\x55", b"\x55" * 32, b"\xaa" * 32], 8)
+
+
+def test_words_are_written_as_they_were_read() -> None:
+    data = bytes(range(64))
+    assert to_bytes(to_words(data)) == data
+    assert to_words(data)[0, 0] == np.uint64(0x0001020304050607)

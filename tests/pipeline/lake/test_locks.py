@@ -1,0 +1,163 @@
+"""Two jobs that write the same tables: the second is told which one has them, and nothing is half taken."""
+
+import argparse
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from gf_i2p.cli.pipeline import ingest as command
+from gf_i2p.cli.pipeline import run
+from gf_i2p.cli.shared.errors import CommandError, Exit
+from gf_i2p.pipeline.errors import PipelineError
+from gf_i2p.pipeline.lake.locks import WRITES, directory, held
+from gf_i2p.pipeline.lake.paths import TABLES, Lake
+
+_HOLD = """
+import sys
+from gf_i2p.pipeline.lake.paths import Lake
+from gf_i2p.pipeline.lake.locks import held
+with held(Lake(sys.argv[1]), sys.argv[2]):
+    print("has it", flush=True)
+    sys.stdin.read()
+"""
+
+
+def refused(lake: Lake, *jobs: str) -> dict[str, str]:
+    """Try jobs; give what those are told that cannot run."""
+    found = {}
+    for job in jobs:
+        try:
+            with held(lake, job):
+                pass
+        except PipelineError as error:
+            found[job] = str(error)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("job", "others"),
+    [
+        ("ingest", {"ingest", "floodfills", "stream"}),
+        ("health", {"health", "stream"}),
+        ("backtest", {"backtest"}),
+        ("floodfills", {"ingest", "floodfills", "stream"}),
+        ("stream", {"ingest", "health", "floodfills", "stream"}),
+        ("report", set()),
+    ],
+)
+def test_who_keeps_whom_away(tmp_path: Path, job: str, others: set[str]) -> None:
+    lake = Lake(str(tmp_path))
+    with held(lake, job):
+        assert {*refused(lake, *WRITES, "report", "post")} == others
+        assert not refused(Lake(str(tmp_path / "another")), *WRITES)
+    assert not refused(lake, *WRITES)
+
+
+def test_all_that_is_locked_is_a_table(tmp_path: Path) -> None:
+    assert {each for tables in WRITES.values() for each in tables} == {*TABLES}
+    assert all([*tables] == sorted(tables) for tables in WRITES.values())
+    with held(Lake(str(tmp_path)), "stream"):
+        made = [*(tmp_path / "_locks").iterdir()]
+        assert {path.name for path in made} == {*WRITES["stream"]}
+        assert {stat.S_IMODE(path.stat().st_mode) for path in made} == {0o600}
+
+
+def test_who_gets_one_only_lets_go_of_it(tmp_path: Path) -> None:
+    """`stream` gets alerts and anomalies before it finds entries taken."""
+    lake = Lake(str(tmp_path))
+    with held(lake, "ingest"):
+        assert "has the table entries" in refused(lake, "stream")["stream"]
+        assert not refused(lake, "health")
+
+
+def test_another_process_has_it_until_it_dies(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path))
+    other = subprocess.Popen(
+        [sys.executable, "-c", _HOLD, lake.root, "health"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    try:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"has it\n"
+        assert refused(lake, "health", "ingest") == {
+            "health": f"`gf-i2p pipeline health` (process {other.pid}) has the table anomalies of {tmp_path}: "
+            "wait for its end, or end it, and run this again."
+        }
+    finally:
+        other.kill()
+        other.communicate()
+    assert not refused(lake, "health")
+
+
+def test_a_job_that_needs_a_lake_makes_none(tmp_path: Path) -> None:
+    with held(Lake(str(tmp_path / "no")), "health"), held(Lake(str(tmp_path / "none")), "backtest"):
+        assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize(
+    ("root", "remote", "found"),
+    [
+        ("/srv/lake", None, "/srv/lake"),
+        ("file:///srv/lake", None, "/srv/lake"),
+        ("/srv/lake", "sc://localhost:15002", "/srv/lake"),
+        ("/srv/lake", "sc://spark.example:15002", None),
+        ("s3a://bucket/lake", None, None),
+        ("hdfs://host:9000/lake", None, None),
+        ("file://host/srv/lake", None, None),
+        ("/srv/lake", "sc://[::1", None),
+        ("hdfs://[::1/lake", None, None),
+    ],
+)
+def test_only_what_is_here_is_locked(root: str, remote: str | None, found: str | None) -> None:
+    assert directory(Lake(root), remote) == (None if found is None else Path(found))
+
+
+def test_an_address_is_no_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    lake = Lake("s3a://bucket/lake")
+    with ExitStack() as both:
+        for _ in range(2):
+            both.enter_context(held(lake, "ingest"))
+    assert not [*tmp_path.iterdir()]
+
+
+def test_what_cannot_be_a_lock_is_said(tmp_path: Path) -> None:
+    (tmp_path / "_locks").write_text("")
+    assert "run jobs on this lake as one user" in refused(Lake(str(tmp_path)), "ingest")["ingest"]
+    (tmp_path / "_locks").unlink()
+    (tmp_path / "_locks").mkdir()
+    (tmp_path / "_locks" / "entries").symlink_to(tmp_path / "elsewhere")
+    assert "cannot be opened" in refused(Lake(str(tmp_path)), "ingest")["ingest"]
+    assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.parametrize("said", ["", "{", '{"job": "\\u001b[2J", "process": 5}', '{"job": 1}'])
+def test_nothing_is_believed_of_who_has_it(tmp_path: Path, said: str) -> None:
+    lake = Lake(str(tmp_path))
+    with held(lake, "ingest"):
+        (tmp_path / "_locks" / "entries").write_text(said)
+        text = refused(lake, "ingest")["ingest"]
+    assert text.startswith(("Another job has", "Process 5 has"))
+
+
+def test_the_command_runs_no_job_beside_another(tmp_path: Path) -> None:
+    options = argparse.Namespace(job="ingest", lake=str(tmp_path), remote=None)
+    ran: list[bool] = []
+
+    def job(_: argparse.Namespace, __: Callable[[Any], None]) -> Exit:
+        ran.append(bool(refused(Lake(str(tmp_path)), "ingest")))
+        return Exit.OK
+
+    with patch.object(command, "run", job):
+        assert run(options, print) is Exit.OK
+        with held(Lake(str(tmp_path)), "stream"), pytest.raises(CommandError, match=f"process {os.getpid()}") as error:
+            run(options, print)
+    assert error.value.code is Exit.FAILED
+    assert ran == [True]

@@ -1,0 +1,51 @@
+"""Histories as nodes export them, with few entries."""
+
+import gzip
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from gf_i2p.farm.record.status_record import StatusRecord
+from gf_i2p.storage.history_lines import Header, header_line, record_line, trailer_line
+from gf_i2p.storage.history_reader import plain_name
+from tests.farm.strategies import NOW, leaf, record
+
+BEAT_MS = 5_000
+
+
+def status(index: int, *, cluster: str = "farm", servers: int = 3, **changes: object) -> bytes:
+    """The record that stands at an index: one of the servers speaks after the other."""
+    server = index % servers + 1
+    made: StatusRecord = record(server, leaf(server), cluster=cluster, **{"date": at(index), **changes})  # type: ignore[arg-type]
+    return made.encode()
+
+
+def at(index: int) -> int:
+    """When the entry was made."""
+    return NOW + index * BEAT_MS
+
+
+def lines(indexes: Iterable[int], *, term: int = 1, delay: int = 40, cluster: str = "farm") -> list[bytes]:
+    """The lines of status records, as somebody has them who hears of them so many ms later."""
+    return [record_line(index, term, at(index) + delay, status(index, cluster=cluster)) for index in indexes]
+
+
+def content(
+    body: Sequence[bytes], *, first: int = 1, last: int | None = None, server: int = 1, cluster: str = "farm"
+) -> bytes:
+    """A file with these lines; `last`: of its last line, None when it is still written."""
+    end = [] if last is None else [trailer_line(last)]
+    return b"".join([header_line(Header(cluster, server, first, at(first))), *body, *end])
+
+
+def plain(directory: Path, data: bytes, *, first: int = 1) -> Path:
+    """A file that is not packed."""
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / plain_name(first)
+    path.write_bytes(data)
+    return path
+
+
+def packed(directory: Path, data: bytes, *, first: int = 1) -> Path:
+    """One that is."""
+    path = plain(directory, gzip.compress(data, mtime=0), first=first)
+    return path.rename(path.with_name(path.name + ".gz"))

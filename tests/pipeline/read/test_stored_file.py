@@ -1,0 +1,101 @@
+"""Files are read to where they are damaged, in pieces of whatever size, and what is too long is not kept."""
+
+import gzip
+import hashlib
+import io
+import random
+import zlib
+from collections.abc import Iterator
+
+import pytest
+
+from gf_i2p.pipeline.read.stored_file import HEAD_BYTES, Lines, Overlong, Stored
+from gf_i2p.storage.history_lines import MAX_LINE_BYTES
+
+SEED = 7
+DATA = b"".join(b"line %d %d\n" % (number, random.Random(SEED + number).getrandbits(64)) for number in range(60_000))
+
+
+def read(data: bytes, *, packed: bool = True) -> tuple[bytes, Stored]:
+    stored = Stored(io.BytesIO(data), packed=packed)
+    found = b"".join(stored)
+    stored.finish()
+    assert stored.sha256 == hashlib.sha256(data).hexdigest()
+    assert stored.stored_bytes == len(data)
+    return found, stored
+
+
+@pytest.mark.parametrize("data", [b"", b"x", DATA, bytes(5 << 20)])
+def test_what_is_whole(data: bytes) -> None:
+    assert read(data, packed=False)[0] == data
+    for level in (0, 1, 9):
+        found, stored = read(gzip.compress(data, level))
+        assert found == data
+        assert stored.damage is None
+
+
+def test_members_behind_each_other_and_padding() -> None:
+    found, stored = read(gzip.compress(b"one\n") + gzip.compress(b"two\n") + bytes(700))
+    assert (found, stored.damage) == (b"one\ntwo\n", None)
+
+
+def test_a_cut_gzip_gives_all_that_there_is() -> None:
+    whole = gzip.compress(DATA)
+    for length in (len(whole) - 1, len(whole) - 8, len(whole) // 2, 300_000, 10):
+        found, stored = read(whole[:length])
+        engine = zlib.decompressobj(31)
+        assert found == engine.decompress(whole[:length])
+        assert stored.damage == "its gzip is damaged: its end is missing"
+
+
+def test_a_flipped_bit_costs_what_is_behind_it_only() -> None:
+    whole = bytearray(gzip.compress(DATA))
+    whole[len(whole) // 2] ^= 0x40
+    found, stored = read(bytes(whole))
+    same = next((place for place, pair in enumerate(zip(found, DATA, strict=False)) if pair[0] != pair[1]), len(found))
+    assert same > len(DATA) // 2 - 100_000
+    assert stored.damage is not None
+    assert len(whole) // 2 - 1 <= stored.damaged_at <= len(whole)
+
+
+def test_a_wrong_checksum_is_noticed() -> None:
+    whole = bytearray(gzip.compress(DATA))
+    whole[-6] ^= 1
+    found, stored = read(bytes(whole))
+    assert found == DATA
+    assert stored.damage == "its gzip is damaged: incorrect data check"
+
+
+def test_no_gzip_at_all_and_rubbish_behind_it() -> None:
+    assert read(DATA)[1].damage == "its gzip is damaged: incorrect header check"
+    found, stored = read(gzip.compress(b"one\n") + b"rubbish")
+    assert (found, stored.damage) == (b"one\n", "its gzip is damaged: there is something behind its end")
+
+
+def pieces(data: bytes, size: int) -> Iterator[bytes]:
+    for start in range(0, len(data), size):
+        yield data[start : start + size]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
+def test_lines_whatever_the_pieces(size: int) -> None:
+    lines = Lines(pieces(b"a\n\nbcd\nef\ngh", size))
+    assert list(lines) == [b"a", b"", b"bcd", b"ef"]
+    assert (lines.rest, lines.bytes) == (b"gh", 12)
+
+
+@pytest.mark.parametrize("size", [100_000, 1 << 20, 9 << 20])
+def test_a_line_that_is_too_long_is_not_kept(size: int) -> None:
+    long = bytes(MAX_LINE_BYTES * 3 + 1)
+    lines = Lines(pieces(b"a\n" + long + b"\nb\nc\n" + long + b"d", size))
+    digest = hashlib.md5(long).hexdigest()
+    assert list(lines) == [b"a", Overlong(bytes(HEAD_BYTES), len(long), digest), b"b", b"c"]
+    assert lines.rest == Overlong(bytes(HEAD_BYTES), len(long) + 1, hashlib.md5(long + b"d").hexdigest())
+    assert lines.bytes == 2 * len(long) + 8
+
+
+def test_a_line_of_just_the_length_is_kept() -> None:
+    longest = b"x" * MAX_LINE_BYTES
+    first, second = Lines(pieces(longest + b"\n" + longest + b"y\n", 1 << 20))
+    assert first == longest
+    assert isinstance(second, Overlong)

@@ -1,0 +1,320 @@
+"""The report's sums, on tables made by hand: exact figures, limits, tables that are missing."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gf_i2p.pipeline.errors import PipelineError
+from gf_i2p.pipeline.lake.paths import PARTITIONS, Lake
+from gf_i2p.pipeline.report import gather_farm
+from gf_i2p.pipeline.report.data import Period, Report, Turn
+from gf_i2p.pipeline.report.gather import Asked, gather
+from gf_i2p.pipeline.report.job import ReportOptions, make_report
+from gf_i2p.pipeline.report.page import page
+from gf_i2p.pipeline.report.words import HOUR_MS, day
+from tests.pipeline.entry_rows import Row, entries
+from tests.pipeline.report.report_data import BEGAN_MS, HOSTILE
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+LISTED = "listed array<struct<hash: string, type: int, cost: int, owner: long, branch: int>>"
+SCHEMAS = {
+    "decisions": f"farm string, index long, received_ms long, publisher long, mode string, {LISTED}",
+    "server_hours": "farm string, day string, hour_ms long, server long, records long, availability double, "
+    "flaps long, longest_gap_ms long",
+    "destination_hours": "farm string, day string, hour_ms long, server long, destination string, records long, "
+    "availability double, load double",
+    "anomalies": "farm string, server long, hour_ms long, measure string, value double, usual double, spread double, "
+    "score double, text string",
+    "backtest": "farm string, parameters string, live boolean, changes long, unneeded long, without_publisher_ms long, "
+    "stale_ms long, set_changes long, balance double, cost double",
+    "closest": "hash string, name string, day string, rank int, floodfill string, distance string, "
+    "profile struct<heard_ms: long, speed: double, banned: boolean>",
+    "quarantine": "source string, what string, farm string, index long, reason string, text string, length long",
+}
+HOURS = 30
+END_MS = BEGAN_MS + HOURS * HOUR_MS
+
+
+def at(hours: float) -> int:
+    return BEGAN_MS + int(hours * HOUR_MS)
+
+
+def write(spark: "SparkSession", lake: Lake, name: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    frame = spark.createDataFrame(rows, SCHEMAS[name])
+    frame.coalesce(1).write.partitionBy(*PARTITIONS.get(name, ())).parquet(lake.path(name))
+
+
+def read(spark: "SparkSession", lake: Lake, name: str) -> "DataFrame":
+    return spark.read.parquet(lake.path(name)).where("farm = 'web'")
+
+
+@pytest.fixture(scope="module")
+def lake(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """Thirty hours of a farm "web"; of a farm with a hostile name, two entries."""
+    made = Lake(str(tmp_path_factory.mktemp("lake")))
+    rows = [
+        Row(index=1, received_ms=at(0), kind="servers", servers=[1, 2], leader=1),
+        Row(index=2, received_ms=at(1), kind="other", value="{}"),
+        Row(index=3, received_ms=at(2), kind="servers", servers=[1, 2, 3], leader=1),
+        Row(index=3, received_ms=at(2), kind="servers", servers=[1, 2, 3], leader=None, term=0, value="{}"),  # a gap
+        Row(index=4, received_ms=at(12), kind="servers", servers=[1, 2, 3], leader=2, term=2),
+        Row(index=5, received_ms=at(20), kind="servers", servers=[1, 2, 3], leader=None, term=3),
+        Row(index=6, received_ms=at(HOURS), kind="other", value="{}"),
+        Row(index=7, received_ms=5000, kind="other", value="{}"),
+        *(Row(index=each, received_ms=at(each), kind="other", value="{}", farm=HOSTILE[:40]) for each in (1, 2)),
+    ]
+    rows = [
+        Row(**{**{name: getattr(row, name) for name in Row.__slots__}, "farm": row.farm.replace("farm", "web")})
+        for row in rows
+    ]
+    frame = entries(spark, rows)
+    frame.coalesce(1).write.partitionBy("farm", "day").parquet(made.path("entries"))
+    one, two = ("leaf1", 3, 10, 1, None), ("leaf2", 3, 99, 2, None)
+    write(
+        spark,
+        made,
+        "decisions",
+        [
+            ("web", 1, at(0), None, "off", []),
+            ("web", 2, at(1), 2, "meta", [one]),
+            ("web", 3, at(1.5), 2, "meta", [one, two]),
+            ("web", 5, at(10), 2, "meta", [two]),
+            ("web", 6, at(25), 3, "meta", [("leaf1", 3, 12, 1, None), two]),
+        ],
+    )
+    write(
+        spark,
+        made,
+        "server_hours",
+        [
+            ("web", day(at(hour)), at(hour), server, 120, 1.0 if server == 1 else 0.5, server - 1, 60_000 * hour)
+            for hour in range(HOURS)
+            for server in (1, 2)
+        ],
+    )
+    write(
+        spark,
+        made,
+        "destination_hours",
+        [("web", day(at(hour)), at(hour), 1, "leaf1", 120, 1.0, hour / 100) for hour in range(HOURS)],
+    )
+    write(
+        spark,
+        made,
+        "anomalies",
+        [("web", 2, at(hour), "lag_ms", 900.0, 9.0, 1.0, 5.0 + hour, f"odd {hour}") for hour in range(3)],
+    )
+    write(
+        spark,
+        made,
+        "backtest",
+        [
+            ("web", '{"margin":50}', True, 9, 2, 1000, 2000, 30, 0.5, 1.0),
+            ("web", '{"margin":70}', False, 3, 1, 1000, 2000, 30, 0.5, 0.4),
+            ("web", '{"margin":90}', False, 4, 1, 1000, 2000, 30, 0.5, None),
+        ],
+    )
+    write(
+        spark,
+        made,
+        "closest",
+        [
+            (
+                hash_,
+                f"web: {hash_}",
+                f"2026-07-0{number}",
+                rank,
+                f"f{rank}",
+                f"{rank:064x}",
+                (5, 1.5, None) if rank == 1 else None,
+            )
+            for hash_ in ("h1", "h2")
+            for number in (1, 2, 3, 4)
+            for rank in (1, 2)
+        ],
+    )
+    write(
+        spark,
+        made,
+        "quarantine",
+        [("f", "line", None, None, HOSTILE, "x", 5)] * 3 + [("f", "file", None, None, "cut", "", 7)],
+    )
+    return made
+
+
+@pytest.fixture(scope="module")
+def report(spark: "SparkSession", lake: Lake) -> Report:
+    return gather(spark, lake, Asked())
+
+
+def test_a_whole_lake(report: Report) -> None:
+    assert [(farm.name, farm.entries) for farm in report.farms] == [("web", 6), (HOSTILE[:40], 2)]
+    assert (report.farms_total, report.entries_total, report.strange_clocks) == (2, 8, 1)
+    web = report.farms[0]
+    assert web.period == Period(at(0), at(HOURS))
+    assert web.timeline is not None
+    assert web.timeline.led == [Turn(at(0), 1), Turn(at(12), 2), Turn(at(20), None)]
+    assert web.timeline.published == [Turn(at(0), None), Turn(at(1), 2), Turn(at(25), 3)]
+    assert (web.timeline.led_changes, web.timeline.published_changes) == (2, 2)
+    assert web.anomalies is not None
+    assert [each.score for each in web.anomalies.found] == [7.0, 6.0, 5.0]
+    assert web.backtest is not None
+    assert [(each.live, each.cost) for each in web.backtest.trials] == [(True, 1.0), (False, 0.4), (False, None)]
+    assert report.quarantine is not None
+    assert [(each.what, each.count, each.length) for each in report.quarantine.reasons] == [
+        ("line", 3, 15),
+        ("file", 1, 7),
+    ]
+    sizes = {each.name: each for each in report.sizes}
+    assert (sizes["entries"].rows, sizes["routers"].rows) == (10, None)
+    assert (sizes["quarantine"].bytes or 0) > 0
+
+
+def test_availability_and_loads(report: Report) -> None:
+    web = report.farms[0]
+    assert web.heat is not None
+    assert web.heat.stretch_ms == HOUR_MS
+    assert [(row.server, row.availability, row.records, row.flaps) for row in web.heat.rows] == [
+        (1, 1.0, 3600, 0),
+        (2, 0.5, 3600, 30),
+    ]
+    assert sorted(web.heat.rows[0].cells) == list(range(HOURS))
+    assert web.heat.rows[1].cells[3].availability == 0.5
+    assert web.loads is not None
+    assert web.loads.lines[0].values == [hour / 100 for hour in range(HOURS)]
+
+
+def test_weights_are_carried_on_and_gaps_stay(report: Report) -> None:
+    """Leaf 1 is listed from hour 1 to 10 and from 25 on; what was decided last in an hour counts."""
+    weights = report.farms[0].weights
+    assert weights is not None
+    lines = {line.name: line.values for line in weights.lines}
+    assert lines["leaf1"] == [None, *[10.0] * 9, *[None] * 15, *[12.0] * 5]
+    assert lines["leaf2"] == [None, *[99.0] * 29]
+
+
+def test_a_period_knows_what_was_before_it(spark: "SparkSession", lake: Lake) -> None:
+    period = Period(at(15), at(24))
+    entries_of, decisions = read(spark, lake, "entries"), read(spark, lake, "decisions")
+    made = gather_farm.timeline(entries_of, decisions, period)
+    assert made.led == [Turn(at(0), 1), Turn(at(12), 2), Turn(at(20), None)]
+    assert made.published == [Turn(at(0), None), Turn(at(1), 2)]
+    assert (made.led_changes, made.published_changes) == (1, 0)
+    weights = gather_farm.weights(decisions, period)
+    assert {line.name: set(line.values) for line in weights.lines} == {"leaf2": {99.0}}
+
+
+def test_of_turns_at_one_time_the_last_one_counts(spark: "SparkSession", lake: Lake) -> None:
+    """A server that was away takes many entries in at once."""
+    rows = [("web", index, at(1), publisher) for index, publisher in ((1, 3), (2, 1), (3, 2))]
+    decisions = spark.createDataFrame(rows, "farm string, index long, received_ms long, publisher long")
+    made = gather_farm.timeline(read(spark, lake, "entries"), decisions, Period(at(0), at(2)))
+    assert made.published == [Turn(at(1), 3), Turn(at(1), 1), Turn(at(1), 2)]
+
+
+def test_the_last_three_days_of_floodfills(report: Report) -> None:
+    found = report.floodfills
+    assert found is not None
+    assert [(each.name, each.hash, sorted(each.days)) for each in found.hashes] == [
+        (f"web: {hash_}", hash_, ["2026-07-02", "2026-07-03", "2026-07-04"]) for hash_ in ("h1", "h2")
+    ]
+    first, second = found.hashes[0].days["2026-07-02"]
+    assert (first.floodfill, first.equal_bits, first.profile) == ("f1", 255, {"heard_ms": "5", "speed": "1.5"})
+    assert (second.rank, second.profile) == (2, {})
+
+
+def test_what_is_too_much_is_summed_up(spark: "SparkSession", lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("MAX_SERVERS", "MAX_LEAVES", "MAX_ANOMALIES", "MAX_SETS", "MAX_TURNS"):
+        monkeypatch.setattr(gather_farm, name, 1)
+    period = Period(at(0), at(HOURS))
+    heat = gather_farm.heat(read(spark, lake, "server_hours"), period)
+    assert ([row.server for row in heat.rows], heat.others, heat.others_availability) == ([2], 1, 1.0)
+    assert (heat.servers, heat.servers_availability) == (2, 0.75)
+    weights = gather_farm.weights(read(spark, lake, "decisions"), period)
+    assert ([line.name for line in weights.lines], weights.others) == (["leaf2"], 1)
+    found = gather_farm.anomalies(read(spark, lake, "anomalies"), period)
+    assert (len(found.found), found.total) == (1, 3)
+    trials = gather_farm.backtest(read(spark, lake, "backtest"), period)
+    assert ([each.live for each in trials.trials], trials.total) == ([True], 3)
+    made = gather_farm.timeline(read(spark, lake, "entries"), None, period)
+    assert (made.led, made.led_changes, made.published) == ([Turn(at(20), None)], 2, None)
+
+
+def test_what_is_not_there(spark: "SparkSession", lake: Lake, tmp_path: Path) -> None:
+    with pytest.raises(PipelineError, match="begin with gf-i2p pipeline ingest"):
+        gather(spark, Lake(str(tmp_path)), Asked())
+    with pytest.raises(PipelineError, match="nothing of a farm 'wub'"):
+        gather(spark, lake, Asked(("web", "wub")))
+    with pytest.raises(PipelineError, match="no time in it"):
+        gather(spark, lake, Asked((), at(3), at(3)))
+
+
+def test_of_a_farm_that_was_not_replayed_nothing_is_said_that_a_replay_shows(report: Report) -> None:
+    """The last backtest was of one farm only."""
+    web, other = report.farms
+    assert (web.weights is None, web.backtest is None) == (False, False)
+    assert (other.weights, other.backtest) == (None, None)
+    assert other.timeline is not None
+    assert other.timeline.published is None
+    text = page(report)
+    assert text.count("Who published is not known") == 1
+    assert "The table backtest has nothing of this yet: <code>gf-i2p pipeline backtest</code>" in text
+
+
+def test_a_period_ends_with_the_newest_entry(spark: "SparkSession", tmp_path: Path) -> None:
+    """Hours go on for longer, also where there are only some minutes; one entry alone has a minute."""
+    made = Lake(str(tmp_path / "lake"))
+    rows = [Row(index=index, received_ms=at(ended), kind="other", value="{}") for index, ended in ((1, 0.1), (2, 0.4))]
+    rows += [Row(index=1, received_ms=at(3), kind="other", value="{}", farm="one")]
+    entries(spark, rows).write.partitionBy("farm", "day").parquet(made.path("entries"))
+    write(spark, made, "server_hours", [("farm", day(at(0)), at(0), 1, 48, 1.0, 0, 0)])
+    found = gather(spark, made, Asked())
+    assert [each.period for each in found.farms] == [Period(at(0.1), at(0.4)), Period(at(3), at(3) + 60_000)]
+    assert found.farms[0].heat is not None
+    assert [*found.farms[0].heat.rows[0].cells] == [0]
+    assert "NaN" not in page(found)
+    with pytest.raises(PipelineError, match="nothing of a farm 'farm'"):
+        gather(spark, made, Asked(("farm",), at(-1), at(0.1)))  # a period's end is no part of it
+
+
+def test_the_hour_in_which_a_period_begins_has_a_place_of_its_own(spark: "SparkSession", lake: Lake) -> None:
+    period = Period(at(3.1), at(6))
+    heat = gather_farm.heat(read(spark, lake, "server_hours"), period)
+    assert [sorted(row.cells) for row in heat.rows] == [[0, 1, 2]] * 2
+    assert [heat.rows[0].cells[each].records for each in range(3)] == [120] * 3
+    loads = gather_farm.loads(read(spark, lake, "destination_hours"), period)
+    assert [line.values for line in loads.lines] == [[0.03, 0.04, 0.05]]
+    [line] = gather_farm.loads(read(spark, lake, "destination_hours"), Period(at(3.1), at(3.4))).lines
+    assert line.values == [0.03], "a farm that has lived for some minutes"
+
+
+def test_members_are_not_counted_as_servers(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Lake(str(tmp_path / "lake"))
+    rows = [("web", day(at(0)), at(0), server, 9, 0.5, 0, 0) for server in (1, 1 << 31, (1 << 31) + 1)]
+    write(spark, made, "server_hours", rows)
+    monkeypatch.setattr(gather_farm, "MAX_SERVERS", 2)
+    heat = gather_farm.heat(read(spark, made, "server_hours"), Period(at(0), at(1)))
+    assert (len(heat.rows), heat.others, heat.servers, heat.servers_availability) == (2, 1, 1, 0.5)
+
+
+def test_no_more_farms_than_a_report_has(spark: "SparkSession", lake: Lake) -> None:
+    with pytest.raises(PipelineError, match="9 farms, and a report has 8 at most"):
+        gather(spark, lake, Asked(("web", *(f"farm-{number}" for number in range(8)))))
+
+
+def test_a_lake_with_one_table_only(spark: "SparkSession", tmp_path: Path) -> None:
+    made = Lake(str(tmp_path / "lake"))
+    write(spark, made, "server_hours", [("web", day(at(0)), at(0), 1, 120, 1.0, 0, 0)])
+    figures = make_report(spark, made, ReportOptions(tmp_path / "report.html"))
+    text = (tmp_path / "report.html").read_text()
+    assert "gf-i2p pipeline ingest" in text
+    assert "gf-i2p pipeline floodfills" in text
+    assert (figures.farms, figures.rows, figures.bytes) == (1, 1, len(text.encode()))
+    assert "entries" in figures.missing
+    assert [each.name for each in tmp_path.glob("*.html*")] == ["report.html"]

@@ -1,0 +1,167 @@
+"""A farm of which nothing comes any more: told once, whether batches come or not, and after a restart, too."""
+
+from pathlib import Path
+from threading import Event as Flag
+
+import pytest
+from pyspark.sql import SparkSession
+
+from gf_i2p.pipeline.lake.paths import Lake
+from gf_i2p.pipeline.stream.job import Batch, Event, StreamOptions, stream
+from gf_i2p.pipeline.stream.silent_farms import ALERT, Silence
+from tests.pipeline.entry_rows import Row, entries
+from tests.pipeline.made_up_exports import BEAT_MS, at, content, lines, plain
+
+pytestmark = pytest.mark.timeout(900)  # the first test waits for Spark to start
+
+LIMIT_MS = 600_000
+BEATS = LIMIT_MS // BEAT_MS
+
+
+class Watch:
+    """Runs a stream by a clock that is set, and keeps what is told of whole farms' silence."""
+
+    def __init__(self, spark: SparkSession, root: Path) -> None:
+        self.spark = spark
+        self.lake = Lake(str(root / "lake"))
+        self.exports = root / "exports"
+        self.exports.mkdir()
+        self.now_ms = 0
+        self.told: list[tuple[str, str]] = []
+        self.texts: list[str] = []
+        self.stop = Flag()
+
+    def hear(self, event: Event) -> None:
+        """Keep an event, and end when this one was waited for."""
+        if event.alert == ALERT:
+            assert event.server is None
+            self.told.append((event.farm, event.event))
+            self.texts.append(event.text)
+
+    def once(self, now_ms: int) -> list[tuple[str, str]]:
+        """Take what is there; give what was told."""
+        self.now_ms, before = now_ms, len(self.told)
+        options = StreamOptions(once=True)
+        stream(self.spark, self.lake, [str(self.exports)], options, on_event=self.hear, clock_ms=lambda: self.now_ms)
+        return self.told[before:]
+
+
+@pytest.fixture
+def watch(spark: SparkSession, tmp_path: Path) -> Watch:
+    """One with an empty lake, and no export yet."""
+    return Watch(spark, tmp_path)
+
+
+def test_it_is_told_once_and_ends_with_a_current_record(watch: Watch) -> None:
+    """Of two farms one falls silent. Each run is a restart."""
+    plain(watch.exports / "dies", content(lines(range(1, 11))))
+    other = watch.exports / "lives"
+    plain(other, content(lines(range(1, 11), cluster="lives"), cluster="lives"))
+    assert watch.once(at(10 + BEATS)) == []  # at the limit
+    plain(other, content(lines(range(1, 13), cluster="lives"), cluster="lives"))
+    assert watch.once(at(12 + BEATS)) == [("farm", "begins")]
+    assert watch.texts == ["nothing was heard of the whole farm for 609 s"]
+    assert watch.once(at(12 + BEATS)) == []
+    plain(watch.exports / "dies", content(lines(range(1, 12))))
+    assert watch.once(at(12 + BEATS)) == []  # it was heard, and that is too long ago
+    plain(watch.exports / "dies", content([*lines(range(1, 12)), *lines(range(100, 102))]))
+    assert watch.once(at(102)) == [("farm", "ends")]
+    assert watch.once(at(102)) == []
+    assert watch.once(at(102 + BEATS)) == [("farm", "begins"), ("lives", "begins")]
+
+
+def test_a_history_that_was_never_current_raises_nothing(watch: Watch) -> None:
+    plain(watch.exports / "old", content(lines(range(1, 11))))
+    assert watch.once(at(12 + BEATS)) == []
+    assert watch.once(at(12 + 2 * BEATS)) == []
+    assert not (Path(watch.lake.root) / "_stream" / "watched").exists()
+
+
+def test_it_is_noticed_while_no_batch_comes(watch: Watch) -> None:
+    """A stream that goes on: nothing is there to be read, then a farm comes back."""
+    body = lines(range(1, 11))
+    plain(watch.exports, content(body))
+    assert watch.once(at(10)) == []
+    watch.now_ms = at(1000)
+
+    def hear(event: Event) -> None:
+        watch.hear(event)
+        if watch.told == [("farm", "begins")]:
+            plain(watch.exports, content([*body, *lines(range(999, 1001))]))
+        elif len(watch.told) == 2:
+            watch.stop.set()
+
+    figures = stream(
+        watch.spark,
+        watch.lake,
+        [str(watch.exports)],
+        StreamOptions(every_seconds=1),
+        on_event=hear,
+        stop=watch.stop,
+        clock_ms=lambda: watch.now_ms,
+    )
+    assert watch.told == [("farm", "begins"), ("farm", "ends")]
+    assert figures.batches == 1
+    assert figures.events >= 2
+
+
+def test_who_is_behind_is_not_silent(watch: Watch) -> None:
+    """A stream that has stood for two hours reads them in several batches: meanwhile the lake is old, not the farm."""
+    plain(watch.exports, content(lines(range(1, 11))))
+    assert watch.once(at(10)) == []
+    plain(watch.exports, content(lines(range(1, 1500))))
+    watch.now_ms = at(1500)
+    taken: list[int] = []
+
+    def took(batch: Batch) -> None:
+        taken.append(batch.entries)
+        if sum(taken) == 1489:
+            watch.stop.set()
+
+    stream(
+        watch.spark,
+        watch.lake,
+        [str(watch.exports)],
+        StreamOptions(every_seconds=1, batch_bytes=400_000),
+        on_batch=took,
+        on_event=watch.hear,
+        stop=watch.stop,
+        clock_ms=lambda: watch.now_ms,
+    )
+    assert len(taken) > 1
+    assert watch.told == []
+    assert watch.once(at(1500)) == []
+
+
+def test_clocks_that_are_ahead_do_not_hide_it(spark: SparkSession, tmp_path: Path) -> None:
+    """Neither of records in the lake nor of those that come: they are heard when they are."""
+    lake, now = Lake(str(tmp_path)), at(10)
+    day = 24 * 3_600_000
+    rows = [
+        *(Row(index=index, received_ms=now + ahead, kind="status") for index, ahead in enumerate((-1000, day), 1)),
+        Row(index=1, received_ms=now - 7 * day, kind="status", farm="old"),
+        Row(index=2, received_ms=now, kind="other", farm="old"),
+        Row(index=3, received_ms=now, kind="status", misfit="no", farm="old"),
+    ]
+    entries(spark, rows).write.partitionBy("farm", "day").parquet(lake.path("entries"))
+
+    def at_that_time() -> int:
+        return now
+
+    def made() -> Silence:
+        return Silence(spark, lake, f"{tmp_path}/_stream", LIMIT_MS, at_that_time)
+
+    first = made()
+    assert first.look() == 0
+    now += LIMIT_MS
+    assert made().look({"farm"}) == 0
+    assert made().look({"old"}) == 1  # and nothing of the old one
+    again = made()
+    again.hear({"farm": now + day, "old": None, "new": now - LIMIT_MS - 1})
+    assert again.look({"farm"}) == 1
+    now += LIMIT_MS + 1
+    assert again.look() == 1
+    assert again.look() == 0
+    found = spark.read.parquet(lake.path("alerts")).orderBy("noticed_ms").collect()
+    assert [(row["farm"], row["event"]) for row in found] == [("farm", "begins"), ("farm", "ends"), ("farm", "begins")]
+    assert len({row["noticed_ms"] for row in found}) == 3

@@ -1,0 +1,278 @@
+"""Histories that never were: the same seed the same bytes, readable like any other, and as their manifest says."""
+
+import hashlib
+import json
+import zlib
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from gf_i2p.cli.main import main
+from gf_i2p.farm.admin_entries import AdminEntry
+from gf_i2p.farm.record.status_record import StatusRecord
+from gf_i2p.farm.strict_json import RecordError
+from gf_i2p.pipeline.errors import PipelineError
+from gf_i2p.pipeline.synth import job as synth_module
+from gf_i2p.pipeline.synth.export_faults import FAULTY
+from gf_i2p.pipeline.synth.farm_life import DAY_SECONDS, Incident, Life, Shape, _Router, live
+from gf_i2p.pipeline.synth.history_generator import Template, Writer
+from gf_i2p.pipeline.synth.job import MANIFEST, SynthFigures, SynthOptions, midnight_ms, synth
+from gf_i2p.storage.history_lines import Gap, Header, LineError, Record, Servers, parse_line
+from gf_i2p.storage.history_reader import read_history, read_lines, summarize
+
+HOURS = 0.6
+OPTIONS = SynthOptions(Path(), farms=2, days=3, seed=7, nodes=2, faults=True, processes=1, hours=HOURS, rotate=500_000)
+DAY_MS = 86_400_000
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, SynthFigures]:
+    out = tmp_path_factory.mktemp("synth") / "out"
+    return out, synth(replace(OPTIONS, out=out))
+
+
+@pytest.fixture
+def manifest(made: tuple[Path, SynthFigures]) -> dict[str, Any]:
+    found = json.loads((made[0] / MANIFEST).read_text())
+    assert isinstance(found, dict)
+    return found
+
+
+def digests(out: Path) -> dict[str, str]:
+    return {
+        path.relative_to(out).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(out.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_one_others(
+    made: tuple[Path, SynthFigures], tmp_path: Path
+) -> None:
+    synth(replace(OPTIONS, out=tmp_path / "again", processes=2))
+    assert digests(tmp_path / "again") == digests(made[0])
+    synth(replace(OPTIONS, out=tmp_path / "other", seed=8))
+    assert not set(digests(tmp_path / "other").values()) & set(digests(made[0]).values())
+
+
+def test_what_was_written_is_a_history_and_the_manifest_counts_it_right(
+    made: tuple[Path, SynthFigures], manifest: dict[str, Any]
+) -> None:
+    out, figures = made
+    lines = entries = 0
+    assert len(manifest["farms"]) == 2
+    for farm, truth in manifest["farms"].items():
+        kinds: dict[int, str] = {}
+        for server, export in truth["exports"].items():
+            directory = out / farm / f"server-{server}"
+            found = summarize(directory)
+            assert (found.cluster, found.server, found.first) == (farm, int(server), 1)
+            assert (found.last, found.files) == (export["lastIndex"], export["files"])
+            assert sum(last - first + 1 for first, last in found.gaps) == export["missing"]
+            assert sum(path.stat().st_size for path in directory.iterdir()) == export["bytes"]
+            assert (found.raw, found.others, found.restored) == (0, 0, [])
+            own = 0
+            for line in read_history(directory):
+                if isinstance(line, Gap):
+                    assert line.servers
+                    continue
+                own += 1
+                kinds[line.index] = "servers" if isinstance(line, Servers) else _kind(line, farm)
+            assert own == export["lines"]
+            lines += own
+        assert Counter(kinds.values()) == Counter(truth["entries"])
+        entries += len(kinds)
+    assert (figures.lines, figures.entries) == (lines, entries)
+    assert manifest["entries"] == entries
+    assert figures.status == sum(truth["entries"]["status"] for truth in manifest["farms"].values())
+
+
+def _kind(line: Record, farm: str) -> str:
+    value = json.dumps(line.value).encode()
+    if "action" in line.value:
+        assert AdminEntry.parse(value).cluster == farm
+        return "admin"
+    record = StatusRecord.parse(value)
+    assert record.cluster == farm
+    assert abs(record.date_ms - line.received_ms) < 3_600_000
+    return "status"
+
+
+def test_days_follow_each_other_with_rising_terms_and_every_new_term_has_its_leader(
+    made: tuple[Path, SynthFigures], manifest: dict[str, Any]
+) -> None:
+    for farm in manifest["farms"]:
+        term, days = 0, set()
+        for line in read_lines(made[0] / farm / "server-1"):
+            if isinstance(line, Record | Servers):
+                assert line.term >= term
+                assert line.term == term or isinstance(line, Servers)
+                term = line.term
+                days.add((line.received_ms + 3_600_000 - midnight_ms(0)) // DAY_MS)
+            if isinstance(line, Servers):
+                assert line.leader in line.servers
+        assert days == {0, 1, 2}
+        assert term >= 3
+
+
+def test_servers_received_the_same_entries_at_times_of_their_own(made: tuple[Path, SynthFigures]) -> None:
+    times = [
+        {
+            line.index: line.received_ms
+            for line in read_history(made[0] / "farm-0" / f"server-{server}")
+            if not isinstance(line, Gap)
+        }
+        for server in (1, 2)
+    ]
+    both = times[0].keys() & times[1].keys()
+    assert len(both) > 100
+    assert sum(times[0][index] != times[1][index] for index in both) > len(both) // 2
+
+
+def test_who_was_away_for_long_lacks_entries_or_received_them_late() -> None:
+    life = live(Shape(0, 3, 0, 1), 3, hours=1.0)
+    life.away = {1: [], 2: [(1_000.0, 2_000.0)], 3: []}
+    life.entries = [replace(entry, errors_ms=(0, 0, 0)) for entry in life.entries]
+    texts = {seed: _received(replace(life, seed=seed)) for seed in range(6)}
+    within = [i for i, entry in enumerate(life.entries, 1) if 1_001.0 < entry.seconds < 1_979.0]
+    late = {seed for seed, found in texts.items() if all(found.get(i, 0) >= 2_000_000 for i in within)}
+    lacking = {seed for seed, found in texts.items() if not found.keys() & set(within)}
+    assert late | lacking == set(texts)
+    assert late
+    assert lacking
+
+
+def _received(life: Life) -> dict[int, int]:
+    lines = b"".join(piece.fill((0, 0, 0)) for piece in Template.make(life, 2, "x").pieces).splitlines()
+    found = [parse_line(line) for line in lines]
+    return {line.index: line.received_ms for line in found if isinstance(line, Record | Servers)}
+
+
+def test_numbers_of_routers_follow_the_day() -> None:
+    shape = Shape(0, 1, 0, 1)
+    life = live(shape, 1)
+    found: dict[int, list[float]] = {}
+    for entry in life.entries:
+        if entry.kind == "status":
+            router = json.loads(entry.text)["router"]
+            found.setdefault(int(entry.seconds // 3600), []).append(router.get("currentInboundBandwidth", 0))
+    means = [sum(values) / len(values) for _, values in sorted(found.items())]
+    assert len(means) == 24
+    assert max(means) > 1.6 * min(means)
+    assert life.entries[-1].seconds < DAY_SECONDS
+
+
+def test_an_incident_is_in_the_hours_that_it_says() -> None:
+    now = 0.0
+    router = _Router(1, Random(1), Random(2), lambda: now)
+    router.incidents = [Incident(1, "knownPeers", 3, 4)]
+    peers: list[int] = []
+    for hour in range(8):
+        now = hour * 3600.0 + 1
+        peers.append(router.numbers(0)["knownPeers"])
+    assert [hour for hour, number in enumerate(peers) if number < min(peers[:3]) / 2] == [3, 4]
+
+
+def test_some_lives_have_incidents() -> None:
+    lives = [live(Shape(1, 3, 0, 1), seed, hours=0.5) for seed in range(6)]
+    assert 1 <= sum(len(life.incidents) for life in lives) <= 12
+
+
+def test_faults_are_what_the_manifest_says(made: tuple[Path, SynthFigures], manifest: dict[str, Any]) -> None:
+    out, faults = made[0], manifest["faults"]
+    files = faults["files"]
+    assert (out / files["a duplicate"]["path"]).read_bytes() == (out / files["a duplicate"]["of"]).read_bytes()
+    readable: dict[int, Record | Servers] = {}
+    for path in sorted((out / FAULTY).rglob("entries-*")):
+        good, bad, whole = _salvage(path)
+        name = path.relative_to(out).as_posix()
+        assert whole == (name != files["gzip is corrupt"]["path"])
+        if not whole:
+            assert len(good) == files["gzip is corrupt"]["entriesBefore"]
+        cut = name in {files[kind]["path"] for kind in ("a line is cut in the middle", "a duplicate")}
+        torn = name == files["torn at its end, which is no fault"]["path"]
+        assert bad == cut + torn
+        readable |= good
+    assert len(readable) == faults["entries"]
+    assert files["a line is cut in the middle"]["index"] not in readable
+    assert {i for i, line in readable.items() if isinstance(line, Record) and not _fits(line)} == {
+        index for indexes in faults["misfits"].values() for index in indexes
+    }
+
+
+def _salvage(path: Path) -> tuple[dict[int, Record | Servers], int, bool]:
+    """Read what can be read: entries, lines that are none, and whether the file is whole."""
+    data, whole = path.read_bytes(), True
+    if path.suffix == ".gz":
+        unpacker, packed, data = zlib.decompressobj(31), data, b""
+        try:
+            for at in range(len(packed)):
+                data += unpacker.decompress(packed[at : at + 1])
+        except zlib.error:
+            whole = False
+    good: dict[int, Record | Servers] = {}
+    bad = 0
+    for line in data.splitlines():
+        try:
+            found = parse_line(line)
+        except LineError:
+            bad += 1
+            continue
+        assert not isinstance(found, Header) or found.cluster == FAULTY
+        if isinstance(found, Record | Servers):
+            good[found.index] = found
+    return good, bad, whole
+
+
+def _fits(line: Record) -> bool:
+    if "router" not in line.value:
+        return True
+    try:
+        record = StatusRecord.parse(json.dumps(line.value).encode())
+    except RecordError:
+        return False
+    return abs(record.date_ms - line.received_ms) < DAY_MS
+
+
+def test_rows_give_the_days(tmp_path: Path) -> None:
+    rows = 2_000
+    figures = synth(replace(OPTIONS, out=tmp_path / "out", farms=1, rows=rows, faults=False, nodes=1))
+    assert rows * 0.9 < figures.entries < rows + figures.entries / figures.days + 500
+    assert figures.days > 3
+
+
+def test_a_directory_that_holds_something_is_not_touched(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("x")
+    with pytest.raises(PipelineError, match="is there already"):
+        synth(replace(OPTIONS, out=tmp_path))
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_a_writer_rotates_between_entries(tmp_path: Path) -> None:
+    life = live(Shape(0, 1, 0, 1), 1, hours=0.5)
+    template = Template.make(life, 1, "x")
+    writer = Writer(tmp_path / "h", "x", 1, level=1, rotate=1)
+    for day in range(3):
+        writer.day(template, midnight_ms(day), day * template.entries, day * template.terms)
+    writer.close()
+    assert [path.suffix for path in writer.files] == [".gz", ".gz", ".jsonl"]
+    assert summarize(tmp_path / "h").last == 3 * template.entries
+
+
+def test_the_command_prints_what_it_has_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(synth_module, "live", lambda shape, seed, **_: live(shape, seed, hours=HOURS))
+    arguments = ["pipeline", "synth", str(tmp_path / "o"), "--farms", "1", "--days", "1", "--jobs", "1", "--json"]
+    assert main(arguments) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["ok"] is True
+    assert found["farms"] == 1
+    assert found["entries"] > 180
+    assert main(arguments) != 0
+    output = capsys.readouterr()
+    assert "is there already" in output.out + output.err

@@ -1,0 +1,38 @@
+"""Who waits for Spark hears how far it is."""
+
+import threading
+from typing import TYPE_CHECKING
+
+from gf_i2p.pipeline.spark_progress import Steps, watched
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def test_what_is_said() -> None:
+    said: list[str] = []
+    steps = Steps(said.append)
+    steps.tasks(1, 2)
+    steps("reading")
+    steps.tasks(0, 0)
+    steps.tasks(1, 2)
+    assert said == ["reading", "reading: 1 of 2 tasks"]
+
+
+def test_tasks_are_counted_while_they_run(spark: "SparkSession") -> None:
+    heard = threading.Event()
+    said: list[str] = []
+
+    def say(text: str) -> None:
+        said.append(text)
+        if "tasks" in text:
+            heard.set()
+
+    with watched(spark, say) as steps:
+        steps("counting")
+        count = 0
+        while not heard.is_set():  # a fast machine is through before it is asked
+            count += spark.range(30_000_000).selectExpr("sum(hash(id))").count()
+    assert said[0] == "counting"
+    assert any(text.startswith("counting: ") and text.endswith(" tasks") for text in said)
+    assert not any(thread.name == "progress" for thread in threading.enumerate())

@@ -1,0 +1,336 @@
+"""Every invariant notices what a hand has made to violate it, and is silent when all is well."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from gf_i2p.raft.effects import Effects, HardState, Reply, Send, Snapshot, Write
+from gf_i2p.simulator.cluster.clients import History
+from gf_i2p.simulator.cluster.farm import Farm
+from gf_i2p.simulator.cluster.invariants import (
+    ALL,
+    Acknowledged,
+    CommitsOwnTerm,
+    CommittedOnMajority,
+    DiskKeeps,
+    ElectionSafety,
+    FreshReads,
+    Invariant,
+    LeaderAppendOnly,
+    LeaderCompleteness,
+    LogMatching,
+    NobodyAccused,
+    NothingFalls,
+    OnePendingChange,
+    PersistedBeforeSent,
+    SameChoice,
+    SnapshotSafety,
+    StateMachineSafety,
+    VoteOnce,
+)
+from gf_i2p.simulator.cluster.linearizability import Kind
+from gf_i2p.simulator.cluster.plan import draw
+from gf_i2p.simulator.facts import Facts, ServerFacts, ShadowLog, Violation
+from gf_i2p.storage.loading import Loaded
+from gf_i2p.wire.entries import Entry, ValueType
+from gf_i2p.wire.messages import NOBODY, RESPONSE_TYPE, MessageType, Request, Response
+from tests.raft.lab import application, configuration
+
+A1, B1, C1, A2 = application("a", 1), application("b", 1), application("c", 1), application("a", 2)
+
+
+def facts(*logs: list[Entry], term: int = 1) -> Facts:
+    """Servers 1, 2, ... with these logs, in memory and on disk, and this term on disk."""
+    servers = {}
+    for server, log in enumerate(logs, 1):
+        servers[server] = ServerFacts(server, tuple(range(1, len(logs) + 1)))
+        servers[server].durable = ShadowLog(log)
+        servers[server].hard_state = HardState(term, NOBODY)
+        servers[server].restart()
+    return Facts(servers)
+
+
+def leader(found: Facts, server: int, term: int) -> ServerFacts:
+    found.servers[server].leads, found.servers[server].term = True, term
+    return found.servers[server]
+
+
+def servers_entry(term: int, index: int, *ids: int) -> Entry:
+    value = configuration(ids)
+    return Entry(term, ValueType.CONFIGURATION, type(value)(index, 0, value.servers).encode())
+
+
+def snapshot(index: int, data: bytes = b"state") -> Snapshot:
+    return Snapshot(index, 1, configuration((1, 2)), data)
+
+
+def vote(term: int, candidate: int) -> Reply:
+    return Reply("token", Response(MessageType.REQUEST_VOTE_RESPONSE, 1, candidate, term, 0, accepted=True))
+
+
+def acknowledgement(term: int, next_index: int) -> Reply:
+    return Reply("token", Response(MessageType.APPEND_ENTRIES_RESPONSE, 1, 2, term, next_index, accepted=True))
+
+
+def request(message_type: MessageType, term: int) -> Send:
+    return Send(2, Request(message_type, 1, 2, term, 0, 0, 0), 1)
+
+
+def fires(invariant: Invariant, act: Callable[[], None], text: str) -> None:
+    with pytest.raises(Violation, match=text) as raised:
+        act()
+    assert raised.value.invariant == type(invariant).__name__
+
+
+def test_election_safety() -> None:
+    found = facts([], [])
+    check = ElectionSafety(found)
+    check.leads(leader(found, 1, 3))
+    check.leads(leader(found, 1, 4))
+    check.leads(leader(found, 2, 5))
+    fires(check, lambda: check.leads(leader(found, 2, 4)), "servers 1 and 2 both lead in term 4")
+
+
+def test_leader_append_only() -> None:
+    found = facts([A1, B1])
+    check = LeaderAppendOnly(found)
+    server = leader(found, 1, 1)
+    check.writes(server, Write(None, 3, (C1,)), 1, leads=True)
+    check.writes(server, Write(None, 2, (A2,)), 2, leads=False)
+    fires(check, lambda: check.writes(server, Write(None, 2, (C1,)), 1, leads=True), "leader 1 replaces its entries")
+
+
+def test_log_matching() -> None:
+    found = facts([], [], [])
+    check = LogMatching(found)
+    one, two, three = found.servers.values()
+    for server in (one, two):
+        check.writes(server, Write(None, 1, (A1, B1)), 1, leads=False)
+    check.writes(three, Write(None, 1, (A2,)), 2, leads=False)
+    fires(check, lambda: check.writes(three, Write(None, 1, (C1,)), 2, leads=False), "another entry 1 of term 1")
+
+
+def test_log_matching_sees_a_different_past() -> None:
+    found = facts([], [])
+    check = LogMatching(found)
+    one, two = found.servers.values()
+    check.writes(one, Write(None, 1, (A1, A2)), 2, leads=False)
+    two.take(Write(None, 1, (A1, B1)), [])
+    fires(check, lambda: check.writes(two, Write(None, 1, (A2, A2)), 2, leads=False), "after another one")
+
+
+def test_leader_completeness() -> None:
+    found = facts([A1, B1], [A1])
+    check = LeaderCompleteness(found)
+    found.committed, found.marks = [A1, B1], [(2, 3)]
+    check.leads(leader(found, 1, 4))
+    check.leads(leader(found, 2, 2))
+    fires(check, lambda: check.leads(leader(found, 2, 5)), "server 2, leader of term 5, lacks some of the 2 entries")
+
+
+def test_leader_completeness_of_who_leads_already() -> None:
+    found = facts([A1, B1], [A1])
+    check = LeaderCompleteness(found)
+    leader(found, 2, 5)
+    found.committed = [A1, B1]
+    fires(check, lambda: check.committed(leader(found, 1, 3), 2), "server 2, leader of term 5")
+
+
+def test_state_machine_safety() -> None:
+    found = facts([A1, B1], [A1, C1])
+    check = StateMachineSafety(found)
+    one, two = found.servers.values()
+    found.committed = [A1, B1]
+    one.commit = two.commit = 2
+    check.commits(one, 0)
+    fires(check, lambda: check.commits(two, 1), "server 2 commits other entries between 2 and 2")
+    check.applies(one, 2, B1)
+    fires(check, lambda: check.applies(one, 2, C1), "applies another entry 2")
+    fires(check, lambda: check.applies(one, 3, C1), "applies 3, and only 2 are committed")
+    two.commit = 3
+    fires(check, lambda: check.commits(two, 2), "commits 3 and has 2")
+
+
+def test_committed_on_a_majority() -> None:
+    found = facts([A1], [A1], [])
+    check = CommittedOnMajority(found)
+    found.committed = [A1]
+    check.committed(found.servers[1], 1)
+    found.servers[2].durable = ShadowLog([A2])
+    fires(check, lambda: check.committed(found.servers[1], 1), r"durable on \[1\] only, of \[1, 2, 3\]")
+
+
+def test_commits_its_own_term() -> None:
+    found = facts([A1, A2])
+    check = CommitsOwnTerm(found)
+    server = leader(found, 1, 2)
+    server.commit = 2
+    check.commits(server, 0)
+    server.commit = 1
+    fires(check, lambda: check.commits(server, 0), "leader 1 of term 2 commits up to entry 1, of term 1")
+
+
+def test_nothing_falls() -> None:
+    found = facts([A1], term=3)
+    check = NothingFalls(found)
+    found.servers[1].commit = 1
+    check.steps(found.servers[1], 3, 1, Effects())
+    fires(check, lambda: check.steps(found.servers[1], 2, 1, Effects()), "to 2, 1")
+    fires(check, lambda: check.steps(found.servers[1], 3, 0, Effects()), "to 3, 0")
+
+
+def test_votes_once() -> None:
+    found = facts([], [])
+    check = VoteOnce(found)
+    one = found.servers[1]
+    check.sends(one, vote(4, 2))
+    check.sends(one, vote(4, 2))
+    check.sends(one, vote(5, 3))
+    fires(check, lambda: check.sends(one, vote(4, 3)), "server 1 votes for 2 and for 3 in term 4")
+    fires(check, lambda: check.sends(one, request(MessageType.REQUEST_VOTE_REQUEST, 5)), "for 3 and for 1 in term 5")
+    one.hard_state = HardState(4, 1)
+    fires(check, lambda: check.is_durable(one), "for 2 and for 1 in term 4")
+
+
+def test_persisted_before_sent() -> None:
+    found = facts([A1], [])
+    check = PersistedBeforeSent(found)
+    one = found.servers[1]
+    one.hard_state = HardState(3, 2)
+    check.sends(one, vote(3, 2))
+    check.sends(one, acknowledgement(3, 2))
+    check.sends(one, acknowledgement(2, 9))
+    check.sends(one, request(MessageType.APPEND_ENTRIES_REQUEST, 3))
+    fires(check, lambda: check.sends(one, vote(3, 1)), "says its vote for 1 in term 3")
+    fires(check, lambda: check.sends(one, vote(4, 1)), "speaks of term 4")
+    fires(check, lambda: check.sends(one, acknowledgement(3, 3)), "acknowledges up to 2, and has 1")
+    one.memory.take(Write(None, 1, (application("new", 3), A1)), [])
+    check.sends(one, acknowledgement(3, 2))  # in memory a later term may have replaced it
+    one.term = 3
+    fires(check, lambda: check.sends(one, acknowledgement(3, 2)), "up to 1 of term 3, and has an older entry there")
+    fires(check, lambda: check.sends(one, request(MessageType.APPEND_ENTRIES_REQUEST, 4)), "speaks of term 4")
+    fires(check, lambda: check.sends(one, request(MessageType.REQUEST_VOTE_REQUEST, 3)), "says its vote for 1")
+
+
+def test_a_disk_keeps() -> None:
+    found = facts([A1, A2], term=2)
+    check = DiskKeeps(found)
+    one = found.servers[1]
+    sound = Loaded(HardState(2, NOBODY), 2, ((1, 1), (2, 2)), (), 1, (0, 0), None, None, None)
+    check.boots(one, sound, [A1, A2])
+    fires(check, lambda: check.boots(one, sound._replace(hard_state=HardState(1, NOBODY)), [A1, A2]), "instead of")
+    fires(check, lambda: check.boots(one, sound._replace(terms=((1, 1),)), [A1, A2]), "another log")
+    fires(check, lambda: check.boots(one, sound, [A1]), "another log")
+    one.durable.take(Write(None, 0, (), snapshot(1), 1), [])
+    dropped = sound._replace(base=(1, 1), snapshot=snapshot(1))
+    check.boots(one, dropped, [A2])
+    fires(check, lambda: check.boots(one, dropped._replace(base=(0, 0)), [A2]), "another snapshot or base")
+    fires(check, lambda: check.boots(one, dropped._replace(snapshot=None), [A2]), "another snapshot or base")
+
+
+def test_snapshot_safety() -> None:
+    members = servers_entry(1, 1, 1, 2)
+    found = facts([members, A1], [members, A1])
+    found.committed = [members, A1]
+    check = SnapshotSafety(found)
+    one, two = found.servers.values()
+
+    def keeps(server: ServerFacts, kept: Snapshot, drop: int = 0) -> None:
+        check.keeps(server, Write(None, 0, (), kept, drop))
+
+    keeps(one, snapshot(2), 2)
+    keeps(two, snapshot(2))
+    fires(check, lambda: keeps(two, snapshot(2, b"other")), "another state at 2")
+    fires(check, lambda: check.restores(two, 2, b"other"), "another state at 2")
+    fires(check, lambda: keeps(two, snapshot(3)), "2 are committed")
+    fires(check, lambda: keeps(two, snapshot(1), 2), "up to 1 and drops up to 2")
+    fires(check, lambda: keeps(two, replace(snapshot(2), term=2)), "with another term")
+    fires(check, lambda: keeps(two, replace(snapshot(2), configuration=configuration((1,)))), r"with servers \(1,\)")
+    two.memory.snapshot = snapshot(2)
+    fires(check, lambda: keeps(two, snapshot(1)), "from a snapshot up to 2 to one up to 1")
+
+
+def test_one_pending_change() -> None:
+    found = facts([A1], [], [])
+    check = OnePendingChange(found)
+    one = leader(found, 1, 1)
+    change = Write(None, 2, (servers_entry(1, 2, 1, 2),))
+    fires(check, lambda: check.writes(one, change, 1, leads=True), "before it has committed an entry of its term")
+    one.commit = 1
+    check.writes(one, change, 1, leads=True)
+    check.writes(one, Write(None, 2, (servers_entry(1, 2, 1, 2, 3),)), 1, leads=True)
+    two_at_once = Write(None, 2, (servers_entry(1, 2, 1),))
+    fires(check, lambda: check.writes(one, two_at_once, 1, leads=True), r"changes servers \[2, 3\] at once")
+    check.writes(one, two_at_once, 1, leads=False)
+    one.take(change, [])
+    again = Write(None, 3, (servers_entry(1, 3, 1, 2, 4),))
+    fires(
+        check, lambda: check.writes(one, again, 1, leads=True), "server 4 at 3 while the change at 2 is not committed"
+    )
+    one.commit = 2
+    check.writes(one, again, 1, leads=True)
+
+
+def test_acknowledged() -> None:
+    found = facts([A1, B1])
+    check = Acknowledged(found)
+    found.committed = [A1, B1]
+    check.committed(found.servers[1], 1)
+    check.acknowledges([b"a", b"b"], 2)
+    check.refuses([b"d"])
+    fires(check, lambda: check.acknowledges([b"c"], 2), "entries up to 2 are acknowledged")
+    fires(check, lambda: check.acknowledges([b"c"], 3), "entries up to 3 are acknowledged")
+    fires(check, lambda: check.refuses([b"b"]), "'b' is refused, and is committed")
+    found.committed.append(application("d", 1))
+    fires(check, lambda: check.committed(found.servers[1], 3), "'d' was refused, and is committed")
+
+
+def test_fresh_reads() -> None:
+    found = facts([])
+    check = FreshReads(found)
+    check.reads(found.servers[1], 5, 5)
+    fires(check, lambda: check.reads(found.servers[1], 4, 5), "serves a read at 4, and 5 was acknowledged before")
+
+
+def test_the_same_choice() -> None:
+    found = facts([], [])
+    check = SameChoice(found)
+    check.chooses(found.servers[1], 5, 1)
+    check.chooses(found.servers[2], 5, 1)
+    check.chooses(found.servers[2], 6, None)
+    fires(check, lambda: check.chooses(found.servers[1], 6, 2), "server 1 chooses 2, and another one chose None")
+    fires(check, lambda: check.chooses(found.servers[1], 5, 1, (b"leaf",)), "server 1 lists other leaves")
+
+
+def test_nobody_is_accused() -> None:
+    found = facts([])
+    check = NobodyAccused(found)
+    check.steps(found.servers[1], 1, 0, Effects())
+    fires(check, lambda: check.steps(found.servers[1], 1, 0, Effects(violation="it lies")), "server 1 says: it lies")
+
+
+def test_registers_are_linearizable() -> None:
+    history = History(2)
+    first = history.begin(1, Kind.WRITE, 7)
+    history.returned(1, first)
+    stale = history.begin(1, Kind.READ)
+    history.returned(1, stale)
+    with pytest.raises(Violation, match=r"register 1 cannot have behaved so: 1-2 write 7; 3-4 read 0"):
+        history.check()
+
+
+def test_liveness_says_what_is_missing() -> None:
+    farm = Farm(draw(1, 3))
+    assert farm.unsettled() == "the leaders are []"
+    farm.servers[2].end(silently=True)
+    assert farm.unsettled() == "the leaders are []"
+    assert farm.unequal() == "the publishers are ['None']"
+
+
+def test_every_invariant_is_tested_here_and_says_what_it_states() -> None:
+    elsewhere = {"StepsSucceed", "Linearizable", "Liveness", "Bounded"}
+    tested = {name for name, each in globals().items() if isinstance(each, type) and issubclass(each, Invariant)}
+    assert {each.__name__ for each in ALL} - elsewhere == tested - {"Invariant"}
+    assert all(each.__doc__ and each.__doc__ != Invariant.__doc__ for each in ALL)
+    assert len(RESPONSE_TYPE) == 9, "a new kind of message: which invariants hold for it?"

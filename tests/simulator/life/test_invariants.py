@@ -1,0 +1,120 @@
+"""Hours of farms' lives: they keep the rules, and farms that are broken on purpose are noticed by the right one."""
+
+from collections import Counter
+
+import pytest
+
+from gf_i2p.farm.admin_entries import AdminEntry
+from gf_i2p.farm.state import FarmState
+from gf_i2p.simulator.cluster.canaries import CANARIES
+from gf_i2p.simulator.life.farm import take_in
+from gf_i2p.simulator.life.invariants import FARM_RULES
+from gf_i2p.simulator.life.ledger import Ledger
+from gf_i2p.simulator.life.plan import BRAIN_FAULTS, draw
+from gf_i2p.simulator.life.reporters import LeafTruth, Poster
+from gf_i2p.simulator.registers import CLUSTER
+from gf_i2p.simulator.run import live
+
+CLEAN = 24
+PARTS = 4
+SEEDS = 60
+"""Within so many each of these canaries is caught."""
+QUICK = {
+    "lists-excluded": "Excluded",
+    "never-moves": "MovedAndDrained",
+    "any-router": "PublisherIsCandidate",
+    "any-mode": "OthersMode",
+    "no-hysteresis": "GoodStays",
+    "oldest-clock": "GoodStays",
+    "stays-empty": "DeadReplaced",
+    "one-too-many": "SetSize",
+    "room-for-one": "SteadyIsListed",
+    "own-leaf": "NotItsOwnLeaf",
+    "left-out": "AllAreKnown",
+    "accusations": "AccusedReplaced",
+    "no-damping": "FlapsBounded",
+    "half-a-clock": "SameFarmBytes",
+    "other-scores": "SameFarmChoice",
+    "own-versions": "PublishedRises",
+    "no-new-version": "WithinLease",
+    "wakes-and-repeats": "WakesUp",
+    "before-the-log": "AnnouncedFirst",
+    "no-lease": "Overlap",
+    "gives-anyway": "ChosenGives",
+}
+"""Those that a few seeds catch, and the rule that does, before any other. `make canaries` tries all."""
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_farms_keep_the_rules_and_get_something_done(part: int) -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(1 + part, 1 + CLEAN, PARTS):
+        result = live(seed)
+        assert result.violation is None, f"{result.violation}; see gf-i2p simulate --lives --seed {seed} --trace"
+        counts.update(result.counts)
+    assert counts["sets given"] > CLEAN
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_broken_farm_is_noticed_by_its_rule(name: str) -> None:
+    with CANARIES[name].perched():
+        for seed in range(1, 1 + SEEDS):
+            violation = live(seed).violation
+            if violation is not None and violation.invariant == QUICK[name]:
+                return
+    pytest.fail(f"{name} survives the seeds 1 to {SEEDS}")
+
+
+def test_each_rule_has_a_canary_that_it_is_the_first_to_notice() -> None:
+    assert set(QUICK.values()) == {rule.__name__ for rule in FARM_RULES}
+
+
+def test_the_same_seed_is_the_same_life() -> None:
+    lines: list[str] = []
+    again: list[str] = []
+    assert live(3, write=lines.append) == live(3, write=again.append) == live(3)
+    assert lines == again
+    assert len(lines) > 5
+
+
+def test_every_fault_happens() -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(1, 200):
+        counts.update(live(seed).counts)
+        if all(counts[name] for name in BRAIN_FAULTS):
+            return
+    pytest.fail(f"never: {[name for name in BRAIN_FAULTS if not counts[name]]}")
+
+
+def test_a_minority_is_wrong_and_a_majority_is_not() -> None:
+    plans = [draw(seed) for seed in range(300)]
+    assert all(2 * len(plan.wrong) < plan.servers for plan in plans)
+    assert any(plan.wrong for plan in plans)
+
+
+def test_each_rule_says_what_it_is() -> None:
+    assert all(rule.__doc__ and rule.__doc__.strip().endswith(".") for rule in FARM_RULES)
+    assert len({rule.__name__ for rule in FARM_RULES}) == len(FARM_RULES) >= 18
+
+
+def test_the_ledger_and_the_state_read_the_same() -> None:
+    """What is reckoned a second time, and simply, agrees where the two say the same thing."""
+    ledger, state = Ledger(), FarmState(CLUSTER)
+    posters = {each: Poster(each, [LeafTruth(bytes([each]) * 32)]) for each in (1, 2, 3)}
+    log: list[bytes | tuple[int, ...]] = [(1, 2, 3)]
+    log += [posters[each].record(1_000_000 + each) for each in (1, 2, 3)]
+    log.append(AdminEntry(CLUSTER, 1, "admin-ann", "drain", server=2).encode())
+    log.append(AdminEntry(CLUSTER, 1, "admin-ann", "exclude", hash=bytes([1]) * 32).encode())
+    posters[3].accused = {1: False}
+    log.append(posters[3].record(1_000_500))
+    for index, value in enumerate(log, 1):
+        if isinstance(value, bytes):
+            ledger.apply(value, float(index))
+        else:
+            ledger.configure(value)
+        take_in(state, index, value)
+    assert (ledger.index, ledger.now_ms, ledger.mode) == (7, state.now_ms, "meta")
+    assert ledger.accused == {1: 3} == {server: found.by for server, found in state.accused.items()}
+    assert (ledger.drained, ledger.excluded) == ({2}, {bytes([1]) * 32})
+    assert ledger.candidates() == [2, 3] == sorted(state.standings())
+    assert state.publisher == 3

@@ -1,0 +1,186 @@
+"""Messages out of a stream in pieces: gf_i2p/wire/message_stream.py."""
+
+import tracemalloc
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeAlias
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gf_i2p.wire.entries import Entry, ValueType
+from gf_i2p.wire.errors import RemoteProtocolError
+from gf_i2p.wire.limits import MAX_ENTRIES_BYTES
+from gf_i2p.wire.message_stream import RequestDecoder, ResponseDecoder
+from gf_i2p.wire.messages import (
+    REQUEST_HEADER_BYTES,
+    MessageType,
+    Request,
+    Response,
+    decode_request,
+    decode_response,
+    encode_request,
+    encode_response,
+)
+from tests.wire import jraft, strategies
+
+Decoder: TypeAlias = RequestDecoder | ResponseDecoder
+# Messages, the error's text if any, bytes that wait for the rest of a message.
+Outcome: TypeAlias = tuple[list[Request | Response], str | None, int]
+
+MIB = 2**20
+VALUE = bytes(MIB - 13)
+APPEND = Request(MessageType.APPEND_ENTRIES_REQUEST, 1, 2, 5, 4, 99, 97)
+LARGEST = Request(
+    MessageType.APPEND_ENTRIES_REQUEST, 1, 2, 5, 4, 99, 97, (Entry(1, ValueType.APPLICATION, VALUE),) * 16
+)
+
+
+def encode(message: Request | Response) -> bytes:
+    return encode_request(message) if isinstance(message, Request) else encode_response(message)
+
+
+def outcome(decoder: Decoder, pieces: Iterable[bytes]) -> Outcome:
+    messages: list[Request | Response] = []
+    failure: str | None = None
+    for piece in pieces:
+        try:
+            found = decoder.feed(piece)
+        except RemoteProtocolError as error:
+            found = decoder.before_error if failure is None else []
+            failure = failure or str(error)
+            if str(error) != failure:
+                pytest.fail(f"first {failure!r}, then {error!r}")
+        messages += found
+    return messages, failure, decoder.buffered
+
+
+def bytewise(data: bytes) -> Iterator[bytes]:
+    return (data[position : position + 1] for position in range(len(data)))
+
+
+def assert_pieces_do_not_matter(make: Callable[[], Decoder], data: bytes, cuts: Iterable[int]) -> Outcome:
+    whole = outcome(make(), [data])
+    assert outcome(make(), bytewise(data)) == whole
+    for cut in cuts:
+        assert outcome(make(), [data[:cut], data[cut:]]) == whole, f"cut at {cut}"
+    return whole
+
+
+def test_all_jraft_requests_at_every_split_point() -> None:
+    vectors = jraft.messages("request")
+    data = b"".join(vectors)
+    found = assert_pieces_do_not_matter(RequestDecoder, data, range(len(data) + 1))
+    assert found == ([decode_request(vector) for vector in vectors], None, 0)
+
+
+def test_all_jraft_responses_at_every_split_point() -> None:
+    vectors = jraft.messages("response")
+    data = b"".join(vectors)
+    found = assert_pieces_do_not_matter(ResponseDecoder, data, range(len(data) + 1))
+    assert found == ([decode_response(vector) for vector in vectors], None, 0)
+
+
+def streams(messages: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
+    whole = st.lists(messages, min_size=1, max_size=4).map(b"".join)
+    return st.one_of(st.binary(max_size=100), whole, strategies.mutated(whole))
+
+
+@given(streams(strategies.requests.map(encode_request)), st.data())
+def test_any_bytes_in_any_pieces_give_the_same_requests_or_the_same_error(data: bytes, draw: st.DataObject) -> None:
+    messages, error, buffered = assert_pieces_do_not_matter(
+        RequestDecoder, data, draw.draw(st.lists(st.integers(0, len(data)), max_size=5))
+    )
+    taken = b"".join(encode(message) for message in messages)
+    assert data.startswith(taken)
+    assert error is not None or len(taken) + buffered == len(data)
+
+
+@given(streams(strategies.responses.map(encode_response)), st.data())
+def test_any_bytes_in_any_pieces_give_the_same_responses_or_the_same_error(data: bytes, draw: st.DataObject) -> None:
+    messages, error, buffered = assert_pieces_do_not_matter(
+        ResponseDecoder, data, draw.draw(st.lists(st.integers(0, len(data)), max_size=5))
+    )
+    taken = b"".join(encode(message) for message in messages)
+    assert data.startswith(taken)
+    assert error is not None or len(taken) + buffered == len(data)
+
+
+def test_entries_that_end_early_give_the_same_error_with_and_without_a_message_behind_them() -> None:
+    short = encode_request(APPEND)[:-4] + (5).to_bytes(4, "big") + bytes(5)
+    for data in (short, short + encode_request(APPEND), short + bytes(100)):
+        found = assert_pieces_do_not_matter(RequestDecoder, data, range(len(data)))
+        assert found == ([], "the log entries end inside an entry", 0)
+
+
+def test_many_messages_in_one_piece_and_the_begin_of_the_next() -> None:
+    data = encode_request(APPEND)
+    decoder = RequestDecoder()
+    assert decoder.feed(data * 100 + data[:44]) == [APPEND] * 100
+    assert decoder.buffered == 44
+    assert decoder.feed(data[44:] + data) == [APPEND] * 2
+    assert decoder.buffered == 0
+    assert decoder.feed(b"") == []
+
+
+def test_a_stranger_is_refused_at_the_first_byte() -> None:
+    for decoder in (RequestDecoder(), ResponseDecoder()):
+        with pytest.raises(RemoteProtocolError, match="type 71 where"):
+            decoder.feed(b"G")
+
+
+def test_a_bad_header_is_refused_before_its_entries_arrive() -> None:
+    header = encode_request(APPEND)[:-4] + (MAX_ENTRIES_BYTES + 1).to_bytes(4, "big")
+    assert len(header) == REQUEST_HEADER_BYTES
+    with pytest.raises(RemoteProtocolError, match="bytes of entries"):
+        RequestDecoder().feed(header)
+
+
+def test_messages_before_a_bad_one_are_not_lost_and_nothing_after_it_is_read() -> None:
+    good = encode_request(APPEND)
+    decoder = RequestDecoder()
+    assert decoder.feed(good) == [APPEND]
+    with pytest.raises(RemoteProtocolError, match="type 2 where"):
+        decoder.feed(good * 3 + b"\x02" + good)
+    assert decoder.before_error == [APPEND] * 3
+    with pytest.raises(RemoteProtocolError, match="type 2 where"):
+        decoder.feed(good)
+
+
+def test_an_announced_size_alone_takes_no_memory() -> None:
+    header = encode_request(LARGEST)[:1000]
+    tracemalloc.start()
+    try:
+        decoder = RequestDecoder()
+        assert decoder.feed(header) == []
+        assert tracemalloc.get_traced_memory()[1] < 64 * 1024
+    finally:
+        tracemalloc.stop()
+    assert decoder.buffered == 1000
+
+
+def test_the_largest_message_in_small_pieces_takes_linear_work_and_bounded_memory() -> None:
+    """Work is counted in attempts to decode: two at the header, one when all is there."""
+    data = encode_request(LARGEST)
+    assert len(data) == REQUEST_HEADER_BYTES + MAX_ENTRIES_BYTES
+    decoder = RequestDecoder()
+    read, attempts = decoder._read, []
+
+    def counting(piece: bytes, start: int) -> tuple[Request | None, int]:
+        attempts.append(len(piece))
+        return read(piece, start)
+
+    decoder._read = counting
+    found: list[Request] = []
+    tracemalloc.start()
+    try:
+        for position in range(0, len(data), 1000):
+            found += decoder.feed(data[position : position + 1000])
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert found == [LARGEST]
+    assert attempts == [1000, len(data)]
+    # The buffer with its growth, its copy as bytes, the values.
+    assert peak < 3.3 * len(data)
+    assert decoder.buffered == 0
