@@ -415,8 +415,8 @@ class Driver:
 
     # Disk -----------------------------------------------------------------------------------------------------------
 
-    def _durable_in_thread(self, ticket: int) -> None:
-        self._loop.call_soon_threadsafe(self._stored, ticket)
+    def _durable_in_thread(self, number: int) -> None:
+        self._loop.call_soon_threadsafe(self._stored, number)
 
     def _failed_in_thread(self, error: BaseException) -> None:
         self._loop.call_soon_threadsafe(self._halt, error)
