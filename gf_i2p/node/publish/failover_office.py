@@ -17,7 +17,6 @@ from gf_i2p.farm.versions import next_version
 from gf_i2p.netdb.lease_set import LeaseSet2
 from gf_i2p.netdb.session_config import SERVICE_OPTIONS
 from gf_i2p.node.clock import awake_or_not
-from gf_i2p.node.consensus.driver import PostError
 from gf_i2p.node.publish.failover import Failover, FailoverState
 from gf_i2p.node.publish.keys_watch import KeysWatch
 from gf_i2p.node.publish.office import Tenure
@@ -25,6 +24,7 @@ from gf_i2p.node.publish.publishing_keys import PublishingKeys, Purpose
 from gf_i2p.node.report.reporter import Reporter
 from gf_i2p.node.report.service_watch import TargetWatch
 from gf_i2p.node.view import FarmView
+from gf_i2p.wire.errors import NotCommittedError
 
 logger = structlog.get_logger()
 
@@ -157,7 +157,7 @@ class FailoverOffice:
         await self._view.reaches(index)
         if self._view.state.last_published_ms != lease_set.published * 1000:
             # Another one's is later, or ours is of the future to the farm: who comes next would not know of it.
-            raise PostError("the farm knows another lease set as the last one: is a machine's clock ahead?")
+            raise NotCommittedError("the farm knows another lease set as the last one: is a machine's clock ahead?")
         self._reporter.progress.attempted(int(time.time() * 1000))
         return index
 

@@ -22,7 +22,6 @@ from gf_i2p.netdb.encoding import to_b32_address
 from gf_i2p.netdb.errors import NetDbError
 from gf_i2p.netdb.meta_lease_set import MetaLeaseSet
 from gf_i2p.node.clock import awake_or_not
-from gf_i2p.node.consensus.driver import PostError, PostOutcomeUnknownError
 from gf_i2p.node.publish.branch_keys import BranchKeys, derive
 from gf_i2p.node.publish.branches import Branches, leases
 from gf_i2p.node.publish.cadence import HURRIED_SETS, Due, Given, Pace, next_due
@@ -32,6 +31,7 @@ from gf_i2p.node.publish.office import Tenure
 from gf_i2p.node.publish.publishing_keys import PublishingKeys, Purpose
 from gf_i2p.node.report.reporter import Reporter
 from gf_i2p.node.view import FarmView
+from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 
 logger = structlog.get_logger()
 
@@ -197,7 +197,7 @@ class Publisher:
             if not self._is_time(wanted):
                 return _POLL_SECONDS
             await self._while_due(self._rehearse(wanted) if self._dry_run else self._publish(wanted))
-        except (RouterError, NetDbError, PostError, PostOutcomeUnknownError) as error:
+        except (RouterError, NetDbError, NotCommittedError, OutcomeUnknownError) as error:
             self._note(str(error))
         except Exception as error:  # noqa: BLE001 -- the other servers count on us to try again, or to stop
             self._log.exception("a defect in publishing")
@@ -296,7 +296,7 @@ class Publisher:
         lease_set = MetaLeaseSet.build(keys.keys, published=published, entries=entries)
         objection = lease_set.objection(int(now))
         if objection is not None:
-            raise PostError(f"no router would take the set: {objection}")
+            raise NotCommittedError(f"no router would take the set: {objection}")
         return lease_set
 
     async def _rehearse(self, wanted: Wanted) -> None:
@@ -322,7 +322,7 @@ class Publisher:
             return  # another one has the office, or has had it meanwhile
         if self._view.state.last_published_ms < lease_set.published * 1000:
             # The next publisher would not know of it, and could publish what routers hold for older.
-            raise PostError("the farm takes our set for one of the future: is this machine's clock ahead?")
+            raise NotCommittedError("the farm takes our set for one of the future: is this machine's clock ahead?")
         if wanted.hashes - due.hashes:
             return  # a leaf was taken out meanwhile, perhaps by an administrator
         self._reporter.progress.attempted(int(time.time() * 1000))

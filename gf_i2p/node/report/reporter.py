@@ -20,10 +20,11 @@ from gf_i2p.farm.record.status_record import Config, Leaf, Meta, StatusRecord, r
 from gf_i2p.netdb.destination import Destination
 from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.node.clock import awake_or_not
-from gf_i2p.node.consensus.driver import Driver, PostError, PostOutcomeUnknownError
+from gf_i2p.node.consensus.driver import Driver
 from gf_i2p.node.publish.publish_progress import PublishProgress, SignedSet
 from gf_i2p.node.report.nested_leaf import LeafFarm
 from gf_i2p.node.report.router_question import Question
+from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 
 logger = structlog.get_logger()
 
@@ -130,7 +131,7 @@ class Reporter:
             while True:
                 try:
                     await self._post(self._record())
-                except (PostError, PostOutcomeUnknownError) as error:
+                except (NotCommittedError, OutcomeUnknownError) as error:
                     self._log.warning("our status is not in the log", reason=str(error))
                 await self._until_due()
         finally:
@@ -169,7 +170,7 @@ class Reporter:
     async def announce(self, lease_set: SignedSet) -> int:
         """Write into the log that we are about to publish this set; return the entry's index when it is committed.
 
-        Raises `PostError` or `PostOutcomeUnknownError`.
+        Raises `NotCommittedError` or `OutcomeUnknownError`.
         """
         self.progress.announced(lease_set)
         return await self._post(self._record(publishing=True))

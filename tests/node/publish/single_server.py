@@ -11,7 +11,7 @@ import pytest
 
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.record.status_record import StatusRecord
-from gf_i2p.node.consensus.driver import Driver, PostError
+from gf_i2p.node.consensus.driver import Driver
 from gf_i2p.node.publish import publishing
 from gf_i2p.node.publish.keys_watch import KeysWatch
 from gf_i2p.node.publish.office import LEASE_SECONDS
@@ -20,6 +20,7 @@ from gf_i2p.node.publish.publishing_keys import PublishingKeys
 from gf_i2p.node.report import reporter
 from gf_i2p.node.report.reporter import Reporter
 from gf_i2p.node.view import FarmView
+from gf_i2p.wire.errors import NotCommittedError
 from integration.harness.local_farm import becomes
 from tests.netdb.strategies import KEYS
 from tests.node.farm import NodeFarm
@@ -165,7 +166,7 @@ async def deaf(made: Office, monkeypatch: pytest.MonkeyPatch) -> None:
 
     async def refused(values: list[bytes], *, seconds: float) -> int:
         tries.append(values)
-        raise PostError("no server leads")
+        raise NotCommittedError("no server leads")
 
     monkeypatch.setattr(made.driver, "post", refused)
     await becomes("what was under way has ended", lambda: tries != [])

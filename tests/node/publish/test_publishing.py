@@ -11,12 +11,12 @@ from gf_i2p.farm.parameters import Parameters
 from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.netdb.meta_lease_set import MetaLeaseSet
 from gf_i2p.netdb.private_keys import DestinationKeys
-from gf_i2p.node.consensus.driver import PostError
 from gf_i2p.node.publish import publishing
 from gf_i2p.node.publish.cadence import HURRIED_SECONDS, HURRIED_SETS
 from gf_i2p.node.publish.office import LEASE_SECONDS
 from gf_i2p.node.publish.publish_progress import SignedSet
 from gf_i2p.node.publish.publishing_keys import HANDOVER_SECONDS, PublishingKeys
+from gf_i2p.wire.errors import NotCommittedError
 from integration.harness.local_farm import becomes
 from tests.farm.strategies import leaf, record
 from tests.netdb.strategies import KEYS
@@ -60,7 +60,7 @@ async def test_a_set_whose_announcement_is_not_committed_is_not_sent(
     async with office(tmp_path, monkeypatch) as made:
 
         async def refused(lease_set: MetaLeaseSet) -> int:
-            raise PostError("no server leads")
+            raise NotCommittedError("no server leads")
 
         monkeypatch.setattr(made.reporter, "announce", refused)
         await becomes("it says so", lambda: made.publisher.trouble == "no server leads")
