@@ -29,10 +29,11 @@ from gf_i2p.node.report.nested_leaf import HostedFarm
 from gf_i2p.node.supervisor import Life, Several
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.transport.client.farm_client import FarmClient
-from gf_i2p.transport.errors import NotCommittedError, TransportError
+from gf_i2p.transport.errors import TransportError
 from gf_i2p.transport.tls.certificates import fingerprint, make_certificate
 from gf_i2p.transport.tls.tls_transport import TlsTransport
 from gf_i2p.wire.endpoint import Endpoint
+from gf_i2p.wire.errors import NotCommittedError
 from integration.harness.local_farm import becomes
 from integration.harness.processes import free_ports
 from tests.node.farm import CALM

@@ -18,7 +18,6 @@ from gf_i2p.netdb.encoding import to_b32_address
 from gf_i2p.netdb.errors import NetDbError
 from gf_i2p.netdb.meta_lease_set import MetaLeaseSet
 from gf_i2p.node.clock import awake_or_not
-from gf_i2p.node.consensus.driver import PostError, PostOutcomeUnknownError
 from gf_i2p.node.publish.branch_keys import BranchKeys, derive
 from gf_i2p.node.publish.branches import Branches, leases
 from gf_i2p.node.publish.keys_watch import KeysWatch
@@ -26,6 +25,7 @@ from gf_i2p.node.publish.machine_loop import MachineLoop
 from gf_i2p.node.publish.publishing_keys import PublishingKeys, Purpose
 from gf_i2p.node.report.reporter import Reporter
 from gf_i2p.node.view import FarmView
+from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 
 logger = structlog.get_logger()
 
@@ -192,21 +192,21 @@ class MetaPublisher:
                 case _:
                     assert isinstance(effect, Stop), f"no effect of this machine: {effect!r}"
                     await self._stop()
-        except (RouterError, NetDbError, PostError, PostOutcomeUnknownError) as error:
+        except (RouterError, NetDbError, NotCommittedError, OutcomeUnknownError) as error:
             self.machine.failed(str(error), self._clock())
         except Exception as error:  # noqa: BLE001 -- the other servers count on us to try again, or to stop
             self.machine.failed(self._defect(error), self._clock())
         self._tell()
 
     def _build(self, announcement: Announcement) -> MetaLeaseSet:
-        """Make and sign the set. Raises `PostError` when no router would take the set, and `NetDbError`."""
+        """Make and sign the set. Raises `NotCommittedError` when no router would take the set, and `NetDbError`."""
         keys = _keys_of(announcement)
         wanted, published = announcement.wanted, announcement.published
         entries = wanted.entries + self._branches.entries(wanted.branches, self._server_id)
         lease_set = MetaLeaseSet.build(keys.keys, published=published, entries=leases(entries, published, keys.ends))
         objection = lease_set.objection(int(time.time()))
         if objection is not None:
-            raise PostError(f"no router would take the set: {objection}")
+            raise NotCommittedError(f"no router would take the set: {objection}")
         self._built = lease_set
         return lease_set
 
@@ -239,7 +239,7 @@ class MetaPublisher:
                     announcement.wanted.branches, lease_set.published, now_ms=now_ms, wanted=self._may_give
                 )
                 if not self._may_give():  # this process may have stood still meanwhile
-                    raise PostError("the set was not given: the lease of this server is in doubt")
+                    raise NotCommittedError("the set was not given: the lease of this server is in doubt")
                 await self._bridge.publish_meta_lease_set(
                     Publication(
                         lease_set,

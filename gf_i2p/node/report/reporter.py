@@ -23,9 +23,10 @@ from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.netdb.lease_set import LeaseSet2
 from gf_i2p.netdb.meta_lease_set import MetaLeaseSet
 from gf_i2p.node.clock import awake_or_not
-from gf_i2p.node.consensus.driver import Driver, PostError, PostOutcomeUnknownError
+from gf_i2p.node.consensus.driver import Driver
 from gf_i2p.node.report.nested_leaf import LeafFarm
 from gf_i2p.node.report.router_question import Question
+from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 
 logger = structlog.get_logger()
 
@@ -134,7 +135,7 @@ class Reporter:
             while True:
                 try:
                     await self._post(self._record())
-                except (PostError, PostOutcomeUnknownError) as error:
+                except (NotCommittedError, OutcomeUnknownError) as error:
                     self._log.warning("our status is not in the log", reason=str(error))
                 await self._until_due()
         finally:
@@ -171,7 +172,7 @@ class Reporter:
     async def announce(self, lease_set: MetaLeaseSet | LeaseSet2) -> int:
         """Write into the log that we are about to publish this set; return the entry's index when it is committed.
 
-        Raises `PostError` or `PostOutcomeUnknownError`.
+        Raises `NotCommittedError` or `OutcomeUnknownError`.
         """
         self.progress.announced(lease_set.published, lease_set.data)
         return await self._post(self._record(publishing=True))

@@ -14,7 +14,7 @@ from gf_i2p.farm.publishing import meta
 from gf_i2p.farm.publishing.effects import Effects
 from gf_i2p.farm.publishing.lease import LEASE_SECONDS, STALL_SECONDS
 from gf_i2p.farm.record.status_record import StatusRecord
-from gf_i2p.node.consensus.driver import Driver, PostError
+from gf_i2p.node.consensus.driver import Driver
 from gf_i2p.node.publish import machine_loop as driving
 from gf_i2p.node.publish.keys_watch import KeysWatch
 from gf_i2p.node.publish.meta import MetaPublisher
@@ -22,6 +22,7 @@ from gf_i2p.node.publish.publishing_keys import PublishingKeys
 from gf_i2p.node.report import reporter
 from gf_i2p.node.report.reporter import Reporter
 from gf_i2p.node.view import FarmView
+from gf_i2p.wire.errors import NotCommittedError
 from integration.harness.local_farm import becomes
 from tests.netdb.strategies import KEYS
 from tests.node.farm import NodeFarm
@@ -187,7 +188,7 @@ async def deaf(made: PublishingServer, monkeypatch: pytest.MonkeyPatch) -> None:
 
     async def refused(values: list[bytes], *, seconds: float) -> int:
         tries.append(values)
-        raise PostError("no server leads")
+        raise NotCommittedError("no server leads")
 
     monkeypatch.setattr(made.driver, "post", refused)
     await becomes("what was under way has ended", lambda: tries != [])

@@ -18,7 +18,6 @@ from gf_i2p.farm.record.status_record import StatusRecord
 from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.netdb.session_config import SERVICE_OPTIONS
 from gf_i2p.node import farm_tasks
-from gf_i2p.node.consensus.driver import PostError
 from gf_i2p.node.node import Node
 from gf_i2p.node.publish import failover, machine_loop
 from gf_i2p.node.publish.failover import FailoverPublisher
@@ -29,6 +28,7 @@ from gf_i2p.node.report.reporter import Reporter
 from gf_i2p.node.report.service_watch import TargetWatch
 from gf_i2p.node.status.publishing_status import farm_status
 from gf_i2p.node.view import FarmView
+from gf_i2p.wire.errors import NotCommittedError
 from integration.harness.local_farm import becomes
 from integration.harness.processes import free_ports
 from tests.bridges.simulated_hosting import SimulatedHosting, SimulatedNetDb, SimulatedService
@@ -242,7 +242,7 @@ async def test_who_has_committed_nothing_for_its_lease_gives_no_new_set(
         service.streams = 1
 
         async def refused(values: list[bytes], *, seconds: float) -> int:
-            raise PostError("no server leads")
+            raise NotCommittedError("no server leads")
 
         post = made.driver.post
         monkeypatch.setattr(made.driver, "post", refused)

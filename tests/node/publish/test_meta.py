@@ -14,9 +14,9 @@ from gf_i2p.farm.publishing.lease import LEASE_SECONDS
 from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.netdb.meta_lease_set import MetaLeaseSet
 from gf_i2p.netdb.private_keys import DestinationKeys
-from gf_i2p.node.consensus.driver import PostError
 from gf_i2p.node.publish import meta as driving
 from gf_i2p.node.publish.publishing_keys import HANDOVER_SECONDS, PublishingKeys
+from gf_i2p.wire.errors import NotCommittedError
 from integration.harness.local_farm import becomes
 from tests.farm.strategies import leaf, record
 from tests.netdb.strategies import KEYS
@@ -59,7 +59,7 @@ async def test_a_set_whose_announcement_is_not_committed_is_not_sent(
     async with publishing_server(tmp_path, monkeypatch) as made:
 
         async def refused(lease_set: MetaLeaseSet) -> int:
-            raise PostError("no server leads")
+            raise NotCommittedError("no server leads")
 
         monkeypatch.setattr(made.reporter, "announce", refused)
         await becomes("it says so", lambda: made.publisher.trouble == "no server leads")

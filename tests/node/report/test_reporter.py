@@ -11,8 +11,8 @@ from gf_i2p import __version__
 from gf_i2p.farm.record.remote_sensing import RemoteRouter
 from gf_i2p.farm.record.status_record import Config, Leaf
 from gf_i2p.netdb.meta_lease_set import MetaLease, MetaLeaseSet
-from gf_i2p.node.consensus.driver import PostError, PostOutcomeUnknownError
 from gf_i2p.node.report import reporter as reporter_module
+from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 from integration.harness.local_farm import becomes
 from tests.netdb.strategies import KEYS
 from tests.node.publish.single_server import PublishingServer, publishing_server
@@ -132,7 +132,7 @@ async def test_an_announcement_is_in_the_log_when_it_returns(tmp_path: Path, mon
         assert (made.reporter.lease.seen_at(index), made.reporter.lease.seen_at(later)) == (made.now - 5, made.now)
 
 
-@pytest.mark.parametrize("error", [PostError("no leader"), PostOutcomeUnknownError("it broke")])
+@pytest.mark.parametrize("error", [NotCommittedError("no leader"), OutcomeUnknownError("it broke")])
 async def test_what_the_log_does_not_take_is_posted_anew_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
@@ -275,7 +275,7 @@ async def test_a_change_that_the_log_did_not_take_is_told_again_soon(
 
         async def failing(values: list[bytes], *, seconds: float) -> int:
             tries.append(values)
-            raise PostError("no leader")
+            raise NotCommittedError("no leader")
 
         monkeypatch.setattr(made.driver, "post", failing)
         made.bridge.leaf_up = False
