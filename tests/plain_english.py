@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-PRONOUNS: Final = frozenset(
+PRONOUNS: Final = frozenset(  # noqa: SIM905 -- a line of words reads better
     "i me my we our ours us you your yours he his him she her hers it its itself they them their theirs themselves "
     "who whom whose what".split()
 )
