@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
-from gf_i2p.node.files.errors import ConfigError
 from gf_i2p.node.files.farm_setup import make_farm
 from gf_i2p.node.files.peer_removal import TERM_LEAP, TERM_SCATTER, forget_servers, forget_users, term_beyond
 from gf_i2p.raft.core import MAX_TERM_STEP
