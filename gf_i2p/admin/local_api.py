@@ -37,11 +37,11 @@ from gf_i2p.admin.local_socket import (
     socket_address,
 )
 from gf_i2p.node.access.roles import concerned
-from gf_i2p.node.consensus.driver import Driver, NotLeaderError, PostError, PostOutcomeUnknownError
+from gf_i2p.node.consensus.driver import Driver, NotLeaderError
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.storage.snapshot_file import SavedSnapshot
 from gf_i2p.wire.entries import Entry, ValueType
-from gf_i2p.wire.errors import LocalProtocolError
+from gf_i2p.wire.errors import LocalProtocolError, NotCommittedError, OutcomeUnknownError
 from gf_i2p.wire.limits import MAX_ENTRIES, MAX_ENTRIES_BYTES, MAX_INTEGER, MAX_VALUE_BYTES
 from gf_i2p.wire.log_values import ClusterServer, encode_server_id
 from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
@@ -149,9 +149,9 @@ class LocalInterface:
             )
         try:
             index = await self._driver.post(values, seconds=timeout)
-        except PostError as error:
+        except NotCommittedError as error:
             return _error(503, str(error), outcome="no")
-        except PostOutcomeUnknownError as error:
+        except OutcomeUnknownError as error:
             return _error(504, str(error), outcome="unknown")
         return web.json_response({"index": index})
 
@@ -165,7 +165,7 @@ class LocalInterface:
                 last = await self._driver.read_barrier()
             except NotLeaderError as error:
                 return _error(409, str(error), outcome="no")
-            except PostError as error:
+            except NotCommittedError as error:
                 return _error(503, str(error), outcome="no")
         base = self._driver.core.log.base
         first = base + 1 if given is None else given

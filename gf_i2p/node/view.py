@@ -41,6 +41,8 @@ class FarmView:
         self.state = FarmState(cluster)
         self.applied = 0
         """Index of the last entry that the state has taken in."""
+        self.on_change: list[Callable[[], None]] = []
+        """Each is called when the state has taken in more of the log."""
         self._cluster = cluster
         self._driver = driver
         self._droppable = droppable
@@ -83,6 +85,8 @@ class FarmView:
             self._keep_snapshot()
             async with self._moved:
                 self._moved.notify_all()
+            for tell in self.on_change:
+                tell()
 
     # Snapshots ------------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -44,6 +45,9 @@ _OF_OUR_OWN: Final = {
     "spark.io.compression.codec": "zstd",
     "spark.sql.catalogImplementation": "in-memory",
 }
+# PySpark 4.3 runs with pandas 3 and still warns of it when it is imported. No job uses pandas: Spark gets and gives
+# Arrow tables.
+_WARNS_OF_PANDAS_3: Final = "PySpark does not yet fully support pandas >= 3"
 _RETYPED: Final = re.compile(r"SchemaColumnConvertNotSupportedException: column: \[([^\]]{1,200})\]")
 _LOGGERS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 """They put kilobytes of the JVM's stack to standard error, of an error that is raised, too, and that we tell of."""
@@ -85,6 +89,7 @@ def session(options: SessionOptions) -> Iterator["SparkSession"]:
 
 def start(options: SessionOptions) -> "SparkSession":
     """Start Spark, or join what runs. Raises `PipelineError` when there is no Spark, or no Java."""
+    warnings.filterwarnings("ignore", _WARNS_OF_PANDAS_3, FutureWarning)
     try:
         from pyspark.errors import PySparkException  # noqa: PLC0415 -- an extra, and it takes seconds
         from pyspark.logger import PySparkLogger  # noqa: PLC0415

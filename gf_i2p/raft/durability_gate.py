@@ -6,10 +6,10 @@ from gf_i2p.raft.effects import Effects, Reply, Send
 
 
 class Promises:
-    """Counts the writes of one core, and says which of its messages may leave (Raft, figure 2)."""
+    """Says which messages of one core may leave (Raft, figure 2)."""
 
     def __init__(self) -> None:
-        self._issued = 0
+        self._issued = 0  # number of the last write
         self._durable = 0
         self._held: deque[tuple[int, Send | Reply]] = deque()  # with the write that each waits for, ascending
 
@@ -21,10 +21,10 @@ class Promises:
     def take(self, effects: Effects) -> list[Send | Reply]:
         """Take in the effects of the next step, whose write has gone to the disk; return what may leave now, in order.
 
-        To be called for every step, in the order of the steps: the n-th write among them is number n.
+        To be called for every step, in the order of the steps.
         """
         if effects.write is not None:
-            self._issued += 1
+            self._issued = effects.write.number
         gated: list[Send | Reply] = [*effects.gated_sends, *effects.gated_replies]
         if self._durable >= self._issued:
             return [*effects.sends, *effects.replies, *gated]

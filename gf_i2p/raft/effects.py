@@ -45,7 +45,7 @@ class Write(NamedTuple):
     """One atomic change of the durable state: first the log's end, then its beginning.
 
     When `entries` is not empty, everything stored at `first_index` and above is removed and the entries take the
-    indexes from `first_index` on. The n-th write that a core issues is number n, from 1: `inputs.Stored` names it.
+    indexes from `first_index` on.
     """
 
     hard_state: HardState | None
@@ -57,6 +57,8 @@ class Write(NamedTuple):
     """Entries up to this index are removed; the stored snapshot covers them. 0: none."""
     install: bool = False
     """`snapshot` takes the place of the whole log, too: it goes on, empty, after the snapshot's last entry."""
+    number: int = 0
+    """The n-th write that a core issues is number n, from 1: `inputs.Stored` names it. 0: no core has issued it."""
 
 
 class LogReader(Protocol):

@@ -87,7 +87,7 @@ class StepDown(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """Every write up to this number (the core's n-th is number n) is durable."""
+    """Every write up to this number (`Write.number`) is durable."""
 
     number: int
 

@@ -52,7 +52,6 @@ class Log:
         self._cache_first = last_index + 1
         self._cache_size = 0
         self._cache_bytes = cache_bytes
-        self._writes_issued = 0
         self._writes_pending: deque[tuple[int, int]] = deque()  # (number, last index), both ascending
 
     @property
@@ -150,13 +149,11 @@ class Log:
 
     def write_issued(self, write: Write) -> None:
         """Note the core's next write, so that `write_stored` knows what it made durable."""
-        self._writes_issued += 1
         if write.entries:
-            self._writes_pending.append((self._writes_issued, write.first_index + len(write.entries) - 1))
+            self._writes_pending.append((write.number, write.first_index + len(write.entries) - 1))
 
     def write_stored(self, number: int) -> None:
         """All writes up to `number` are durable."""
-        assert number <= self._writes_issued
         while self._writes_pending and self._writes_pending[0][0] <= number:
             self.stored = max(self.stored, self._writes_pending.popleft()[1])
         if self._cache_size > self._cache_bytes:

@@ -54,6 +54,7 @@ class State:
 
     def write_stored(self, number: int) -> None:
         """All writes up to `number` are durable."""
+        assert number <= self._writes
         self._stored = number
         self.log.write_stored(number)
 
@@ -177,9 +178,9 @@ class State:
             hard_state = HardState(self.term, self.vote)
             write = effects.write
             effects.write = Write(hard_state, 0, ()) if write is None else write._replace(hard_state=hard_state)
+            self._vote_write = self._writes + 1
         if effects.write is not None:
             self._writes += 1
-            if effects.write.hard_state is not None:
-                self._vote_write = self._writes
+            effects.write = effects.write._replace(number=self._writes)
             self.log.write_issued(effects.write)
         return effects

@@ -40,12 +40,12 @@ class Group:
         "_final",
         "_terms",
         "base",
-        "count",
         "entries",
         "first_index",
         "hard_state",
         "hard_state_changed",
         "last_index",
+        "number",
         "size",
         "snapshot",
     )
@@ -65,8 +65,8 @@ class Group:
         self._covered = max(base.last - 1, 0) if lost else covered
         self._final = max(base.last, covered)
         """No entry up to here is ever replaced."""
-        self.count = 0
-        """Writes taken."""
+        self.number = 0
+        """Of the last write taken."""
         self.size = 0
         """Bytes of all entries and snapshots taken, the removed ones included."""
         self.hard_state = hard_state
@@ -115,7 +115,7 @@ class Group:
             raise defect("a log was to be replaced by no snapshot")
         if write.drop:
             self._drop(write.drop)
-        self.count += 1
+        self.number = write.number
 
     def _check(self, new: HardState) -> None:
         """A server that forgets a term or a vote may vote twice (Raft 5.2)."""

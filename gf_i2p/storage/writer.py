@@ -12,9 +12,9 @@ from gf_i2p.storage.write_group import Group
 class Writer:
     """Makes writes durable, in their order, in a thread of its own.
 
-    `on_durable(ticket)`: this write and all before it are on the disk. `on_failure(error)`: the disk or a write is bad;
-    called once, and nothing is written from then on, because what is on the disk is no longer known for certain. Both
-    are called in the writer's thread.
+    `on_durable(number)`: the write of this number and all before it are on the disk. `on_failure(error)`: the disk or a
+    write is bad; called once, and nothing is written from then on, because what is on the disk is no longer known for
+    certain. Both are called in the writer's thread.
     """
 
     def __init__(
@@ -28,7 +28,6 @@ class Writer:
         self._on_durable = on_durable
         self._on_failure = on_failure
         self._queue: queue.SimpleQueue[Write | None] = queue.SimpleQueue()
-        self._submitted = 0
         self._stopping = False
         # A daemon, so that an interpreter that ends by an error is not kept alive; its end is no worse than a kill.
         self._thread = threading.Thread(target=self._run, name="log-writer", daemon=True)
@@ -37,12 +36,10 @@ class Writer:
         """Begin to write, also what was submitted before."""
         self._thread.start()
 
-    def submit(self, write: Write) -> int:
-        """Queue a write; return its ticket: 1, 2, 3, ... Never blocks. Always called from the same thread."""
+    def submit(self, write: Write) -> None:
+        """Queue a write. Never blocks. Always called from the same thread."""
         assert not self._stopping, "submit after stop"
-        self._submitted += 1
         self._queue.put(write)
-        return self._submitted
 
     def stop(self) -> None:
         """Write what was submitted, then end; blocks until then. Nothing to do when never started."""
@@ -59,15 +56,13 @@ class Writer:
             self._on_failure(error)
 
     def _write(self) -> None:
-        durable = 0
         goes_on = True
         while goes_on:
             group = self._storage.group()
             goes_on = self._fill(group)
-            if group.count:
+            if group.number:
                 self._storage.store(group)
-                durable += group.count
-                self._on_durable(durable)
+                self._on_durable(group.number)
                 if self._storage.checkpoint_due(idle=self._queue.empty()):
                     self._storage.checkpoint()
 

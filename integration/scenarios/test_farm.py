@@ -15,7 +15,7 @@ import pytest_asyncio
 from gf_i2p.cli.shared import local_client
 from gf_i2p.cli.shared.errors import CommandError
 from gf_i2p.node.files.client_file import ClientFile
-from gf_i2p.transport.errors import OutcomeUnknownError
+from gf_i2p.wire.errors import OutcomeUnknownError
 from integration.harness.local_farm import becomes, until
 from integration.testnet.client import Network
 from integration.testnet.i2p_farm import I2pFarm

@@ -67,6 +67,7 @@ def test_an_address_that_is_none_is_said(remote: str, tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "Spark does not start on " in json.loads(done.stdout)["error"]
     assert "secret-word" not in done.stdout + done.stderr
+    assert "Warning" not in done.stderr
 
 
 STARTS = """

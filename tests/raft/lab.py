@@ -112,9 +112,10 @@ class Server:
     disk: Disk
     core: Core
     slow_disk: bool = False
-    unwritten: deque[tuple[int, Write]] = field(default_factory=deque)
+    unwritten: deque[Write] = field(default_factory=deque)
     gated: deque[tuple[int, Send | Reply]] = field(default_factory=deque)
-    writes: int = 0
+    issued: int = 0
+    """Number of the core's last write."""
     up: bool = True
 
 
@@ -192,14 +193,14 @@ class Lab:
         server = self.servers[server_id]
         effects = server.core.step(event, self.now)
         if effects.write is not None:
-            server.writes += 1
-            server.unwritten.append((server.writes, effects.write))
+            server.issued = effects.write.number
+            server.unwritten.append(effects.write)
         for send in effects.sends:
             self._send(server, send)
         for reply in effects.replies:
             self._reply(server, reply)
         gated: list[Send | Reply] = [*effects.gated_sends, *effects.gated_replies]
-        server.gated.extend((server.writes, item) for item in gated)
+        server.gated.extend((server.issued, item) for item in gated)
         for token in effects.dropped:
             if isinstance(token, Asked):
                 self._post(Message(server.id, token.peer, token.tag, Response(4, 0, 0, 0, 0, False), lost=True))  # type: ignore[arg-type]
@@ -234,10 +235,10 @@ class Lab:
         server = self.servers[server_id]
         written = 0
         for _ in range(len(server.unwritten) if writes is None else writes):
-            number, write = server.unwritten.popleft()
+            write = server.unwritten.popleft()
             server.disk.write(write)
-            written = number
-        durable = server.unwritten[0][0] - 1 if server.unwritten else server.writes
+            written = write.number
+        durable = server.unwritten[0].number - 1 if server.unwritten else server.issued
         while server.gated and server.gated[0][0] <= durable:
             item = server.gated.popleft()[1]
             if isinstance(item, Send):

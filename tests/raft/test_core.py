@@ -350,7 +350,7 @@ def test_a_term_that_no_farm_reaches_is_not_taken_over() -> None:
         lab.step(1, inputs.Incoming("bad", request))
         assert (lab.dropped, lab.core(1).term) == (["bad"], 0)
         assert "claims term 4294967298, and we are in 0" in lab.violations[0]
-        assert lab.servers[1].writes == 0
+        assert lab.servers[1].issued == 0
     lab = Lab(3)
     lab.elect(1)
     lab.timeout(1)

@@ -6,7 +6,7 @@ from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
 
 SEND = Send(2, Request(MessageType.APPEND_ENTRIES_REQUEST, 1, 2, 1, 0, 0, 0), 1)
 REPLY = Reply("client", Response(MessageType.APPEND_ENTRIES_RESPONSE, 1, 1, 1, 2, accepted=True))
-WRITE = Write(HardState(1, NOBODY), 0, ())
+WRITE = Write(HardState(1, NOBODY), 0, (), number=1)
 
 
 def vote(tag: int) -> Send:
@@ -30,7 +30,7 @@ def test_a_promise_waits_for_all_writes_so_far_and_for_none_after_it() -> None:
     promises = Promises()
     promises.take(Effects(WRITE, gated_replies=[promise(1)]))
     assert promises.take(Effects(gated_replies=[promise(2)])) == [], "the write before it is not durable"
-    promises.take(Effects(WRITE, gated_replies=[promise(3)]))
+    promises.take(Effects(WRITE._replace(number=2), gated_replies=[promise(3)]))
     assert promises.stored(1) == [promise(1), promise(2)]
     assert promises.stored(2) == [promise(3)]
 

@@ -44,7 +44,7 @@ def test_it_behaves_as_a_list(
         added = [application(f"{first + i}", term) for i in range(one if verb == "append" else two)]
         model[first - 1 :] = added
         log.replace_from(first, added)
-        write = Write(None, first, tuple(added))
+        write = Write(None, first, tuple(added), number=number + len(waiting) + 1)
         log.write_issued(write)
         waiting.append(write)
 
@@ -70,10 +70,10 @@ def test_a_stored_log_is_opened_with_its_term_runs() -> None:
 
 def test_a_write_that_a_later_one_overwrites_does_not_count_as_stored() -> None:
     log = Log(Disk())
-    for term, first in ((1, 1), (2, 1), (3, 1)):
+    for term in (1, 2, 3):
         entries = [application("x", term)] * 3
-        log.replace_from(first, entries)
-        log.write_issued(Write(None, first, tuple(entries)))
+        log.replace_from(1, entries)
+        log.write_issued(Write(None, 1, tuple(entries), number=term))
     log.write_stored(1)
     assert log.stored == 0
     log.write_stored(2)

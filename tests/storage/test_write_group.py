@@ -28,14 +28,14 @@ def names(of: Group) -> list[str]:
 
 def test_an_empty_group_changes_nothing() -> None:
     new = group(9)
-    assert (new.count, new.first_index, new.last_index, new.entries, new.hard_state_changed) == (0, 10, 9, [], False)
+    assert (new.number, new.first_index, new.last_index, new.entries, new.hard_state_changed) == (0, 10, 9, [], False)
 
 
 def test_writes_that_follow_one_another_are_joined() -> None:
     joined = group(2)
     joined.add(Write(None, 3, entries("c", "d")))
-    joined.add(Write(None, 5, entries("e")))
-    assert (joined.first_index, names(joined), joined.last_index, joined.count) == (3, ["c", "d", "e"], 5, 2)
+    joined.add(Write(None, 5, entries("e"), number=7))
+    assert (joined.first_index, names(joined), joined.last_index, joined.number) == (3, ["c", "d", "e"], 5, 7)
 
 
 def test_a_later_write_removes_the_end_of_an_earlier_one() -> None:
@@ -86,7 +86,6 @@ def test_a_group_does_what_its_writes_do_one_by_one(seed: int, before: int, coun
     assert joined.last_index == state.last_index
     assert joined.hard_state == state.hard_state
     assert (joined.snapshot or old.snapshot) == state.snapshot
-    assert joined.count == count
 
 
 @pytest.mark.parametrize("first", [0, -1, 11])

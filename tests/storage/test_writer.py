@@ -28,12 +28,13 @@ class Log:
         self.durable: list[int] = []
         self.failures: list[BaseException] = []
         self.threads: set[str] = set()
+        self._submitted = 0
         self._changed = threading.Condition()
 
-    def on_durable(self, ticket: int) -> None:
+    def on_durable(self, number: int) -> None:
         with self._changed:
             self.threads.add(threading.current_thread().name)
-            self.durable.append(ticket)
+            self.durable.append(number)
             self._changed.notify_all()
 
     def on_failure(self, error: BaseException) -> None:
@@ -41,12 +42,17 @@ class Log:
             self.failures.append(error)
             self._changed.notify_all()
 
+    def submit(self, write: Write) -> int:
+        self._submitted += 1
+        self.writer.submit(write._replace(number=self._submitted))
+        return self._submitted
+
     def wait(self, condition: Callable[[], object]) -> None:
         with self._changed:
             assert self._changed.wait_for(condition, PATIENCE)
 
-    def wait_for(self, ticket: int) -> None:
-        self.wait(lambda: self.durable and self.durable[-1] >= ticket)
+    def wait_for(self, number: int) -> None:
+        self.wait(lambda: self.durable and self.durable[-1] >= number)
 
     def close(self) -> None:
         self.writer.stop()
@@ -67,7 +73,7 @@ def groups(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     def noted(self: Storage, group: Group) -> None:
         store(self, group)
-        sizes.append(group.count)
+        sizes.append(group.number - sum(sizes))
 
     monkeypatch.setattr(Storage, "store", noted)
     return sizes
@@ -80,27 +86,23 @@ def one(index: int, value: bytes = b"x", hard_state: HardState | None = None) ->
 FIRST = Write(HardState(1, 7), 1, ())
 
 
-def test_tickets_count_the_writes(log: Log) -> None:
-    assert [log.writer.submit(write) for write in (FIRST, one(1), one(2), Write(None, 1, ()))] == [1, 2, 3, 4]
-
-
 def test_what_waits_goes_into_one_transaction(log: Log, groups: list[int]) -> None:
     for write in (FIRST, one(1), one(2), one(3)):
-        log.writer.submit(write)
+        log.submit(write)
     log.writer.start()
     log.wait_for(4)
     assert groups == [4]
     assert log.durable == [4]
-    log.writer.submit(one(4))
+    log.submit(one(4))
     log.wait_for(5)
     assert groups == [4, 1]
     assert log.threads == {"log-writer"}
 
 
 def test_a_group_ends_when_it_is_full(log: Log, groups: list[int]) -> None:
-    log.writer.submit(FIRST)
+    log.submit(FIRST)
     for index in range(1, 11):
-        log.writer.submit(one(index, bytes(MAX_GROUP_BYTES // 4)))
+        log.submit(one(index, bytes(MAX_GROUP_BYTES // 4)))
     log.writer.start()
     log.wait_for(11)
     assert groups == [5, 4, 2]
@@ -111,18 +113,18 @@ def test_nothing_is_reported_before_it_can_be_read(tmp_path: Path) -> None:
     log = Log(tmp_path)
     found: list[list[bytes]] = []
 
-    def read(ticket: int) -> None:
-        if ticket > 1:
-            found.append([entry.value for entry in log.storage.read(ticket - 1, ticket - 1, 0)])
-        log.on_durable(ticket)
+    def read(number: int) -> None:
+        if number > 1:
+            found.append([entry.value for entry in log.storage.read(number - 1, number - 1, 0)])
+        log.on_durable(number)
 
     writer = log.writer = Writer(log.storage, on_durable=read, on_failure=log.on_failure)
     with closing(log):
         writer.start()
-        writer.submit(FIRST)
+        log.submit(FIRST)
         log.wait_for(1)
         for index in range(1, 20):
-            log.wait_for(writer.submit(one(index, b"%d" % index)) - 1)
+            log.wait_for(log.submit(one(index, b"%d" % index)) - 1)
             log.wait_for(index + 1)
     assert found == [[b"%d" % index] for index in range(1, 20)]
     assert log.failures == []
@@ -137,7 +139,7 @@ def test_random_writes_leave_what_they_should_however_they_are_grouped(tmp_path:
     with closing(log):
         log.writer.start()
         for number, write in enumerate(islice(writes(seed), 150), 1):
-            log.writer.submit(write)
+            log.submit(write)
             state.apply(write)
             if number > depth:
                 log.wait_for(number - depth)
@@ -150,9 +152,9 @@ def test_random_writes_leave_what_they_should_however_they_are_grouped(tmp_path:
 def test_a_reader_beside_the_writer_always_finds_a_whole_log(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each write replaces the log's second half by entries of its own number: a reader never sees two numbers there."""
     monkeypatch.setattr(database, "CHECKPOINT_BYTES", 256 << 10)
-    log.writer.submit(Write(HardState(1, 7), 1, tuple(app(b"") for _ in range(100))))
+    log.submit(Write(HardState(1, 7), 1, tuple(app(b"") for _ in range(100))))
     for number in range(300):
-        log.writer.submit(Write(None, 51, tuple(app(b"%d" % number) for _ in range(50))))
+        log.submit(Write(None, 51, tuple(app(b"%d" % number) for _ in range(50))))
     log.writer.start()
     log.wait_for(1)
     seen: list[bytes] = []
@@ -170,20 +172,20 @@ def test_a_reader_beside_the_writer_always_finds_a_whole_log(log: Log, monkeypat
 
 def test_stop_writes_what_was_submitted(log: Log) -> None:
     log.writer.start()
-    log.writer.submit(FIRST)
+    log.submit(FIRST)
     for index in range(1, 500):
-        log.writer.submit(one(index))
+        log.submit(one(index))
     log.writer.stop()
     assert log.durable[-1] == 500
     log.writer.stop()
     with pytest.raises(AssertionError, match="after stop"):
-        log.writer.submit(one(500))
+        log.submit(one(500))
     log.storage.close()
     assert len(stored_state(log.path).entries) == 499
 
 
 def test_stop_without_start_writes_nothing(log: Log) -> None:
-    log.writer.submit(FIRST)
+    log.submit(FIRST)
     log.writer.stop()
     assert (log.durable, log.failures) == ([], [])
 
@@ -192,11 +194,11 @@ def test_a_full_disk_ends_all_writing(log: Log) -> None:
     (pages,) = log.storage._writing.execute("PRAGMA page_count").fetchone()
     log.storage._writing.execute(f"PRAGMA max_page_count = {pages + 20}")
     log.writer.start()
-    log.writer.submit(FIRST)
+    log.submit(FIRST)
     index = 1
     while not log.failures:
-        ticket = log.writer.submit(one(index, bytes(50_000)))
-        log.wait(lambda ticket=ticket: log.failures or log.durable[-1:] == [ticket])  # type: ignore[misc]
+        number = log.submit(one(index, bytes(50_000)))
+        log.wait(lambda number=number: log.failures or log.durable[-1:] == [number])  # type: ignore[misc]
         index += 1
     durable = log.durable.copy()
     assert len(durable) > 2
@@ -205,7 +207,7 @@ def test_a_full_disk_ends_all_writing(log: Log) -> None:
     assert "is full: free some space" in str(failure)
 
     log.storage._writing.execute(f"PRAGMA max_page_count = {pages + 1000}")
-    log.writer.submit(one(1))
+    log.submit(one(1))
     log.writer.stop()
     assert log.durable == durable
     assert len(log.failures) == 1
@@ -217,11 +219,11 @@ def test_a_full_disk_in_the_middle_of_a_transaction_leaves_all_of_it_out(
     log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log.writer.start()
-    log.writer.submit(FIRST)
-    log.wait_for(log.writer.submit(one(1, b"old")))
+    log.submit(FIRST)
+    log.wait_for(log.submit(one(1, b"old")))
     (pages,) = log.storage._writing.execute("PRAGMA page_count").fetchone()
     log.storage._writing.execute(f"PRAGMA max_page_count = {pages + 3}")
-    log.writer.submit(Write(HardState(2, 7), 1, (app(bytes(200_000), 2),)))
+    log.submit(Write(HardState(2, 7), 1, (app(bytes(200_000), 2),)))
     log.wait(lambda: log.failures)
     monkeypatch.setattr(log.storage._tables, "store_server", None)  # nor is anything written when the log is closed
     assert state_of(log.storage).hard_state == HardState(0, 0xFFFFFFFF)
@@ -233,11 +235,11 @@ def test_a_full_disk_in_the_middle_of_a_transaction_leaves_all_of_it_out(
 
 def test_a_write_that_leaves_a_gap_ends_all_writing(log: Log) -> None:
     log.writer.start()
-    log.wait_for(log.writer.submit(FIRST))
-    log.writer.submit(one(2))
+    log.wait_for(log.submit(FIRST))
+    log.submit(one(2))
     log.wait(lambda: log.failures)
     assert "defect" in str(log.failures[0])
-    log.writer.submit(one(1))
+    log.submit(one(1))
     log.writer.stop()
     assert log.durable == [1]
 
@@ -245,13 +247,13 @@ def test_a_write_that_leaves_a_gap_ends_all_writing(log: Log) -> None:
 def test_an_owner_that_cannot_be_told_is_a_failure(tmp_path: Path) -> None:
     log = Log(tmp_path)
 
-    def closed(ticket: int) -> None:
+    def closed(number: int) -> None:
         raise RuntimeError("the event loop is closed")
 
     log.writer = Writer(log.storage, on_durable=closed, on_failure=log.on_failure)
     with closing(log):
         log.writer.start()
-        log.writer.submit(FIRST)
+        log.submit(FIRST)
         log.wait(lambda: log.failures)
     assert str(log.failures[0]) == "the event loop is closed"
 
@@ -274,12 +276,12 @@ def test_checkpoints_run_after_the_report_and_know_whether_anything_waits(
     monkeypatch.setattr(Storage, "checkpoint_due", checkpoint_due)
     monkeypatch.setattr(Storage, "checkpoint", checkpoint)
     log.writer = Writer(
-        log.storage, on_durable=lambda ticket: steps.append(f"durable {ticket}"), on_failure=log.on_failure
+        log.storage, on_durable=lambda number: steps.append(f"durable {number}"), on_failure=log.on_failure
     )
     with closing(log):
-        log.writer.submit(FIRST)
+        log.submit(FIRST)
         for index in range(1, 6):
-            log.writer.submit(one(index, bytes(MAX_GROUP_BYTES // 4)))
+            log.submit(one(index, bytes(MAX_GROUP_BYTES // 4)))
         log.writer.start()
         assert done.wait(PATIENCE), steps  # the word to stop waits in the same queue
         written = steps.copy()

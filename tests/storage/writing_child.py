@@ -43,11 +43,11 @@ def main(path: Path, seed: int, done: int, limit: int, depth: int, close: int = 
     progress = threading.Condition()
     durable = done
 
-    def on_durable(ticket: int) -> None:
+    def on_durable(number: int) -> None:
         nonlocal durable
-        say(str(done + ticket))
+        say(str(number))
         with progress:
-            durable = done + ticket
+            durable = number
             progress.notify()
 
     def on_failure(error: BaseException) -> None:
@@ -65,7 +65,7 @@ def main(path: Path, seed: int, done: int, limit: int, depth: int, close: int = 
     writer.start()
     for number, write in enumerate(islice(writes(seed), done, limit), done + 1):
         watched = depth == 0 and bool(write.entries) and not seen(write)
-        writer.submit(write)
+        writer.submit(write._replace(number=number))
         while watched and not seen(write):
             pass
         if watched:

@@ -26,7 +26,7 @@ from gf_i2p.netdb.encoding import to_b32_address
 from gf_i2p.node.access.roles import Role, User
 from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.transport.client.farm_client import FarmClient
-from gf_i2p.transport.errors import NotCommittedError, OutcomeUnknownError
+from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 
 POST_SECONDS: Final = 30.0
 _I2P_SECONDS: Final = 120.0

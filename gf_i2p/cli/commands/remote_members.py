@@ -24,10 +24,9 @@ from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.raft.configurations import majority
 from gf_i2p.transport.client.farm_client import FarmClient, Found
 from gf_i2p.transport.client.server_queries import Survey
-from gf_i2p.transport.errors import NotCommittedError, OutcomeUnknownError
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.entries import Entry, ValueType
-from gf_i2p.wire.errors import EndpointError, LocalProtocolError
+from gf_i2p.wire.errors import EndpointError, LocalProtocolError, NotCommittedError, OutcomeUnknownError
 from gf_i2p.wire.log_values import ClusterServer, Configuration, encode_server_id
 from gf_i2p.wire.messages import MessageType, Request, Response
 

@@ -19,7 +19,7 @@ from gf_i2p.node.files.config import Config, Secrets, UserTable, check_private
 from gf_i2p.node.files.farm_setup import new_password, write_private
 from gf_i2p.node.files.layout import CONFIG_FILE, SECRETS_FILE
 from gf_i2p.node.files.leaf_file import LEAF_FILE, LeafFile
-from gf_i2p.node.files.peer_removal import forget_user, replace_files
+from gf_i2p.node.files.peer_removal import forget_users, replace_files
 from gf_i2p.node.files.transaction import all_or_nothing, changing
 from gf_i2p.node.files.trust import knows_certificate
 from gf_i2p.node.membership.invitation import server_text
@@ -193,7 +193,7 @@ def remove(directory: Path, member: int) -> bool:
     with changing(directory):
         if user not in Secrets.load(directory).users:
             return False
-        _replace(directory, forget_user(read_text(directory / SECRETS_FILE), user))
+        _replace(directory, forget_users(read_text(directory / SECRETS_FILE), user.__eq__))
     return True
 
 

@@ -59,7 +59,6 @@ class Disk:
         self._waiting: deque[Write] = deque()
         self._group: Group | None = None
         self._writes: list[Write] = []  # that are in the group
-        self._durable = 0
         self._told_at = 0.0  # what the thread says arrives in order
         self._alive = True
 
@@ -88,16 +87,12 @@ class Disk:
             return
         self._group = None
         self.store.store(group)
-        self._is_durable()
+        self._on_durable(self._writes)
         now = self._events.now
         self._told_at = max(self._told_at, now + self._seconds() * self._rng.random())
-        self._events.after(self._told_at - now, self._on_stored, self._durable)
+        self._events.after(self._told_at - now, self._on_stored, self._writes[-1].number)
         if self._waiting:
             self._begin()
-
-    def _is_durable(self) -> None:
-        self._durable += len(self._writes)
-        self._on_durable(self._writes)
 
     def crash(self) -> tuple[Loss, int]:
         """The process or the power ends; return what became of the present group, and how many writes are lost."""
@@ -112,6 +107,6 @@ class Disk:
         elif loss is Loss.TORN and self.store.tear(group, self._rng.random()):
             loss = Loss.AFTER
         if loss is Loss.AFTER:
-            self._is_durable()
+            self._on_durable(self._writes)
             return loss, lost
         return loss, lost + len(self._writes)

@@ -56,14 +56,14 @@ def test_a_rerun_gives_the_same_and_so_does_day_by_day(spark: SparkSession, tmp_
     assert (figures.records, figures.server_hours, figures.anomalies) == (len(rows), 32 + 29 + 8, 1)
     assert figures.destination_hours == 32 + 29 + 8
     assert steps == ["hours of servers", "hours of destinations", "anomalies"]
-    before = {name: table(spark, lake, name).toPandas() for name in ("server_hours", "destination_hours", "anomalies")}
+    before = {name: table(spark, lake, name).toArrow() for name in ("server_hours", "destination_hours", "anomalies")}
     files = {*Path(lake.root).rglob("server_hours/**/*.parquet")}
     assert files
     for day in ("2026-09-21", "2026-09-22"):
         job.refresh(spark, lake, span=Span.parse(day, day))
     assert files.isdisjoint(Path(lake.root).rglob("server_hours/**/*.parquet")), "they were made anew"
     for name, found in before.items():
-        assert table(spark, lake, name).toPandas().equals(found), name
+        assert table(spark, lake, name).toArrow().equals(found), name
 
     servers, odd = job.summarize(spark, lake)
     assert [(each.farm, each.server) for each in servers] == [("2026", 1), ("farm", 1), ("farm", 2)]

@@ -96,8 +96,8 @@ class Rig:
 def test_what_waits_becomes_durable_together_and_is_told_later() -> None:
     rig = Rig()
     disk = rig.disk()
-    for write in SMALL:
-        disk.submit(write)
+    for number, write in enumerate(SMALL, 1):
+        disk.submit(write._replace(number=number))
     rig.wait(1.0)
     assert rig.durable == [1]
     assert rig.told == []
@@ -111,7 +111,7 @@ def test_what_the_disk_says_comes_in_order(seed: int) -> None:
     rig = Rig()
     disk = rig.disk(seed)
     for number in range(20):
-        disk.submit(Write(HardState(1, 7), number + 1, (app(b"x"),)))
+        disk.submit(Write(HardState(1, 7), number + 1, (app(b"x"),), number=number + 1))
         rig.wait(0.7 * (number % 3))
     rig.wait(30)
     assert rig.told == sorted(rig.told)

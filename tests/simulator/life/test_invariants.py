@@ -37,7 +37,7 @@ QUICK = {
     "other-scores": "SameFarmChoice",
     "own-versions": "PublishedRises",
     "no-new-version": "WithinLease",
-    "wakes-and-repeats": "WakesUp",
+    "wakes-and-gives": "WakesUp",
     "before-the-log": "AnnouncedFirst",
     "no-lease": "Overlap",
     "gives-anyway": "ChosenGives",

@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 
 from gf_i2p.farm.parameters import Parameters
+from gf_i2p.farm.publishing.cadence import HURRIED_SECONDS, HURRIED_SETS
+from gf_i2p.farm.publishing.confirmation import GRACE_MS
+from gf_i2p.farm.publishing.lease import LEASE_SECONDS
 from gf_i2p.farm.record.remote_sensing import MetaSensing
 from gf_i2p.farm.record.status_record import Meta
 from gf_i2p.netdb.meta_lease_set import MetaLeaseSet
 from gf_i2p.netdb.private_keys import DestinationKeys
-from gf_i2p.node.publish.cadence import HURRIED_SECONDS, HURRIED_SETS
-from gf_i2p.node.publish.confirmation import GRACE_MS
-from gf_i2p.node.publish.office import LEASE_SECONDS
 from gf_i2p.node.publish.publishing_keys import PublishingKeys, Purpose
 from integration.harness.local_farm import becomes
 from tests.farm.strategies import leaf, record
-from tests.node.publish.single_server import Office, now_ms, office, sends
+from tests.node.publish.single_server import PublishingServer, now_ms, publishing_server, sends
 from tests.node.routers import DOWN
 
 PARAMETERS = Parameters()
@@ -25,7 +25,7 @@ LEAST_SECONDS, OLD_SECONDS = PARAMETERS.republish_min_ms / 1000, PARAMETERS.repu
 OFF = "off"
 
 
-def told(made: Office) -> Meta:
+def told(made: PublishingServer) -> Meta:
     assert made.record is not None
     assert made.record.meta is not None
     return made.record.meta
@@ -34,7 +34,7 @@ def told(made: Office) -> Meta:
 async def test_a_set_is_announced_attempted_and_sent_and_the_record_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with office(tmp_path, monkeypatch) as made:
+    async with publishing_server(tmp_path, monkeypatch) as made:
         made.bridge.hang("publish")
         began = now_ms()
         await becomes("attempted", lambda: made.record is not None and told(made).attempted_ms >= began)
@@ -50,7 +50,7 @@ async def test_a_set_is_announced_attempted_and_sent_and_the_record_says_so(
         assert told(made).confirmed_ms == 0
 
 
-async def finds(made: Office, published: int | None, *, seconds: float | None, later_ms: int = 1) -> None:
+async def finds(made: PublishingServer, published: int | None, *, seconds: float | None, later_ms: int = 1) -> None:
     """Have server 2 say what it found, so much later than the set was sent."""
     current = made.reporter.progress.current
     assert current is not None
@@ -62,7 +62,7 @@ async def finds(made: Office, published: int | None, *, seconds: float | None, l
 
 
 async def test_who_finds_the_set_confirms_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with office(tmp_path, monkeypatch) as made:
+    async with publishing_server(tmp_path, monkeypatch) as made:
         await sends(made, 1)
         published = made.published[0] * 1000
         assert made.reporter.progress.current is not None
@@ -79,7 +79,7 @@ async def test_who_finds_the_set_confirms_it(tmp_path: Path, monkeypatch: pytest
 async def test_a_set_that_is_not_found_is_sent_again_with_growing_pauses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with office(tmp_path, monkeypatch, least_ms=PARAMETERS.republish_min_ms) as made:
+    async with publishing_server(tmp_path, monkeypatch, least_ms=PARAMETERS.republish_min_ms) as made:
         for sent in range(1, HURRIED_SETS + 1):
             await sends(made, sent)
             made.now += HURRIED_SECONDS
@@ -91,8 +91,8 @@ async def test_a_set_that_is_not_found_is_sent_again_with_growing_pauses(
             assert shown["next"]["why"] == "the last one was not found"
             assert shown["progress"]["retries"] == retry
             assert "server 2 does not find it" in shown["progress"]["unconfirmed"]
-            assert made.publisher.published is not None
-            await made.elapses(made.publisher.published.at + pause - 1 - made.now)
+            assert made.publisher.machine.given is not None
+            await made.elapses(made.publisher.machine.given.at + pause - 1 - made.now)
             assert len(made.bridge.sent) == HURRIED_SETS + retry
             made.now += 1
             await sends(made, HURRIED_SETS + retry + 1)
@@ -106,22 +106,22 @@ async def test_a_set_that_is_not_found_is_sent_again_with_growing_pauses(
 async def test_a_dry_run_tells_the_router_nothing_and_the_farm_neither(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with office(tmp_path, monkeypatch, dry_run=True) as made:
-        await becomes("a set that would be published", lambda: made.publisher.published is not None)
-        first = made.publisher.published
+    async with publishing_server(tmp_path, monkeypatch, dry_run=True) as made:
+        await becomes("a set that would be published", lambda: made.publisher.lease_set is not None)
+        first = made.publisher.lease_set
         assert first is not None
-        assert [entry.hash for entry in first.lease_set.entries] == [leaf(1).hash]
-        assert MetaLeaseSet.parse(first.lease_set.data) == first.lease_set
+        assert [entry.hash for entry in first.entries] == [leaf(1).hash]
+        assert MetaLeaseSet.parse(first.data) == first
         made.bridge.leaf = 2
         await made.elapses(LEAST_SECONDS)
-        await becomes("another one", lambda: made.publisher.published is not first)
+        await becomes("another one", lambda: made.publisher.lease_set is not first)
         shown = made.publisher.shown()
         assert shown is not None
         assert (shown["dry_run"], shown["sent"], shown["progress"]) == (True, 0, None)
         assert not told(made).publishing
         assert told(made).last_published_ms == made.view.state.last_published_ms == 0
         made.bridge.errors["status"] = DOWN
-        await becomes("it ends", lambda: made.publisher.published is None)
+        await becomes("it ends", lambda: made.publisher.lease_set is None)
         assert {"publish", "stop"} & set(made.bridge.calls) == set()
 
 
@@ -129,7 +129,7 @@ async def test_who_stood_still_sends_nothing_before_it_has_committed_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its announcement was committed, and the answer waited for it while it slept: another one may publish now."""
-    async with office(tmp_path, monkeypatch) as made:
+    async with publishing_server(tmp_path, monkeypatch) as made:
         await sends(made, 1)
         assert made.bridge.holds is not None
         real, awake = made.driver.post, asyncio.Event()
@@ -163,7 +163,7 @@ async def test_new_keys_of_the_same_master_are_published_by_at_once_and_in_a_ses
     master = DestinationKeys.generate()
     now = int(time.time())
     old, new = (PublishingKeys.delegate(master, now + days * 86_400, now - days) for days in (30, 60))
-    async with office(tmp_path, monkeypatch, keys=old) as made:
+    async with publishing_server(tmp_path, monkeypatch, keys=old) as made:
         await sends(made, 1)
         assert "stop" not in made.bridge.calls
         made.bridge.errors["stop"] = DOWN

@@ -1,14 +1,8 @@
 """The words for how far a set is: each only when it is true."""
 
-from gf_i2p.netdb.meta_lease_set import MetaLease, MetaLeaseSet
-from gf_i2p.node.publish.publish_progress import Progress, PublishProgress
-from tests.netdb.strategies import KEYS
+from gf_i2p.farm.publishing.progress import Progress, PublishProgress
 
 PUBLISHED = 1_790_000_000
-
-
-def lease_set(published: int = PUBLISHED) -> MetaLeaseSet:
-    return MetaLeaseSet.build(KEYS, published=published, entries=[MetaLease(bytes(32), published + 600)])
 
 
 def now(progress: PublishProgress) -> Progress:
@@ -20,7 +14,7 @@ def test_one_word_after_the_other_with_its_time() -> None:
     told: list[str] = []
     progress = PublishProgress(lambda: told.append(now(progress).word))
     assert progress.current is None
-    progress.announced(lease_set())
+    progress.announced(PUBLISHED, b"the set")
     assert (now(progress).word, now(progress).published_ms) == ("announced", PUBLISHED * 1000)
     progress.attempted(1)
     progress.sent(2)
@@ -38,7 +32,7 @@ def test_who_confirmed_it_first_stays_and_nothing_takes_it_back() -> None:
     progress.confirmed(1, by=1)
     progress.unconfirmed("nothing is there")
     assert progress.current is None
-    progress.announced(lease_set())
+    progress.announced(PUBLISHED, b"the set")
     progress.sent(2)
     progress.confirmed(3, by=7)
     progress.confirmed(4, by=8)
@@ -48,10 +42,10 @@ def test_who_confirmed_it_first_stays_and_nothing_takes_it_back() -> None:
 
 def test_the_next_set_begins_anew() -> None:
     progress = PublishProgress()
-    progress.announced(lease_set())
+    progress.announced(PUBLISHED, b"the set")
     progress.attempted(1)
     progress.sent(2)
     progress.confirmed(3, by=7)
-    progress.announced(lease_set(PUBLISHED + 5))
+    progress.announced(PUBLISHED + 5, b"another")
     assert now(progress).word == "announced"
     assert now(progress).published_ms == (PUBLISHED + 5) * 1000

@@ -1,8 +1,8 @@
 """Whether a set that our router has taken was found in the netDb: judged by what other servers have looked for.
 
-Our own router answers from its own copy, so it proves nothing. Others say what they found in their records
-("metaSensing"), where they look (`node/report/destination_sensing.py`) and their routers can: an i2pd finds no set of
-type 7 at all, and few ways of looking tell which version was found.
+The router of the publisher answers from its own copy, and proves nothing. Other servers report what they found in
+their records ("metaSensing"), where they look and where their routers can. An i2pd finds no set of type 7 at all, and
+few ways of looking tell the version that was found.
 """
 
 from collections.abc import Mapping

@@ -6,21 +6,6 @@ it. *Confirmed*: somebody has found it in the netDb, as far as a router lets us 
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
-
-
-class SignedSet(Protocol):
-    """A lease set of either kind, signed."""
-
-    @property
-    def published(self) -> int:
-        """Its version, in seconds since the epoch."""
-        ...
-
-    @property
-    def data(self) -> bytes:
-        """All of it, as the router gets it."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +42,9 @@ class PublishProgress:
         """None before the first set."""
         self._on_change = on_change
 
-    def announced(self, lease_set: SignedSet) -> None:
-        """A set is about to be written into the log."""
-        self.current = Progress(lease_set.published * 1000, lease_set.data)
+    def announced(self, published: int, data: bytes) -> None:
+        """A set of this version, in seconds since the epoch, is about to be written into the log."""
+        self.current = Progress(published * 1000, data)
 
     def attempted(self, now_ms: int) -> None:
         """It is in the log, committed."""

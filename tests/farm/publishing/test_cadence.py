@@ -2,7 +2,7 @@
 
 import pytest
 
-from gf_i2p.node.publish.cadence import HURRIED_SECONDS, HURRIED_SETS, Due, Given, Pace, backoff, next_due
+from gf_i2p.farm.publishing.cadence import HURRIED_SECONDS, HURRIED_SETS, Due, Given, Pace, backoff, next_due
 
 PACE = Pace(least=60.0, most=450.0)
 CALM = HURRIED_SETS

@@ -8,19 +8,19 @@ import pytest
 
 from gf_i2p.farm.admin_entries import AdminEntry
 from gf_i2p.farm.parameters import Parameters
+from gf_i2p.farm.publishing import announcement, meta
+from gf_i2p.farm.publishing.cadence import HURRIED_SECONDS, HURRIED_SETS
+from gf_i2p.farm.publishing.lease import LEASE_SECONDS
 from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.netdb.meta_lease_set import MetaLeaseSet
 from gf_i2p.netdb.private_keys import DestinationKeys
-from gf_i2p.node.consensus.driver import PostError
-from gf_i2p.node.publish import publishing
-from gf_i2p.node.publish.cadence import HURRIED_SECONDS, HURRIED_SETS
-from gf_i2p.node.publish.office import LEASE_SECONDS
-from gf_i2p.node.publish.publish_progress import SignedSet
+from gf_i2p.node.publish import meta as driving
 from gf_i2p.node.publish.publishing_keys import HANDOVER_SECONDS, PublishingKeys
+from gf_i2p.wire.errors import NotCommittedError
 from integration.harness.local_farm import becomes
 from tests.farm.strategies import leaf, record
 from tests.netdb.strategies import KEYS
-from tests.node.publish.single_server import Office, deaf, now_ms, office, sends
+from tests.node.publish.single_server import PublishingServer, deaf, now_ms, publishing_server, sends
 from tests.node.routers import DEFECT, DOWN
 
 PARAMETERS = Parameters()
@@ -34,7 +34,7 @@ OFF = "off"
 async def test_nothing_is_sent_before_its_announcement_is_committed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with office(tmp_path, monkeypatch) as made:
+    async with publishing_server(tmp_path, monkeypatch) as made:
         announced = []
 
         def look(lease_set: MetaLeaseSet) -> None:
@@ -46,8 +46,7 @@ async def test_nothing_is_sent_before_its_announcement_is_committed(
         made.bridge.on_publish = look
         await sends(made, 1)
         assert announced == [True]
-        assert made.publisher.published is not None
-        assert made.publisher.published.lease_set == made.bridge.holds
+        assert made.publisher.lease_set == made.bridge.holds is not None
         assert [entry.hash for entry in made.bridge.sent[0].entries] == [leaf(1).hash]
         record = await made.reported("publishing", lambda record: record.meta is not None and record.meta.publishing)
         assert record.meta is not None
@@ -57,10 +56,10 @@ async def test_nothing_is_sent_before_its_announcement_is_committed(
 async def test_a_set_whose_announcement_is_not_committed_is_not_sent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with office(tmp_path, monkeypatch) as made:
+    async with publishing_server(tmp_path, monkeypatch) as made:
 
         async def refused(lease_set: MetaLeaseSet) -> int:
-            raise PostError("no server leads")
+            raise NotCommittedError("no server leads")
 
         monkeypatch.setattr(made.reporter, "announce", refused)
         await becomes("it says so", lambda: made.publisher.trouble == "no server leads")
@@ -69,7 +68,7 @@ async def test_a_set_whose_announcement_is_not_committed_is_not_sent(
 
 
 async def test_the_first_sets_are_hurried_and_then_all_is_calm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with office(tmp_path, monkeypatch) as made:
+    async with publishing_server(tmp_path, monkeypatch) as made:
         await sends(made, 1)
         for sent in range(2, HURRIED_SETS + 1):
             made.now += HURRIED_SECONDS - 1
@@ -88,7 +87,7 @@ async def test_the_first_sets_are_hurried_and_then_all_is_calm(tmp_path: Path, m
 async def test_other_leaves_make_another_set_but_not_sooner_than_i2pd_takes_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with office(tmp_path, monkeypatch) as made:
+    async with publishing_server(tmp_path, monkeypatch) as made:
         for sent in range(1, HURRIED_SETS + 1):
             await sends(made, sent)
             made.now += HURRIED_SECONDS
@@ -105,7 +104,7 @@ async def test_other_leaves_make_another_set_but_not_sooner_than_i2pd_takes_one(
 async def test_what_the_router_has_lost_is_published_anew_and_hurried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with office(tmp_path, monkeypatch) as made:
+    async with publishing_server(tmp_path, monkeypatch) as made:
         for sent in range(1, HURRIED_SETS + 1):
             await sends(made, sent)
             made.now += HURRIED_SECONDS
@@ -130,7 +129,7 @@ async def test_whatever_the_bridge_raises_it_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, error: Exception
 ) -> None:
     monkeypatch.setattr("gf_i2p.node.farm_tasks._AGAIN_SECONDS", 0.01)
-    async with office(tmp_path, monkeypatch) as made:
+    async with publishing_server(tmp_path, monkeypatch) as made:
         made.bridge.errors[call] = error
         await becomes("it says so", lambda: made.publisher.trouble is not None)
         del made.bridge.errors[call]
@@ -140,22 +139,11 @@ async def test_whatever_the_bridge_raises_it_is_tried_again(
         await becomes("no trouble", lambda: made.publisher.trouble is None)
 
 
-async def test_each_try_that_fails_makes_the_pause_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with office(tmp_path, monkeypatch, publishes=False) as made:
-        await made.ready()
-        made.bridge.errors["publish"] = DOWN
-        assert [await made.publisher._step() for _ in range(4)] == [0.02, 0.04, 0.04, 0.04]
-        del made.bridge.errors["publish"]
-        assert await made.publisher._step() == 0.01
-        made.bridge.trouble, made.bridge.errors["publish"] = "lost", DOWN
-        assert await made.publisher._step() == 0.02
-
-
 async def test_a_router_that_does_not_take_the_set_is_not_waited_for_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(publishing, "PUBLISH_SECONDS", 0.2)
-    async with office(tmp_path, monkeypatch) as made:
+    monkeypatch.setattr(driving, "PUBLISH_SECONDS", 0.2)
+    async with publishing_server(tmp_path, monkeypatch) as made:
         made.bridge.hang("publish")
         await becomes("it says so", lambda: "has not taken the set" in (made.publisher.trouble or ""))
         made.bridge.hung.pop("publish").set()
@@ -164,17 +152,17 @@ async def test_a_router_that_does_not_take_the_set_is_not_waited_for_for_ever(
 
 
 async def test_published_is_later_than_all_that_was_announced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with office(tmp_path, monkeypatch, publishes=False) as made:
+    async with publishing_server(tmp_path, monkeypatch, publishes=False) as made:
         await made.ready()
         ahead = now_ms() + 20_000
         await made.post(record(1, leaf(1), date=now_ms(), published=ahead))
-        await made.publisher._step()
+        await made.tries()
         assert made.published[0] * 1000 > ahead - 1000
         assert made.published[0] == ahead // 1000 + 1
 
 
 async def test_no_leaf_no_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with office(tmp_path, monkeypatch) as made:
+    async with publishing_server(tmp_path, monkeypatch) as made:
         made.bridge.leaf_up = False
         await becomes("it says so", lambda: "no leaf is up" in (made.publisher.trouble or ""))
         assert made.bridge.calls.count("publish") == 0
@@ -189,14 +177,14 @@ async def test_no_leaf_no_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 # Who stops ----------------------------------------------------------------------------------------------------------
 
 
-async def stopped(made: Office) -> None:
+async def stopped(made: PublishingServer) -> None:
     await becomes("the router forgets the set", lambda: made.bridge.calls.count("stop") > 0)
-    await becomes("nothing is published", lambda: made.publisher.published is None and made.bridge.holds is None)
+    await becomes("nothing is published", lambda: made.publisher.lease_set is None and made.bridge.holds is None)
     assert not made.reporter.publishing
 
 
 async def test_who_cannot_commit_stops_within_its_lease(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with office(tmp_path, monkeypatch) as made:
+    async with publishing_server(tmp_path, monkeypatch) as made:
         await sends(made, 1)
         await deaf(made, monkeypatch)
         committed_at = made.reporter.committed_at
@@ -213,7 +201,7 @@ async def test_who_cannot_commit_stops_within_its_lease(tmp_path: Path, monkeypa
 @pytest.mark.parametrize("phase", ["announcing", "waiting for the log", "sending", "opening"])
 async def test_the_lease_ends_in_whatever_phase(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: str) -> None:
     """Quorum is lost between announcing and sending: log and router may let us wait for minutes."""
-    async with office(tmp_path, monkeypatch) as made:
+    async with publishing_server(tmp_path, monkeypatch) as made:
         for_ever = asyncio.Event()
 
         async def hangs(*_: object, **__: object) -> None:
@@ -230,14 +218,17 @@ async def test_the_lease_ends_in_whatever_phase(tmp_path: Path, monkeypatch: pyt
             if phase == "announcing":
                 monkeypatch.setattr(made.driver, "post", hangs)
             elif phase == "waiting for the log":
-                monkeypatch.setattr(made.view, "reaches", hangs)
+                monkeypatch.setattr(made.driver.core.log, "slice", lambda *_, **__: ())
             else:
                 made.bridge.hang("publish")
-            made.now += HURRIED_SECONDS
+            await made.passes(HURRIED_SECONDS)
             if phase == "sending":
                 await becomes("it sends", lambda: made.bridge.under_way == ["publish"])
-            else:  # the reporter announces too
-                await becomes("entered", lambda: len(entered) == (2 if phase == "announcing" else 1))
+            elif phase == "announcing":  # the reporter posts, too
+                await becomes("entered", lambda: len(entered) == 2)
+            else:
+                await becomes("committed", lambda: made.publisher.machine._index is not None)
+                assert (made.publisher.machine._index or 0) > made.view.applied
             if phase != "announcing":
                 await deaf(made, monkeypatch)
         made.now += LEASE_SECONDS + 1
@@ -249,7 +240,7 @@ async def test_the_lease_is_renewed_by_what_the_log_has_shown_us_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a pause we may post before we know what the others have done meanwhile."""
-    async with office(tmp_path, monkeypatch) as made:
+    async with publishing_server(tmp_path, monkeypatch) as made:
         await sends(made, 1)
         page = made.driver.core.log.slice
 
@@ -270,7 +261,7 @@ async def test_the_lease_is_renewed_by_what_the_log_has_shown_us_only(
 async def test_a_set_is_not_sent_when_another_one_was_announced_after_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with office(tmp_path, monkeypatch, publishes=False) as made:
+    async with publishing_server(tmp_path, monkeypatch, publishes=False) as made:
         await made.ready()
         announce = made.reporter.announce
 
@@ -280,18 +271,18 @@ async def test_a_set_is_not_sent_when_another_one_was_announced_after_it(
             return await made.driver.post([record(1, leaf(1), date=now_ms(), published=later).encode()], seconds=10)
 
         monkeypatch.setattr(made.reporter, "announce", overtaken)
-        await made.publisher._step()
+        await made.tries()
         assert made.bridge.calls.count("publish") == 0
-        assert made.publisher.published is None
+        assert made.publisher.lease_set is None
         monkeypatch.setattr(made.reporter, "announce", announce)
-        await made.publisher._step()
+        await made.tries()
         assert made.bridge.calls.count("publish") == 1
 
 
 async def test_a_set_is_not_sent_when_the_office_was_lost_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with office(tmp_path, monkeypatch, publishes=False) as made:
+    async with publishing_server(tmp_path, monkeypatch, publishes=False) as made:
         await made.ready()
         announce = made.reporter.announce
 
@@ -302,40 +293,41 @@ async def test_a_set_is_not_sent_when_the_office_was_lost_meanwhile(
             return index
 
         monkeypatch.setattr(made.reporter, "announce", deposed)
-        await made.publisher._step()
+        await made.tries()
         assert made.bridge.calls.count("publish") == 0
 
 
 async def test_a_set_is_not_sent_when_one_of_its_leaves_was_excluded_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with office(tmp_path, monkeypatch, publishes=False) as made:
+    async with publishing_server(tmp_path, monkeypatch, publishes=False) as made:
         await made.ready()
         state, announce = made.view.state, made.reporter.announce
         state.configure((1, 2))
         state.apply(record(2, leaf(2), date=now_ms(), mode="meta").encode(), made.view.applied)
 
-        async def excluded(lease_set: SignedSet) -> int:
+        async def excluded(lease_set: MetaLeaseSet) -> int:
             index = await announce(lease_set)
             state.apply(AdminEntry("farm", 1, "admin-a", "exclude", hash=leaf(2).hash).encode(), made.view.applied)
             return index
 
         monkeypatch.setattr(made.reporter, "announce", excluded)
-        await made.publisher._step()
+        await made.tries()
         assert made.bridge.calls.count("publish") == 0
         monkeypatch.setattr(made.reporter, "announce", announce)
-        await made.publisher._step()
+        await made.tries()
         assert [entry.hash for entry in made.bridge.sent[0].entries] == [leaf(1).hash]
 
 
 async def test_a_set_that_the_farm_takes_for_one_of_the_future_is_not_sent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with office(tmp_path, monkeypatch, publishes=False) as made:
+    async with publishing_server(tmp_path, monkeypatch, publishes=False) as made:
         await made.ready()
-        monkeypatch.setattr(publishing, "next_version", lambda state, now_ms: now_ms // 1000 + 300)
+        monkeypatch.setattr(announcement, "next_version", lambda state, now_ms: now_ms // 1000 + 300)
+        monkeypatch.setattr(meta, "untimely", lambda published, situation: None)
         monkeypatch.setattr(MetaLeaseSet, "objection", lambda self, now: None)
-        await made.publisher._step()
+        await made.tries()
         assert made.bridge.calls.count("publish") == 0
         assert "is this machine's clock ahead?" in (made.publisher.trouble or "")
 
@@ -343,7 +335,7 @@ async def test_a_set_that_the_farm_takes_for_one_of_the_future_is_not_sent(
 async def test_who_is_not_chosen_any_more_has_the_router_forget_and_shows_no_trouble(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with office(tmp_path, monkeypatch) as made:
+    async with publishing_server(tmp_path, monkeypatch) as made:
         await sends(made, 1)
         made.bridge.trouble = "it was lost"
         made.bridge.errors["publish"] = DOWN
@@ -357,7 +349,7 @@ async def test_who_is_not_chosen_any_more_has_the_router_forget_and_shows_no_tro
 async def test_a_router_that_cannot_be_told_to_stop_is_told_until_it_hears(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    async with office(tmp_path, monkeypatch) as made:
+    async with publishing_server(tmp_path, monkeypatch) as made:
         await sends(made, 1)
         made.bridge.errors |= {"stop": error, "status": DOWN}
         await becomes("told several times", lambda: made.bridge.calls.count("stop") > 2)
@@ -372,8 +364,8 @@ async def test_a_router_that_cannot_be_told_to_stop_is_told_until_it_hears(
 async def test_a_router_that_hangs_when_told_to_stop_keeps_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(publishing, "STOP_SECONDS", 0.1)
-    async with office(tmp_path, monkeypatch) as made:
+    monkeypatch.setattr(driving, "STOP_SECONDS", 0.1)
+    async with publishing_server(tmp_path, monkeypatch) as made:
         await sends(made, 1)
         made.bridge.hang("stop")
         made.bridge.errors["status"] = DOWN
@@ -385,7 +377,7 @@ async def test_a_router_that_hangs_when_told_to_stop_keeps_nobody(
 async def test_a_session_that_was_only_half_opened_is_ended_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with office(tmp_path, monkeypatch) as made:
+    async with publishing_server(tmp_path, monkeypatch) as made:
         made.bridge.errors["publish"] = DOWN
         await becomes("tried", lambda: made.bridge.calls.count("publish") > 0)
         made.bridge.errors["status"] = DOWN
@@ -393,7 +385,7 @@ async def test_a_session_that_was_only_half_opened_is_ended_too(
 
 
 async def test_a_router_that_was_given_nothing_is_told_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with office(tmp_path, monkeypatch) as made:
+    async with publishing_server(tmp_path, monkeypatch) as made:
         made.bridge.errors["status"] = DOWN
         await made.polls()
         assert "stop" not in made.bridge.calls
@@ -404,7 +396,9 @@ async def test_delegated_keys_that_have_expired_publish_nothing_and_say_so(
 ) -> None:
     master = DestinationKeys.generate()
     now = int(time.time())
-    async with office(tmp_path, monkeypatch, keys=PublishingKeys.delegate(master, now + HANDOVER_SECONDS, now)) as made:
+    async with publishing_server(
+        tmp_path, monkeypatch, keys=PublishingKeys.delegate(master, now + HANDOVER_SECONDS, now)
+    ) as made:
         await becomes("it says so", lambda: "end of their life" in (made.publisher.trouble or ""))
         await made.reported(
             "no candidate", lambda record: record.meta is not None and record.meta.publish_config == OFF

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from gf_i2p.farm.publishing.confirmation import GRACE_MS, judge
 from gf_i2p.farm.record.remote_sensing import MetaSensing
 from gf_i2p.farm.record.status_record import StatusRecord
-from gf_i2p.node.publish.confirmation import GRACE_MS, judge
 from tests.farm.strategies import NOW, record
 
 PUBLISHED, SENT = NOW, NOW + 2000
