@@ -30,6 +30,10 @@ async def _nobody(lease_set: LeaseSet2) -> None:
     raise RouterError(f"the lease set published at {lease_set.published} was to be announced by nobody")
 
 
+def _unheard(lease_set: LeaseSet2) -> None:
+    """Nobody wants to know."""
+
+
 @dataclass(frozen=True, slots=True)
 class ServiceOffer:
     """What is to be served, and how. Raises `ValueError` with a sentence for the operator."""
@@ -45,6 +49,8 @@ class ServiceOffer:
     A router that has asked waits 10 s (i2pd), and gets its last set once more when this takes longer than 6 s. What it
     raises for the first set ends the opening.
     """
+    given: Callable[[LeaseSet2], None] = _unheard
+    """Is called with each announced set when the router has got it."""
     http: bool = False
     """Whether the service is a web server that is to be told who asks: `bridges.streaming.http_headers`."""
     options: Mapping[str, str] = field(default_factory=lambda: dict(SERVICE_OPTIONS))

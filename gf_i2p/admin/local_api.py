@@ -1,7 +1,7 @@
 """The local interface: HTTP on a Unix socket in the node's directory, which only the node's user can open.
 
     GET  /v1/status                     what the node knows, leader or not
-    GET  /v1/explain                    who publishes what, and why (node/status/explanation.py)
+    GET  /v1/explain                    who publishes what, and why (node/status/publishing_status.py)
     GET  /v1/administration             what administrators have said, and what it leads to (admin_status.py)
     POST /v1/entries?timeout=SECONDS    {"values": [TEXT, ...]} -> {"index": INDEX OF THE LAST}, when committed
     GET  /v1/entries?first=N&limit=N    committed entries, from where the log begins without `first`;
@@ -27,15 +27,21 @@ from typing import Any, Final
 import structlog
 from aiohttp import web
 
-from gf_i2p.admin.limits import DEFAULT_TIMEOUT, MAX_PAGE, MAX_PAGE_BYTES, MAX_TIMEOUT
-from gf_i2p.admin.socket_path import socket_address
-from gf_i2p.admin.wording import LAST_SERVER, NO_LEADER
+from gf_i2p.admin.local_socket import (
+    DEFAULT_TIMEOUT,
+    LAST_SERVER,
+    MAX_PAGE,
+    MAX_PAGE_BYTES,
+    MAX_TIMEOUT,
+    NO_LEADER,
+    socket_address,
+)
 from gf_i2p.node.access.roles import concerned
-from gf_i2p.node.consensus.driver import Driver, NotLeaderError, PostError, PostOutcomeUnknownError
+from gf_i2p.node.consensus.driver import Driver, NotLeaderError
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.storage.snapshot_file import SavedSnapshot
 from gf_i2p.wire.entries import Entry, ValueType
-from gf_i2p.wire.errors import LocalProtocolError
+from gf_i2p.wire.errors import LocalProtocolError, NotCommittedError, OutcomeUnknownError
 from gf_i2p.wire.limits import MAX_ENTRIES, MAX_ENTRIES_BYTES, MAX_INTEGER, MAX_VALUE_BYTES
 from gf_i2p.wire.log_values import ClusterServer, encode_server_id
 from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
@@ -143,9 +149,9 @@ class LocalInterface:
             )
         try:
             index = await self._driver.post(values, seconds=timeout)
-        except PostError as error:
+        except NotCommittedError as error:
             return _error(503, str(error), outcome="no")
-        except PostOutcomeUnknownError as error:
+        except OutcomeUnknownError as error:
             return _error(504, str(error), outcome="unknown")
         return web.json_response({"index": index})
 
@@ -159,7 +165,7 @@ class LocalInterface:
                 last = await self._driver.read_barrier()
             except NotLeaderError as error:
                 return _error(409, str(error), outcome="no")
-            except PostError as error:
+            except NotCommittedError as error:
                 return _error(503, str(error), outcome="no")
         base = self._driver.core.log.base
         first = base + 1 if given is None else given

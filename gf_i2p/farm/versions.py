@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 MAX_AHEAD_MS: Final = 30_000
 """How far ahead of farm time an announced set counts. Half of what a publisher may be ahead of its own clock: so nobody
 can, by announcing sets of the future, keep the others from publishing."""
-_TAKEN_AHEAD_MS: Final = 60_000
-"""How far ahead of its clock a Java router takes a set."""
+MAX_TAKEN_AHEAD_MS: Final = 60_000
+"""How far ahead of its own clock a Java router takes a set."""
 
 
 def newest_announced(last_ms: int, records: Iterable[StatusRecord], farm_ms: int, publisher: int | None = None) -> int:
@@ -24,7 +24,7 @@ def newest_announced(last_ms: int, records: Iterable[StatusRecord], farm_ms: int
     found = last_ms
     for record in records:
         if record.meta is not None:
-            ahead_ms = _TAKEN_AHEAD_MS if record.id == publisher else MAX_AHEAD_MS
+            ahead_ms = MAX_TAKEN_AHEAD_MS if record.id == publisher else MAX_AHEAD_MS
             if record.meta.last_published_ms <= farm_ms + ahead_ms:
                 found = max(found, record.meta.last_published_ms)
     return found
@@ -38,6 +38,8 @@ def next_version(state: "FarmState", now_ms: int) -> int:
     """
     newest = state.last_published_ms
     present = None if state.publisher is None else state.records.get(state.publisher)
-    if present is not None and present.meta is not None and present.meta.last_published_ms <= now_ms + _TAKEN_AHEAD_MS:
-        newest = max(newest, present.meta.last_published_ms)
+    if present is not None and present.meta is not None:
+        last_ms = present.meta.last_published_ms
+        if last_ms <= now_ms + MAX_TAKEN_AHEAD_MS:
+            newest = max(newest, last_ms)
     return max(now_ms // 1000, newest // 1000 + 1)

@@ -11,10 +11,10 @@ from gf_i2p.node.farm_tasks import Member
 from gf_i2p.node.files.config import Config
 from gf_i2p.node.files.router_config import place
 from gf_i2p.node.publish.branch_keys import branch_keys
-from gf_i2p.node.publish.failover_office import FailoverOffice
+from gf_i2p.node.publish.failover import FailoverPublisher
 from gf_i2p.node.publish.keys_watch import KeysWatch
-from gf_i2p.node.publish.office import Office
-from gf_i2p.node.publish.publishing import Publisher
+from gf_i2p.node.publish.machine_loop import Publisher
+from gf_i2p.node.publish.meta import MetaPublisher
 from gf_i2p.node.publish.publishing_keys import PublishingKeys
 from gf_i2p.node.report.destination_sensing import Sensing
 from gf_i2p.node.report.failure_detector import Hearing
@@ -54,19 +54,19 @@ def member_of(
     if keys is not None and publish.mode != "off":
         kind = "auto" if config.router is None else config.router.kind
         watch = KeysWatch(keys, directory / publish.keys, router=kind, server=server_id)
-    office = None
+    publisher = None
     if watch is not None and publish.publish != "off":
-        office = _office(directory, config, view, reporter, bridge, hosting, watch)
-    if office is not None:
+        publisher = _publisher(directory, config, view, reporter, bridge, hosting, watch)
+    if publisher is not None:
         reporter.publish_config = publish.publish
     hearing = Hearing(driver, view, reporter, clock=asyncio.get_running_loop().time)
     sensing = None
     if publish.sense_minutes:
         sensing = Sensing(server_id, view, reporter, bridge, mode=publish.mode, minutes=publish.sense_minutes)
-    return Member(view, reporter, office, bridge, exporter, hearing=hearing, sensing=sensing, keys=watch)
+    return Member(view, reporter, publisher, bridge, exporter, hearing=hearing, sensing=sensing, keys=watch)
 
 
-def _office(
+def _publisher(
     directory: Path,
     config: Config,
     view: FarmView,
@@ -74,17 +74,17 @@ def _office(
     bridge: RouterBridge,
     hosting: ServiceHosting | None,
     keys: KeysWatch,
-) -> Office | None:
+) -> Publisher | None:
     """Make what `[publish] mode` names; None for "off"."""
     match config.publish.mode:
         case "meta" | "dry-run" as mode:
             below = branch_keys(keys.keys.keys, directory / config.publish.keys)
             dry_run = mode == "dry-run"
-            return Publisher(config.node.id, view, reporter, bridge, keys, branch_keys=below, dry_run=dry_run)
+            return MetaPublisher(config.node.id, view, reporter, bridge, keys, branch_keys=below, dry_run=dry_run)
         case "failover" if hosting is not None and config.publish.service is not None:
             service = config.publish.service
             target = TargetWatch(place(service.target), on_change=reporter.changed)
-            return FailoverOffice(
+            return FailoverPublisher(
                 config.node.id, view, reporter, hosting, keys, target, http=service.http, options=service.session
             )
         case _:

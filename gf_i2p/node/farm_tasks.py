@@ -9,7 +9,7 @@ import structlog
 from bridges.protocol import RouterBridge
 from gf_i2p.node.exporter import Exporter
 from gf_i2p.node.publish.keys_watch import KeysWatch
-from gf_i2p.node.publish.office import Office
+from gf_i2p.node.publish.machine_loop import Publisher
 from gf_i2p.node.report.destination_sensing import Sensing
 from gf_i2p.node.report.failure_detector import Hearing
 from gf_i2p.node.report.reporter import Reporter
@@ -33,7 +33,7 @@ class Member:
         self,
         view: FarmView,
         reporter: Reporter | None,
-        publisher: Office | None,
+        publisher: Publisher | None,
         bridge: RouterBridge | None,
         exporter: Exporter | None = None,
         *,
@@ -59,8 +59,8 @@ class Member:
 
     async def resign(self) -> None:
         """When the farm has chosen us, have it choose another server before we go. Takes some seconds at most."""
-        reporter, office = self.reporter, self.publisher
-        if reporter is None or office is None or not self._tasks or self.view.choice.publisher != reporter.server_id:
+        reporter, publisher = self.reporter, self.publisher
+        if reporter is None or publisher is None or not self._tasks or self.view.choice.publisher != reporter.server_id:
             return
         logger.info("stopping: the farm is to choose another server first")
         try:
@@ -68,7 +68,7 @@ class Member:
                 await reporter.resign()
         except TimeoutError:
             logger.warning("the farm could not be told that this server stops: it notices by itself")
-        await office.finish(FINISH_SECONDS)
+        await publisher.finish(FINISH_SECONDS)
 
     async def stop(self) -> None:
         """Stop publishing, and end. Whatever the router does: the log is to be closed after this."""

@@ -10,7 +10,7 @@ import structlog
 from gf_i2p.farm.choice.publisher import Choice
 from gf_i2p.farm.state import FarmState, SnapshotError
 from gf_i2p.node.consensus.driver import Driver
-from gf_i2p.node.files.errors import ConfigError
+from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.raft.effects import Snapshot
 from gf_i2p.raft.log import size_of
 from gf_i2p.wire.entries import Entry, ValueType
@@ -41,6 +41,8 @@ class FarmView:
         self.state = FarmState(cluster)
         self.applied = 0
         """Index of the last entry that the state has taken in."""
+        self.on_change: list[Callable[[], None]] = []
+        """Each is called when the state has taken in more of the log."""
         self._cluster = cluster
         self._driver = driver
         self._droppable = droppable
@@ -83,6 +85,8 @@ class FarmView:
             self._keep_snapshot()
             async with self._moved:
                 self._moved.notify_all()
+            for tell in self.on_change:
+                tell()
 
     # Snapshots ------------------------------------------------------------------------------------------------------
 

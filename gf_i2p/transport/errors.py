@@ -23,11 +23,3 @@ def credentials_refused(peer: str, user: str) -> DialError:
         f"{peer} refuses user {user} or its password, or asks for credentials again and again: check both here and in "
         "the peer's secrets, and that it is one farm node's."
     )
-
-
-class NotCommittedError(Exception):
-    """The farm surely did not take the values; posting them again is safe."""
-
-
-class OutcomeUnknownError(Exception):
-    """The values may have been committed, or may be later: posting them again may store them twice."""

@@ -1,4 +1,4 @@
-"""The errors of the wire: who broke the protocol, we or the peer."""
+"""The errors of the wire: which side broke the protocol, and what became of a request to the farm."""
 
 
 class ProtocolError(Exception):
@@ -15,3 +15,14 @@ class RemoteProtocolError(ProtocolError):
 
 class EndpointError(ProtocolError, ValueError):
     """A text that should be an endpoint is none; the operator's own file or a peer may have written it."""
+
+
+class NotCommittedError(Exception):
+    """A request to the farm has surely changed nothing, and never will: to send it again is safe.
+
+    `str()` says why, and what to do.
+    """
+
+
+class OutcomeUnknownError(Exception):
+    """Nobody knows whether a request to the farm is committed, or will be: sent again, it may be stored twice."""

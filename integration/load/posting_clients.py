@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from gf_i2p.node.files.client_file import ClientFile
-from gf_i2p.transport.errors import NotCommittedError, OutcomeUnknownError
+from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 
 VALUE_BYTES: Final = 1024
 

@@ -19,7 +19,7 @@ from gf_i2p.cli.shared import local_client
 from gf_i2p.cli.shared.errors import CommandError
 from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.simulator.cluster.linearizability import Kind, Operation, Undecided, linearizable
-from gf_i2p.transport.errors import NotCommittedError, OutcomeUnknownError
+from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 from integration.harness.local_farm import LocalFarm
 from integration.load.log_comparison import MOST_TOLD
 

@@ -8,7 +8,7 @@ from typing import Any, Final, Self
 
 from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.transport.client.farm_client import FarmClient
-from gf_i2p.transport.errors import NotCommittedError, OutcomeUnknownError
+from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 from integration.load.posting_clients import value_of
 
 MOST_OPEN: Final = 512

@@ -26,8 +26,8 @@ from gf_i2p.storage.database import Storage
 from gf_i2p.storage.history_lines import Gap, Servers
 from gf_i2p.storage.history_reader import read_history
 from gf_i2p.transport.client.farm_client import FarmClient
-from gf_i2p.transport.errors import NotCommittedError, OutcomeUnknownError
 from gf_i2p.wire.entries import ValueType
+from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 from integration.harness.local_farm import LocalFarm
 from integration.load.log_comparison import judge_posts
 

@@ -32,8 +32,8 @@ from gf_i2p.node.files.leaf_file import LeafFile
 from gf_i2p.node.membership.leaf_invitation import invite, user_of
 from gf_i2p.node.membership.leaf_member import INTERVAL_SECONDS, LeafMember, patient
 from gf_i2p.transport.client.farm_client import FarmClient
-from gf_i2p.transport.errors import NotCommittedError, OutcomeUnknownError
 from gf_i2p.wire.digest import Secret
+from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 from integration.harness.local_farm import LocalFarm, NotSeenError, becomes, until
 from integration.harness.long_run import Figures, Say, between, say
 from integration.harness.long_run import run as run_command

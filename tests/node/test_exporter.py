@@ -24,8 +24,8 @@ from gf_i2p.storage.database import Storage
 from gf_i2p.storage.history_lines import Gap, Record, Servers
 from gf_i2p.storage.history_reader import HistoryError, read_history, summarize
 from gf_i2p.storage.history_writer import History, Rotation
-from gf_i2p.transport.errors import NotCommittedError, OutcomeUnknownError
 from gf_i2p.wire.entries import ValueType
+from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 from gf_i2p.wire.log_values import Configuration
 from integration.harness.local_farm import LocalFarm, becomes, until
 from tests.node.farm import NodeFarm

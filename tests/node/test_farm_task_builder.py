@@ -8,9 +8,9 @@ import pytest
 from gf_i2p.farm.record.status_record import StatusRecord
 from gf_i2p.node.files.layout import CONFIG_FILE
 from gf_i2p.node.node import Node
-from gf_i2p.node.publish.failover_office import FailoverOffice
-from gf_i2p.node.publish.publishing import Publisher
-from gf_i2p.node.status.explanation import explanation
+from gf_i2p.node.publish.failover import FailoverPublisher
+from gf_i2p.node.publish.meta import MetaPublisher
+from gf_i2p.node.status.node_status import explanation
 from gf_i2p.node.status.publishing_status import farm_status
 from integration.harness.local_farm import becomes
 from integration.harness.processes import free_ports
@@ -53,7 +53,7 @@ async def test_modes(tmp_path: Path, lines: str, tables: str, publish_config: st
         assert record.config is not None
         assert record.meta.publish_config == publish_config
         assert f'"{record.config.mode}"' in lines
-        assert isinstance(node.member.publisher, Publisher) is publishes
+        assert isinstance(node.member.publisher, MetaPublisher) is publishes
         if publishes:
             await becomes("published", lambda: farm_status(node.member)["publishing"] is not None)
         status = farm_status(node.member)
@@ -85,7 +85,7 @@ async def test_mode_failover_makes_who_serves(tmp_path: Path) -> None:
     path.write_text(path.read_text() + 'http = true\n[publish.service.session]\n"inbound.length" = "2"\n')
     async with await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", port), made:
         node = await made.leader()
-        assert isinstance(node.member.publisher, FailoverOffice)
+        assert isinstance(node.member.publisher, FailoverPublisher)
         await becomes("it serves", lambda: hosting.services != [])
         offer = hosting.services[0].offer
         assert (offer.target, offer.http, offer.options["inbound.length"]) == (("127.0.0.1", port), True, "2")

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from gf_i2p.farm.parameters import Parameters
+from gf_i2p.farm.publishing import cadence, lease, meta
+from gf_i2p.farm.publishing.lease import LEASE_SECONDS
 from gf_i2p.netdb.meta_lease_set import MetaLeaseSet
 from gf_i2p.node import farm_tasks
 from gf_i2p.node.node import Node
-from gf_i2p.node.publish import cadence, office, publishing
-from gf_i2p.node.publish.office import LEASE_SECONDS
+from gf_i2p.node.publish import machine_loop as driving
 from integration.harness.local_farm import becomes
 from tests.farm.strategies import leaf
 from tests.netdb.strategies import KEYS
@@ -59,17 +60,17 @@ class Farm:
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     quick = Parameters(fresh_ms=4000, leaf_up_ms=200, leaf_down_ms=400, flap_ms=800, republish_min_ms=400)
     monkeypatch.setattr("gf_i2p.farm.admin_entries.Parameters", lambda: quick)
-    monkeypatch.setattr(office, "LEASE_SECONDS", 4.0)
+    monkeypatch.setattr(lease, "LEASE_SECONDS", 4.0)
     monkeypatch.setattr(cadence, "HURRIED_SECONDS", 0.5)
-    monkeypatch.setattr(publishing, "_POLL_SECONDS", 0.05)
-    monkeypatch.setattr(publishing, "_AGAIN_SECONDS", 0.1)
-    monkeypatch.setattr(publishing, "_MAX_AGAIN_SECONDS", 0.2)
+    monkeypatch.setattr(driving, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(meta, "RETRY_SECONDS", 0.1)
+    monkeypatch.setattr(meta, "MAX_RETRY_SECONDS", 0.2)
 
 
 def own_times(monkeypatch: pytest.MonkeyPatch) -> None:
     """Undo `_quick` for the farm; who is chosen needs a lease that is longer than the interval of its records."""
     monkeypatch.setattr("gf_i2p.farm.admin_entries.Parameters", Parameters)
-    monkeypatch.setattr(office, "LEASE_SECONDS", LEASE_SECONDS)
+    monkeypatch.setattr(lease, "LEASE_SECONDS", LEASE_SECONDS)
 
 
 @asynccontextmanager

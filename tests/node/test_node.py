@@ -7,20 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from gf_i2p.node.consensus.driver import PostError
 from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.layout import CONFIG_FILE, SECRETS_FILE
 from gf_i2p.node.status.node_status import status
 from gf_i2p.raft.settings import I2P
 from gf_i2p.storage.writer import Writer
-from gf_i2p.transport.client.configuration_query import fetch_configuration
-from gf_i2p.transport.errors import NotCommittedError, TransportError
+from gf_i2p.transport.client.server_queries import fetch_configuration
+from gf_i2p.transport.errors import TransportError
 from gf_i2p.transport.i2p.i2p_transport import I2P_HANDSHAKE_SECONDS
 from gf_i2p.transport.peer_link import Link
 from gf_i2p.transport.tls.certificates import fingerprint, make_certificate
 from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
 from gf_i2p.wire.digest import Credentials, Secret
+from gf_i2p.wire.errors import NotCommittedError
 from gf_i2p.wire.log_values import Configuration
 from gf_i2p.wire.messages import MessageType, Request, Response
 from integration.harness.local_farm import becomes
@@ -66,7 +66,7 @@ async def test_without_a_majority_a_post_is_refused_and_says_so(tmp_path: Path) 
         await farm.stop(1)
         await farm.stop(2)
         await becomes("no leader", lambda: status(farm.nodes[3], 0.0)["leader"] is None)
-        with pytest.raises(PostError, match="no server has led"):
+        with pytest.raises(NotCommittedError, match="no server has led"):
             await farm.nodes[3].driver.post([b"x"], seconds=0.3)
         answer = status(farm.nodes[3], 0.0)
         assert (answer["healthy"], answer["quorum"]) == (False, {"reachable": 1, "needed": 2, "servers": 3})
@@ -81,7 +81,7 @@ async def test_a_read_barrier_sees_all_that_was_acknowledged_and_only_a_leader_g
         leader, follower = await farm.calm(), await farm.follower()
         index = await follower.driver.post([b"x"], seconds=10)
         assert await leader.driver.read_barrier() >= index
-        with pytest.raises(PostError, match="only the leader"):
+        with pytest.raises(NotCommittedError, match="only the leader"):
             await follower.driver.read_barrier()
 
 

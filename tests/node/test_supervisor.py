@@ -12,6 +12,7 @@ import pytest
 from structlog.contextvars import get_contextvars
 from structlog.testing import capture_logs
 
+from gf_i2p.farm.publishing import cadence
 from gf_i2p.netdb.meta_lease_set import LeaseType
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.node.files.client_file import ClientFile
@@ -21,17 +22,18 @@ from gf_i2p.node.files.layout import CONFIG_FILE
 from gf_i2p.node.files.trust import tls_settings
 from gf_i2p.node.listener import Door, Tenant, sharing
 from gf_i2p.node.node import Node
-from gf_i2p.node.publish import branches, cadence
+from gf_i2p.node.publish import branches
 from gf_i2p.node.publish.publishing_keys import PublishingKeys
 from gf_i2p.node.report import nested_leaf as leaf_farm_module
 from gf_i2p.node.report.nested_leaf import HostedFarm
 from gf_i2p.node.supervisor import Life, Several
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.transport.client.farm_client import FarmClient
-from gf_i2p.transport.errors import NotCommittedError, TransportError
+from gf_i2p.transport.errors import TransportError
 from gf_i2p.transport.tls.certificates import fingerprint, make_certificate
 from gf_i2p.transport.tls.tls_transport import TlsTransport
 from gf_i2p.wire.endpoint import Endpoint
+from gf_i2p.wire.errors import NotCommittedError
 from integration.harness.local_farm import becomes
 from integration.harness.processes import free_ports
 from tests.node.farm import CALM

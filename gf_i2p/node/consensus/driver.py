@@ -26,6 +26,7 @@ from gf_i2p.storage.database import Storage
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.storage.writer import Writer
 from gf_i2p.wire.entries import Entry, ValueType
+from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 from gf_i2p.wire.limits import MAX_BUFFERED_BYTES, MAX_REQUESTS_IN_FLIGHT
 from gf_i2p.wire.log_values import Configuration
 from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
@@ -63,16 +64,8 @@ class Peer(Protocol):
         ...
 
 
-class PostError(Exception):
-    """An entry was surely not committed; the message says why and what to do."""
-
-
-class NotLeaderError(PostError):
+class NotLeaderError(NotCommittedError):
     """Another server leads; the message says which."""
-
-
-class PostOutcomeUnknownError(Exception):
-    """An entry may be committed, now or later, or never."""
 
 
 class Driver:
@@ -210,7 +203,7 @@ class Driver:
     async def post(self, values: Sequence[bytes], *, seconds: float) -> int:
         """Append Application entries and return the index of the last one when they are committed.
 
-        May take so many seconds. Raises `PostError` or `PostOutcomeUnknownError`.
+        May take so many seconds. Raises `NotCommittedError` or `OutcomeUnknownError`.
         """
         entries = tuple(Entry(0, ValueType.APPLICATION, value) for value in values)
         refusal = "no server has led within the time given, or none that can be reached; see `gf-i2p status`"
@@ -228,7 +221,7 @@ class Driver:
                 response = None
             if response is None:
                 why = self._over or "the connection to the leader broke, or it lost its office, or the time was over"
-                raise PostOutcomeUnknownError(
+                raise OutcomeUnknownError(
                     f"{why}: the entry may be in the log, or get there. Look before you post it again, or post what is "
                     "harmless twice."
                 )
@@ -237,7 +230,7 @@ class Driver:
             if response.destination == response.source:
                 refusal = "the leader's queue is full: fewer posts at a time, or a longer time limit"
             await asyncio.sleep(RETRY_SECONDS)
-        raise PostError(f"not committed: {self._over or refusal}")
+        raise NotCommittedError(f"not committed: {self._over or refusal}")
 
     def _has_way(self, entries: Sequence[Entry]) -> bool:
         """Whether we lead, or the leader can be reached and the way there is not crowded."""
@@ -284,24 +277,25 @@ class Driver:
     async def read_barrier(self) -> int:
         """Return the index up to which this leader's log must be read to see everything acknowledged before the call.
 
-        Raises `NotLeaderError` when another server leads, `PostError` when none does that a majority still follows.
+        Raises `NotLeaderError` when another server leads, `NotCommittedError` when no server leads that a majority
+        follows.
         """
         if self._over is not None:
-            raise PostError(self._over)
+            raise NotCommittedError(self._over)
         answer: asyncio.Future[int | None] = self._caller()
         self._step(inputs.Read(answer))
         index = await answer
         if index is not None:
             await self._applied(index)
         if self._over is not None:
-            raise PostError(self._over)
+            raise NotCommittedError(self._over)
         if index is None:
             if self.core.leader not in {NOBODY, self.core.id}:
                 raise NotLeaderError(
                     f"only the leader can promise that nothing newer exists, and that is server {self.core.leader}: "
                     "ask there, or read what this one knows with --stale"
                 )
-            raise PostError(
+            raise NotCommittedError(
                 "no server leads that a majority follows, and only a leader can promise that nothing newer exists: see "
                 "`gf-i2p status`, or read what this server knows with --stale"
             )

@@ -4,8 +4,9 @@ One, when another takes its place; all, where a farm begins anew with this serve
 with its old log cannot say anything here, and the new ones that are invited may have its endpoint and, where the farm
 begins anew, its id. Terms do the same for the log: it goes on in one that the old farm cannot have reached.
 
-Only whole tables are taken out of the text, so that everything else, comments included, stays as the operator wrote it;
-and what comes out is read again, and must be the same but for those tables.
+Only whole tables are taken out of the text, so that everything else stays as the operator wrote it. The result is read
+again, and must be the same but for those tables. tomlkit 0.15 does not serve here: with a table it removes the comment
+that stands before the next one, and it moves `[[servers]]` tables together that have another table between them.
 """
 
 import re
@@ -17,7 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
-from gf_i2p.node.files.errors import ConfigError
+from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.farm_setup import write_private
 from gf_i2p.node.files.layout import CONFIG_FILE, SECRETS_FILE
 from gf_i2p.raft.core import MAX_TERM_STEP
@@ -53,8 +54,13 @@ def term_beyond(known: int, *, since: float = 0.0) -> int:
 def without_others(directory: Path, own_id: int) -> dict[str, str]:
     """Return the texts of a node's files as they should be, by name; nothing is changed. Raises `ConfigError`."""
     return {
-        CONFIG_FILE: forget_servers((directory / CONFIG_FILE).read_text(encoding="utf-8"), own_id),
-        SECRETS_FILE: forget_users((directory / SECRETS_FILE).read_text(encoding="utf-8"), own_id),
+        CONFIG_FILE: forget_servers(
+            (directory / CONFIG_FILE).read_text(encoding="utf-8"), lambda server: server != own_id
+        ),
+        SECRETS_FILE: forget_users(
+            (directory / SECRETS_FILE).read_text(encoding="utf-8"),
+            lambda user: user.startswith("server-") and user != f"server-{own_id}",
+        ),
     }
 
 
@@ -97,55 +103,33 @@ def free_path(directory: Path, name: str) -> Path:
     return path
 
 
-def forget_servers(text: str, own_id: int) -> str:
-    """Return the text of a `gf-i2p.toml` without the `[[servers]]` of others. Raises `ConfigError`."""
-    return _without_servers(
-        text, lambda number: number != own_id, f"the [[servers]] tables of other servers than {own_id}"
-    )
+def forget_servers(text: str, out: Callable[[int], bool]) -> str:
+    """Return the text of a `gf-i2p.toml` without the `[[servers]]` whose ids are `out`. Raises `ConfigError`."""
 
-
-def forget_server(text: str, server_id: int) -> str:
-    """Return the text of a `gf-i2p.toml` without the `[[servers]]` table of this one. Raises `ConfigError`."""
-    return _without_servers(text, lambda number: number == server_id, f"the [[servers]] table of server {server_id}")
-
-
-def forget_users(text: str, own_id: int) -> str:
-    """Return the text of a `secrets.toml` without the users `server-ID` of others. Raises `ConfigError`."""
-    return _without_users(
-        text,
-        lambda user: user.startswith("server-") and user != f"server-{own_id}",
-        f"the users server-ID of other servers than {own_id}",
-    )
-
-
-def forget_user(text: str, name: str) -> str:
-    """Return the text of a `secrets.toml` without this user. Raises `ConfigError`."""
-    return _without_users(text, lambda user: user == name, f"the user {name}")
-
-
-def _without_servers(text: str, out: Callable[[Any], bool], what: str) -> str:
     def goes(table: dict[str, Any]) -> bool:
         servers = table.get("servers")
-        return isinstance(servers, list) and len(servers) == 1 and out(servers[0].get("id"))
+        return isinstance(servers, list) and len(servers) == 1 and out(servers[0]["id"])
 
-    new = _without(text, goes)
     wanted = tomllib.loads(text)
-    wanted["servers"] = [server for server in wanted.get("servers", []) if not out(server.get("id"))]
-    return _checked(new, wanted, what)
+    servers = wanted.get("servers", [])
+    wanted["servers"] = [server for server in servers if not out(server["id"])]
+    gone = [str(server["id"]) for server in servers if out(server["id"])]
+    return _checked(_without(text, goes), wanted, f"the [[servers]] tables of the servers {', '.join(gone)}")
 
 
-def _without_users(text: str, out: Callable[[str], bool], what: str) -> str:
+def forget_users(text: str, out: Callable[[str], bool]) -> str:
+    """Return the text of a `secrets.toml` without the users whose names are `out`. Raises `ConfigError`."""
+
     def goes(table: dict[str, Any]) -> bool:
         users = table.get("users")
         return isinstance(users, dict) and len(users) == 1 and out(next(iter(users)))
 
-    new = _without(text, goes)
-    wanted = tomllib.loads(text)
-    if "users" in wanted:
-        wanted["users"] = {user: table for user, table in wanted["users"].items() if not out(user)}
-        if not wanted["users"]:
-            new += "\n[users]\n"
-    return _checked(new, wanted, what)
+    wanted, new = tomllib.loads(text), _without(text, goes)
+    users = wanted.get("users", {})
+    gone = [user for user in users if out(user)]
+    for user in gone:
+        del users[user]
+    return _checked(new + "\n[users]\n" if gone and not users else new, wanted, f"the users {', '.join(gone)}")
 
 
 def _without(text: str, goes: Callable[[dict[str, Any]], bool]) -> str:

@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Final
 
 from gf_i2p.node.files import templates
+from gf_i2p.node.files.checked_read import ConfigError, Table, parse_toml, read_text, table_of
 from gf_i2p.node.files.config import Config, Secrets, ServerTable, UserTable, check_private
-from gf_i2p.node.files.errors import ConfigError
 from gf_i2p.node.files.farm_setup import new_server, write_private, write_server
 from gf_i2p.node.files.layout import CONFIG_FILE, SECRETS_FILE
-from gf_i2p.node.files.peer_removal import forget_server, forget_user, replace_files
+from gf_i2p.node.files.peer_removal import forget_servers, forget_users, replace_files
 from gf_i2p.node.files.stopped_log import members_of_stopped
-from gf_i2p.node.files.toml_model import Table, parse_toml, read_text, table_of
 from gf_i2p.node.files.transaction import all_or_nothing, changing
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.transport.tls.certificates import fingerprint
@@ -157,8 +156,10 @@ def _accept(directory: Path, file: Path, members: Members) -> Accepted:
         before = _before(config, server.id, server.endpoint, directory, members)
     texts = {name: read_text(directory / name) for name in (SECRETS_FILE, CONFIG_FILE)}
     if before is not None:
-        texts[SECRETS_FILE] = forget_user(texts[SECRETS_FILE], f"server-{before}")
-        texts[CONFIG_FILE] = _with(forget_server(texts[CONFIG_FILE], before), templates.REMOVED.format(id=before))
+        texts[SECRETS_FILE] = forget_users(texts[SECRETS_FILE], f"server-{before}".__eq__)
+        texts[CONFIG_FILE] = _with(
+            forget_servers(texts[CONFIG_FILE], before.__eq__), templates.REMOVED.format(id=before)
+        )
     if user not in secrets.users:
         texts[SECRETS_FILE] = _with(
             texts[SECRETS_FILE],

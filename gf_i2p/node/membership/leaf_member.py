@@ -14,7 +14,7 @@ from gf_i2p.farm.record.status_record import Config, Leaf, StatusRecord, router_
 from gf_i2p.netdb.encoding import to_b32_address
 from gf_i2p.node.report.router_question import Question
 from gf_i2p.transport.backoff import Backoff
-from gf_i2p.transport.errors import NotCommittedError, OutcomeUnknownError
+from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 
 logger = structlog.get_logger()
 

@@ -1,198 +1,241 @@
-"""Serves the master destination itself while the farm's log says that this server is to: `failover` mode.
+"""Serves the master destination by the router beside this node: the driver of `farm.publishing.failover`.
 
-Each lease set is announced in the log before the router gets it, so that `published` rises strictly from one holder to
-the next. A holder that is not chosen any more, or has committed nothing for its lease time, publishes nothing from then
-on, serves the clients that know only its lease set, and closes when they have gone.
+Keys that are replaced end the session, for the session shows the router the old ones: the next one is open some seconds
+later.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from dataclasses import replace
-from enum import StrEnum
-from typing import Final
+import contextlib
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import structlog
 
 from bridges.errors import RouterError
 from bridges.hosting_protocol import Service, ServiceHosting, ServiceOffer, ServiceState
+from gf_i2p.farm.publishing.effects import Close, Drain, Effect, Effects, Open
+from gf_i2p.farm.publishing.failover import DRAIN_SECONDS, FailoverMachine, FailoverState
+from gf_i2p.farm.publishing.situation import Situation
 from gf_i2p.netdb.lease_set import LeaseSet2
+from gf_i2p.netdb.session_config import SERVICE_OPTIONS
+from gf_i2p.node.clock import awake_or_not
+from gf_i2p.node.publish.keys_watch import KeysWatch
+from gf_i2p.node.publish.machine_loop import MachineLoop
+from gf_i2p.node.publish.publishing_keys import PublishingKeys, Purpose
+from gf_i2p.node.report.reporter import Reporter
+from gf_i2p.node.report.service_watch import TargetWatch
+from gf_i2p.node.view import FarmView
 
 logger = structlog.get_logger()
 
-DRAIN_SECONDS: Final = 120.0
-"""For clients to go. Lease sets end after 60 s, and most requests do not last another minute."""
-_POLL_SECONDS: Final = 1.0
-_AGAIN_SECONDS: Final = 2.0
-"""After the router has refused, or was lost; twice as long each further time."""
-_MAX_AGAIN_SECONDS: Final = 60.0
+_FINISH_POLL_SECONDS: Final = 0.1
 
 
-class NotDueError(Exception):
-    """A lease set that is not given to the router: this server is not the one, or not any more."""
-
-
-class FailoverState(StrEnum):
-    """How far the service is."""
-
-    IDLE = "idle"
-    """It is another server's turn, or the router does not open a session now: see `trouble`."""
-    OPENING = "opening"
-    SERVING = "serving"
-    DRAINING = "draining"
-
-
-class Failover:
-    """One server's service, when it is its turn. `run` takes it up and lays it down."""
+class FailoverPublisher:
+    """The publisher of one server (`Publisher`), in mode `failover`."""
 
     def __init__(
         self,
+        server_id: int,
+        view: FarmView,
+        reporter: Reporter,
         hosting: ServiceHosting,
-        offer: ServiceOffer,
+        keys: KeysWatch,
+        target: TargetWatch,
         *,
-        due: Callable[[], bool],
-        announce: Callable[[LeaseSet2], Awaitable[int]],
-        clock: Callable[[], float],
+        http: bool = False,
+        options: Mapping[str, str] | None = None,
+        clock: Callable[[], float] = awake_or_not,
     ) -> None:
-        """Take over nothing yet.
+        """Serve nothing yet.
 
         Args:
+            server_id: this server.
+            view: the farm.
+            reporter: announces the lease sets.
             hosting: the router.
-            offer: what is served; `announce` in it is not used.
-            due: whether this server is to serve now: chosen, and its lease time is not over. Asked every second.
-            announce: writes a set's `published` into the log; returns when that is committed and taken in here, with
-                the index of its entry.
-            clock: monotonic seconds.
+            keys: the master's own, or delegated by it.
+            target: the operator's local service, where clients are led to.
+            http: whether the service is a web server that is told the client's address.
+            options: I2CP's, of the session, in place of those that the node would choose; with delegated keys an i2pd
+                has those that the master has signed.
+            clock: seconds, the reporter's.
         """
-        self.state = FailoverState.IDLE
-        self.announced_at: int | None = None
-        """The index of the last announcement; None before the first one."""
-        self.opened = 0
-        """How many sessions were opened."""
+        self.machine = FailoverMachine(server_id, reporter.lease, reporter.progress)
+        self._view = view
+        self._reporter = reporter
         self._hosting = hosting
-        self._offer = replace(offer, announce=self._announce)
-        self._due = due
-        self._to_log = announce
+        self._keys = keys
+        self._target = target
+        self._http = http
+        self._options = {**SERVICE_OPTIONS, **(options or {})}
         self._clock = clock
         self._service: Service | None = None
-        self._trouble: str | None = None
-        self._again = _AGAIN_SECONDS
-        self._not_before = clock()
-        self._opened_at = clock()
-        self._log = logger.bind(master=offer.keys.destination.b32)
+        self._watching: asyncio.Task[None] | None = None
+        """Waits for the loss of the session."""
+        self._said: tuple[FailoverState, str | None] = (FailoverState.IDLE, None)
+        self._log = logger.bind(server=server_id, master=keys.keys.destination.b32)
+        self._loop = MachineLoop(
+            self._step, self._begin, view=view, reporter=reporter, clock=clock, resume=self._resume
+        )
+        keys.on_change.append(self._loop.wake)
 
     @property
     def trouble(self) -> str | None:
-        """Why what should be served is not, or not well, in a sentence; None: all is well, or it is not our turn."""
-        if self._service is not None and self._service.trouble is not None:
-            return self._service.trouble
-        return self._trouble
+        """Why what should be served is not, None when all is well."""
+        service = None if self._service is None else self._service.trouble
+        return self._keys.ended or self._target.trouble or service or self.machine.trouble
 
-    @property
-    def streams(self) -> int:
-        """How many are open."""
-        return 0 if self._service is None else self._service.streams
-
-    @property
-    def lease_set(self) -> LeaseSet2 | None:
-        """What the router was given last; None while nothing is served."""
-        return None if self._service is None else self._service.announced
+    def shown(self) -> dict[str, Any] | None:
+        """Describe what is served; times are seconds since the epoch. None while nothing is, nor about to be."""
+        machine, progress, service = self.machine, self._reporter.progress.current, self._service
+        if machine.state is FailoverState.IDLE:
+            return None
+        lease_set = None if service is None else service.announced
+        return {
+            "state": str(machine.state),
+            "master": self._keys.keys.destination.b32,
+            "target": self._target.name,
+            "published": None if lease_set is None else lease_set.published,
+            "expires": None if lease_set is None else lease_set.expires_at,
+            "streams": 0 if service is None else service.streams,
+            "sessions": machine.sessions,
+            "sent": machine.sent,
+            "word": None if progress is None else progress.word,
+        }
 
     async def run(self) -> None:
-        """Serve when due, stop when not, for ever. Cancelled, it breaks the open streams off and ends the session."""
+        """Serve when chosen, stop when not, for ever. Cancelled, it breaks open streams off and ends the session."""
+        watching = asyncio.get_running_loop().create_task(self._target.run())
         try:
-            while True:
-                await self._step()
+            await self._loop.run()
         finally:
+            watching.cancel()
+            await asyncio.wait([watching])
             await self._close()
+            self._tell()
 
-    async def _step(self) -> None:
-        service = self._service
-        if service is None:
-            if self._due() and self._clock() >= self._not_before:
-                await self._open()
-            else:
-                self._become(FailoverState.IDLE)
-                if not self._due():
-                    self._trouble = None
-                    self._again, self._not_before = _AGAIN_SECONDS, self._clock()
-                await asyncio.sleep(_POLL_SECONDS)
-        elif service.state is ServiceState.LOST:
-            self._failed(service.trouble or "the router has ended the session")
-            await self._close()
-        elif not self._due():
-            await self._drain(service)
+    async def finish(self, seconds: float) -> None:
+        """See `Publisher.finish`: the streams that are open may end."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self._service is not None and self._service.streams:  # noqa: ASYNC110 - nobody tells it
+                    await asyncio.sleep(_FINISH_POLL_SECONDS)
+
+    # The machine ----------------------------------------------------------------------------------------------------
+
+    def _step(self) -> Effects:
+        self._reporter.able(keys=self._keys.ended is None, service=self._target.up)
+        effects = self.machine.step(self._situation())
+        self._tell()
+        return effects
+
+    def _situation(self) -> Situation:
+        service, lost = self._service, None
+        if service is not None and service.state is ServiceState.LOST:
+            lost = service.trouble or "the router has ended the session"
+        return Situation(
+            self._clock(),
+            int(time.time() * 1000),
+            self._view.choice,
+            self._view.state,
+            self._view.applied,
+            keys=self._keys.keys,
+            lacking=self._keys.ended,
+            lost=lost,
+        )
+
+    def _tell(self) -> None:
+        """Tell farm and operator what has changed."""
+        machine = self.machine
+        if machine.serving != self._reporter.publishing:
+            self._reporter.publishing = machine.serving
+            self._reporter.changed()
+        state, trouble = self._said
+        self._said = machine.state, machine.trouble
+        if machine.state is not state:
+            self._log.info("failover", state=str(machine.state))
+        if machine.trouble is not None and machine.trouble != trouble:
+            self._log.warning("the master is not served", reason=machine.trouble)
+
+    # What the machine asks for --------------------------------------------------------------------------------------
+
+    async def _begin(self, effect: Effect) -> None:
+        match effect:
+            case Open(keys):
+                assert isinstance(keys, PublishingKeys)
+                await self._open(keys)
+            case Drain():
+                await self._drain()
+            case _:
+                assert isinstance(effect, Close), f"no effect of this machine: {effect!r}"
+                await self._close()
+        self._tell()
+
+    async def _open(self, keys: PublishingKeys) -> None:
+        offer = ServiceOffer(
+            keys.keys,
+            self._target.place,
+            lambda: self.machine.version(self._situation()),
+            announce=self._announce,
+            given=self._given,
+            http=self._http,
+            options=self._options,
+            signed_session=keys.signed_session(Purpose.SERVICE),
+        )
+        try:
+            service = await self._hosting.open(offer)
+        except RouterError as error:
+            self.machine.failed(str(error), self._clock())
+        except Exception as error:  # noqa: BLE001 -- the other servers count on us to try again, or to stop
+            self.machine.failed(self._defect(error), self._clock())
         else:
-            self._become(FailoverState.SERVING)
-            if self._clock() - self._opened_at > _MAX_AGAIN_SECONDS:
-                self._again = _AGAIN_SECONDS
-            lost = asyncio.create_task(service.lost())
-            await asyncio.wait([lost], timeout=_POLL_SECONDS)
-            lost.cancel()
+            self._service = service
+            self._watching = asyncio.get_running_loop().create_task(service.lost())
+            self._watching.add_done_callback(lambda _: self._loop.wake())
+            self.machine.opened(self._clock())
 
-    async def _open(self) -> None:
-        self._become(FailoverState.OPENING)
-        opening = asyncio.create_task(self._hosting.open(self._offer))
+    async def _drain(self) -> None:
+        assert self._service is not None
         try:
-            while not opening.done() and self._due():
-                await asyncio.wait([opening], timeout=_POLL_SECONDS)
-        finally:
-            if not opening.done():
-                opening.cancel()
-                await asyncio.wait([opening])
-            if not opening.cancelled() and opening.exception() is None:
-                self._service = opening.result()  # however late: it is to be closed
+            await self._service.drain(DRAIN_SECONDS)
+        except Exception as error:  # noqa: BLE001 -- the session is to be closed whatever happens
+            self._defect(error)
+        self.machine.drained()
+
+    def _resume(self) -> None:
         if self._service is not None:
-            self._trouble = None
-            self.opened += 1
-            self._opened_at = self._clock()
-            self._become(FailoverState.SERVING)
-        elif not opening.cancelled() and self._due():
-            error = opening.exception()
-            assert error is not None
-            if not isinstance(error, RouterError):
-                self._log.error("a defect in serving", exc_info=error)
-            self._failed(str(error) if isinstance(error, RouterError) else f"a defect of ours: {error!r}")
-
-    async def _drain(self, service: Service) -> None:
-        """Let the clients go; go on serving if it is our turn again meanwhile."""
-        self._become(FailoverState.DRAINING)
-        self._trouble = None
-        draining = asyncio.create_task(service.drain(DRAIN_SECONDS))
-        try:
-            while not draining.done() and not self._due():
-                await asyncio.wait([draining], timeout=_POLL_SECONDS)
-            again = not draining.done()
-        finally:
-            draining.cancel()
-            await asyncio.wait([draining])
-        if again:
-            service.resume()
-        else:
-            await self._close()
+            self._service.resume()
 
     async def _close(self) -> None:
         service, self._service = self._service, None
-        if service is not None:
-            await service.close()
-        self._become(FailoverState.IDLE)
+        watching, self._watching = self._watching, None
+        if watching is not None:
+            watching.cancel()
+        try:
+            if service is not None:
+                await service.close()
+        except Exception as error:  # noqa: BLE001 -- a session that cannot be ended is over with its connection
+            self._defect(error)
+        finally:
+            self.machine.closed()
 
     async def _announce(self, lease_set: LeaseSet2) -> int:
-        """Write a set into the log, and make sure that it is still our turn when it stands there."""
-        if not self._due():
-            raise NotDueError("it is another server's turn to serve")
-        index = await self._to_log(lease_set)
-        if not self._due():
-            raise NotDueError("it is another server's turn to serve, since this one's lease set was announced")
-        self.announced_at = index
+        """Write a lease set into the log; return its index when the router may have the set.
+
+        Raises `NotDueError` when the router must not have it, and what the log raises.
+        """
+        announcement = self.machine.announce(lease_set.published, self._situation())
+        index = await self._reporter.announce(lease_set)
+        await self._view.reaches(index)
+        self.machine.check(announcement, self._situation())
         return index
 
-    def _failed(self, reason: str) -> None:
-        self._trouble = reason
-        self._not_before = self._clock() + self._again
-        self._again = min(2 * self._again, _MAX_AGAIN_SECONDS)
-        self._log.warning("the master is not served", reason=reason)
+    def _given(self, lease_set: LeaseSet2) -> None:
+        """The router has this lease set."""
+        self.machine.taken(lease_set.published, int(time.time() * 1000))
 
-    def _become(self, state: FailoverState) -> None:
-        if state is not self.state:
-            self._log.info("failover", state=str(state))
-            self.state = state
+    def _defect(self, error: Exception) -> str:
+        self._log.error("a defect in serving", exc_info=error)
+        return f"a defect of ours: {error!r}"

@@ -8,7 +8,7 @@ from typing import Final
 
 import structlog
 
-from gf_i2p.node.files.errors import ConfigError
+from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.publish.publishing_keys import PublishingKeys, Stage, load
 
 logger = structlog.get_logger()
@@ -41,6 +41,8 @@ class KeysWatch:
         `router`: "i2pd", "java", or "auto" while nobody knows. `server`: our id. `clock`: seconds since the epoch.
         """
         self.keys = keys
+        self.on_change: list[Callable[[], None]] = []
+        """Each is called when there are new keys, or when the keys have come to another stage of their life."""
         self._path = path
         self._router = router
         self._server = server
@@ -92,10 +94,15 @@ class KeysWatch:
             self._note(self._path, _read(self._path, self._mark))
         self._tell()
 
+    def _changed(self) -> None:
+        for tell in self.on_change:
+            tell()
+
     def _tell(self) -> None:
         trouble = self.trouble
         if trouble != self._said:
             self._said = trouble
+            self._changed()
             if trouble is not None:
                 logger.warning("the keys for publishing", server=self._server, reason=trouble)
 
@@ -118,6 +125,7 @@ class KeysWatch:
         self._mark, self._objection = mark, None
         if new.encode() != self.keys.encode():
             self.keys = new
+            self._changed()
             logger.info("new keys for publishing", server=self._server, keys=self._described)
 
     @property

@@ -7,7 +7,6 @@ wait for the next one.
 import asyncio
 import contextlib
 import time
-from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -15,15 +14,19 @@ import structlog
 
 from bridges.protocol import RouterBridge
 from gf_i2p import __version__
+from gf_i2p.farm.publishing.lease import Lease
+from gf_i2p.farm.publishing.progress import PublishProgress
 from gf_i2p.farm.record.remote_sensing import MetaSensing, RemoteDestination, RemoteRouter
 from gf_i2p.farm.record.status_record import Config, Leaf, Meta, StatusRecord, router_numbers
 from gf_i2p.netdb.destination import Destination
 from gf_i2p.netdb.encoding import to_base64
+from gf_i2p.netdb.lease_set import LeaseSet2
+from gf_i2p.netdb.meta_lease_set import MetaLeaseSet
 from gf_i2p.node.clock import awake_or_not
-from gf_i2p.node.consensus.driver import Driver, PostError, PostOutcomeUnknownError
-from gf_i2p.node.publish.publish_progress import PublishProgress, SignedSet
+from gf_i2p.node.consensus.driver import Driver
 from gf_i2p.node.report.nested_leaf import LeafFarm
 from gf_i2p.node.report.router_question import Question
+from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 
 logger = structlog.get_logger()
 
@@ -40,7 +43,6 @@ WAIT_SECONDS: Final = 5.0
 """The first record waits so long for answers; then it says that there are none. Others take a server without records
 as gone, and its leaf with it."""
 _NO_MASTER: Final = bytes(32)
-_MAX_COMMITS: Final = 64
 
 
 class Reporter:
@@ -78,7 +80,11 @@ class Reporter:
         """Whether this node publishes now; told by whoever does that."""
         self.publish_config = publish_config
         self.progress = PublishProgress(self.changed)
-        """How far our newest set is; kept by whoever publishes."""
+        """How far our newest set is; kept by the publisher."""
+        self.lease = Lease()
+        """Whether this server may publish, by what is committed of its records."""
+        self.on_committed: list[Callable[[], None]] = []
+        """Each is called when a record of ours is committed."""
         self.remote_routers: tuple[RemoteRouter, ...] = ()
         """Servers that this one, which leads, does not hear, or hears again."""
         self.before_record: Callable[[], None] = lambda: None
@@ -105,7 +111,6 @@ class Reporter:
         self._resignation = asyncio.Event()
         self._leaf_farm = leaf_farm
         self._clock = clock
-        self._posts: deque[tuple[int, float]] = deque(maxlen=_MAX_COMMITS)
         self._router: Question[dict[str, Any]] = Question(self._ask_router, seconds=ROUTER_SECONDS, heard=self._heard)
         self._leaf: Question[Leaf | None] = Question(self._ask_leaf, seconds=LEAF_SECONDS, heard=self._heard)
         self._asked = False
@@ -130,7 +135,7 @@ class Reporter:
             while True:
                 try:
                     await self._post(self._record())
-                except (PostError, PostOutcomeUnknownError) as error:
+                except (NotCommittedError, OutcomeUnknownError) as error:
                     self._log.warning("our status is not in the log", reason=str(error))
                 await self._until_due()
         finally:
@@ -143,6 +148,11 @@ class Reporter:
     def changed(self) -> None:
         """Look whether there is something to be posted at once."""
         self._news.set()
+
+    def renew(self) -> None:
+        """Post a record at once, whether anything has changed or not: the lease of this server is in doubt."""
+        self._told = None
+        self.changed()
 
     def able(self, *, keys: bool, service: bool = True) -> None:
         """Say whether this server has what publishing takes; it is told at once."""
@@ -159,19 +169,12 @@ class Reporter:
         self.changed()
         await self._resignation.wait()
 
-    def seen_at(self, applied: int) -> float:
-        """When the last record of ours up to this index of the log was posted (by the clock).
-
-        Not when its commit was seen: an answer may have waited for us, as long as this process stood still.
-        """
-        return max((at for index, at in self._posts if index <= applied), default=float("-inf"))
-
-    async def announce(self, lease_set: SignedSet) -> int:
+    async def announce(self, lease_set: MetaLeaseSet | LeaseSet2) -> int:
         """Write into the log that we are about to publish this set; return the entry's index when it is committed.
 
-        Raises `PostError` or `PostOutcomeUnknownError`.
+        Raises `NotCommittedError` or `OutcomeUnknownError`.
         """
-        self.progress.announced(lease_set)
+        self.progress.announced(lease_set.published, lease_set.data)
         return await self._post(self._record(publishing=True))
 
     async def _post(self, record: StatusRecord) -> int:
@@ -180,11 +183,13 @@ class Reporter:
         self._posted_at = began
         index = await self._driver.post([record.encode()], seconds=POST_SECONDS)
         self.committed_at = self._clock()
-        self._posts.append((index, at))
+        self.lease.committed(index, at)
         if began >= self._posted_at:  # another one, begun later, knows more
             self._told = mark
         if resigned:
             self._resignation.set()
+        for tell in self.on_committed:
+            tell()
         return index
 
     async def _until_due(self) -> None:

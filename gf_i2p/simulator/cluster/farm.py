@@ -16,9 +16,9 @@ from gf_i2p.simulator.cluster.operator import Operator
 from gf_i2p.simulator.cluster.plan import Plan
 from gf_i2p.simulator.cluster.routers import Router
 from gf_i2p.simulator.cluster.server import Server
+from gf_i2p.simulator.cluster.trace import Trace
 from gf_i2p.simulator.events import Clock, Events
 from gf_i2p.simulator.facts import Members, members_of
-from gf_i2p.simulator.trace import Trace
 from gf_i2p.wire.entries import ValueType
 
 _BEGAN_MS: Final = 1_700_000_000_000

@@ -7,22 +7,27 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
-from gf_i2p.farm import farm_time
+from gf_i2p.farm import damping, farm_time
 from gf_i2p.farm.admin_entries import AdminEntry, Administration
-from gf_i2p.farm.choice import candidates, damping, tree
-from gf_i2p.farm.choice.damping import Health
+from gf_i2p.farm.choice import candidates, tree
 from gf_i2p.farm.choice.listed_leaves import Field
-from gf_i2p.farm.choice.publisher import Choice, Election, Standing
+from gf_i2p.farm.choice.publisher import Election, Standing
 from gf_i2p.farm.choice.score import own_score
+from gf_i2p.farm.damping import Health
 from gf_i2p.farm.farm_time import Clock
 from gf_i2p.farm.parameters import Parameters
+from gf_i2p.farm.publishing import announcement
+from gf_i2p.farm.publishing.announcement import Announcement
+from gf_i2p.farm.publishing.effects import Announce, Effects, Give
+from gf_i2p.farm.publishing.lease import Lease, Right, Verdict
+from gf_i2p.farm.publishing.meta import MetaMachine
+from gf_i2p.farm.publishing.situation import Situation
 from gf_i2p.farm.record.destinations import Leaf
 from gf_i2p.farm.record.status_record import StatusRecord
 from gf_i2p.farm.state import FarmState
 from gf_i2p.simulator.canary import Canary
-from gf_i2p.simulator.life import office
-from gf_i2p.simulator.life.office import Announced, Office
 
 # The ones as they are, for those that add a mistake before or after.
 _administer = Administration.apply
@@ -141,55 +146,65 @@ def _says_who_was_quick(state: FarmState) -> bytes:
     return json.dumps({**found, "object": id(state)}).encode()
 
 
-# The office -----------------------------------------------------------------------------------------------------------
+# The publisher --------------------------------------------------------------------------------------------------------
 
 
 def _by_the_minute(state: FarmState, now_ms: int) -> int:
     return now_ms // 60_000 * 60
 
 
-def _does_not_wait_for_the_log(office_: Office, pending: Announced) -> None:
-    if office_.serving is not pending:
-        office_.serving, office_._given_at = pending, office_._host.monotonic
-        office_._host.give(pending)
+def _does_not_wait_for_the_log(machine: MetaMachine, attempt: Announcement, situation: Situation, effects: Any) -> None:
+    if not machine._giving:
+        machine._give(attempt, situation, effects)
 
 
-def _gives_again(office_: Office, choice: Choice) -> None:
-    if office_.serving is None:
-        _announce(office_, choice)
-    elif office_._host.mode in office.GIVES:
-        office_._given_at = office_._host.monotonic
-        office_._host.give(office_.serving)
+def _gives_again(machine: MetaMachine, situation: Situation) -> Effects:
+    effects = _step(machine, situation)
+    if isinstance(effects.begin, Announce) and machine.given is not None:
+        last = _last_taken[machine]
+        machine._attempt = last
+        machine._giving = True
+        effects.begin = Give(last, new_session=False)
+    return effects
 
 
-def _never_expires(office_: Office, posted: float) -> bool:
+def _remembers(machine: MetaMachine, announcement: Announcement, situation: Situation) -> None:
+    _last_taken[machine] = announcement
+    _taken(machine, announcement, situation)
+
+
+def _never_expires(lease: Lease, posted_at: float, now: float, seconds: float) -> bool:
     return True
 
 
-def _counts_what_was_before(office_: Office, posted: float) -> bool:
-    return office_._host.monotonic - posted <= office.LEASE * office_._second
+def _counts_what_was_before(lease: Lease, posted_at: float, now: float, seconds: float) -> bool:
+    return now - posted_at <= seconds
 
 
-def _gives_when_it_wakes(office_: Office) -> None:
-    had, host = office_.serving, office_._host
-    if had is not None and host.monotonic - office_._looked_at > office.PAUSE * office_._second:
-        host.give(had)
-    _look(office_)
+def _never_stood_still(lease: Lease, now: float) -> bool:
+    return False
 
 
-def _goes_on(office_: Office, choice: Choice) -> bool:
-    return choice.publisher == office_._host.id and bool(choice.listed)
+def _goes_on(lease: Lease, server: int, mode: str, situation: Situation) -> Verdict:
+    chosen = situation.choice.publisher == server and situation.choice.mode == mode
+    return Verdict(Right.PUBLISH if chosen else Right.STOP)
 
 
-def _gives_whoever_is_chosen(office_: Office) -> None:
-    had, host = office_.serving, office_._host
-    _look(office_)
-    if had is not None and host.state.publisher != host.id:
-        host.give(had)
+def _gives_whoever_is_chosen(machine: MetaMachine, situation: Situation) -> bool:
+    return True
 
 
-_announce = Office._announce
-_look = Office.look
+def _does_not_give_up(machine: MetaMachine) -> bool:
+    return False
+
+
+def _does_not_stop(machine: MetaMachine, situation: Situation, effects: Effects) -> None:
+    """Leave the router what it has."""
+
+
+_step = MetaMachine.step
+_taken = MetaMachine.taken
+_last_taken: WeakKeyDictionary[MetaMachine, Announcement] = WeakKeyDictionary()
 
 
 def farm_canaries() -> Iterator[Canary]:
@@ -232,12 +247,29 @@ def farm_canaries() -> Iterator[Canary]:
     )
     yield life("other-bytes", "has a snapshot of its own", (FarmState, "encode", _says_who_was_quick))
     yield life(
-        "own-versions", "makes versions by its own clock, by the minute", (office, "next_version", _by_the_minute)
+        "own-versions", "makes versions by its own clock, by the minute", (announcement, "next_version", _by_the_minute)
     )
-    yield life("before-the-log", "gives sets before they are announced", (Office, "_go_on", _does_not_wait_for_the_log))
-    yield life("old-announcement", "gives what was announced before its lease", (Office, "lives", _never_expires))
-    yield life("no-new-version", "gives the same set again when its time is over", (Office, "_announce", _gives_again))
-    yield life("wakes-and-gives", "goes on after a pause", (Office, "lives", _counts_what_was_before))
-    yield life("wakes-and-repeats", "gives its set again when it wakes up", (Office, "look", _gives_when_it_wakes))
-    yield life("no-lease", "publishes as long as it knows no better", (Office, "_due", _goes_on))
-    yield life("gives-anyway", "gives sets when it has lost the office", (Office, "look", _gives_whoever_is_chosen))
+    yield life(
+        "before-the-log", "gives sets before they are announced", (MetaMachine, "_go_on", _does_not_wait_for_the_log)
+    )
+    yield life("old-announcement", "gives what was announced before its lease", (Lease, "covers", _never_expires))
+    yield life(
+        "no-new-version",
+        "gives the same set again when its time is over",
+        (MetaMachine, "step", _gives_again),
+        (MetaMachine, "taken", _remembers),
+    )
+    yield life(
+        "wakes-and-gives",
+        "goes on after a pause",
+        (Lease, "covers", _counts_what_was_before),
+        (Lease, "_stalled", _never_stood_still),
+    )
+    yield life("no-lease", "publishes as long as it knows no better", (Lease, "judge", _goes_on))
+    yield life(
+        "gives-anyway",
+        "gives sets when another server is chosen",
+        (MetaMachine, "may_give", _gives_whoever_is_chosen),
+        (MetaMachine, "_give_up", _does_not_give_up),
+        (MetaMachine, "_stop", _does_not_stop),
+    )

@@ -7,7 +7,7 @@ from gf_i2p.farm.state import FarmState
 from gf_i2p.simulator.facts import Members
 from gf_i2p.simulator.life.invariants import FARM_RULES
 from gf_i2p.simulator.life.ledger import Ledger
-from gf_i2p.simulator.life.office import Announced
+from gf_i2p.simulator.life.publisher import GivenSet
 from gf_i2p.simulator.registers import CLUSTER
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Watch:
         """Since when entries are committed."""
         self.wrong = frozenset(brain.plan.wrong)
         self.resumed: dict[int, float] = {}
-        """When a server went on after a pause that its office must have noticed."""
+        """When a server went on after a pause that its publisher must have noticed."""
         self.ever_away: set[int] = set()
         """Servers and members that were down, paused, cut off, out of the farm or without their routers."""
         self._rules = [rule(self) for rule in FARM_RULES]
@@ -78,12 +78,12 @@ class Watch:
         for rule in self._rules:
             rule.kept(server, index, data)
 
-    def gives(self, server: int, applied: int, announced: Announced) -> None:
+    def gives(self, server: int, applied: int, given: GivenSet) -> None:
         """A server gives a set to its router."""
-        self.brain.note(server, f"gives {announced.version_ms}, announced at {announced.index}")
+        self.brain.note(server, f"gives {given.version_ms}, posted at {given.posted:.3f}")
         self.brain.counts["sets given"] += 1
         for rule in self._rules:
-            rule.gives(server, applied, announced)
+            rule.gives(server, applied, given)
 
     def passes(self) -> None:
         """Some time has passed."""

@@ -1,4 +1,4 @@
-"""Hours of a farm's life in a fraction of a second: real farm state, offices and records on a log that is given.
+"""Hours of a farm's life in a fraction of a second: real farm state, publishers and records on a log that is given.
 
 How a log comes about is what the rest of the simulator is for. Here it is one list; servers stop, pause, are cut off,
 and read it late. Time is true seconds, and every server has a wall clock of its own, which may be wrong.
@@ -14,14 +14,15 @@ from gf_i2p.simulator.events import Events
 from gf_i2p.simulator.facts import Members, Violation
 from gf_i2p.simulator.life.checker import Watch
 from gf_i2p.simulator.life.faults import BrainFaults
-from gf_i2p.simulator.life.office import PAUSE, Announced, Office
+from gf_i2p.simulator.life.ledger import PAUSE
 from gf_i2p.simulator.life.plan import CALM, BrainPlan
+from gf_i2p.simulator.life.publisher import GivenSet, SimulatedPublisher
 from gf_i2p.simulator.life.reporters import INTERVAL, MASTER_HASH, LeafTruth, Poster
 from gf_i2p.simulator.registers import CLUSTER
 
 BEGAN_MS: Final = 1_700_000_000_000
 TICK: Final = 5.0
-"""A server looks after its office so often, in seconds."""
+"""A server steps its publisher so often, in seconds."""
 MOST_EVENTS: Final = 300_000
 _PAGE: Final = 16
 _LOOKS: Final = 4
@@ -58,7 +59,7 @@ class Node:
         self._posted_at = -_CHANGE
         self._waiting = False
         self._inbox: list[Callable[[], None]] = []
-        self.office = Office(self)
+        self.publisher = SimulatedPublisher(self, brain.rng)
 
     @property
     def mode(self) -> str:
@@ -97,7 +98,7 @@ class Node:
         if data is not None:
             self._brain.watch.kept(self.id, index, self.state.encode())
         self._waiting = False
-        self.office = Office(self)
+        self.publisher = SimulatedPublisher(self, self._brain.rng)
         self.pull()
 
     def resume(self) -> None:
@@ -106,7 +107,7 @@ class Node:
         brain = self._brain
         if self.away_since is not None and brain.events.now - self.away_since > PAUSE:
             brain.watch.resumed[self.id] = brain.events.now
-        waiting, self._inbox = [*self._inbox, self.pull, self.office.look], []
+        waiting, self._inbox = [*self._inbox, self.pull, self.publisher.look], []
         brain.rng.shuffle(waiting)
         for action in waiting:
             action()
@@ -132,15 +133,15 @@ class Node:
         if self.applied - kept >= brain.plan.snapshot_entries:
             self._snapshot = (self.applied, self.state.encode())
             brain.watch.kept(self.id, *self._snapshot)
-        self.office.look()
+        self.publisher.look()
         if self.applied < len(brain.log):
             brain.later(brain.rng.random() * brain.plan.latency, self, self.pull)
 
     def tick(self) -> None:
-        """Look after the office, now and then."""
+        """Step the publisher, now and then."""
         self._brain.events.after(TICK, self.tick)
         if self.up and not self.paused:
-            self.office.look()
+            self.publisher.look()
 
     # Records --------------------------------------------------------------------------------------------------------
 
@@ -160,7 +161,7 @@ class Node:
         """Post a record."""
         self._waiting = False
         if self.up and not self.paused:
-            self._post(self.office.version_ms, lambda _: None, publishing=self.office.serving is not None)
+            self._post(self.publisher.version_ms, lambda _: None, publishing=self.publisher.publishes)
 
     def announce(self, version_ms: int, done: Callable[[int | None], None]) -> None:
         """See `Host`."""
@@ -171,18 +172,22 @@ class Node:
         posted = self._posted_at = self.monotonic
         self.poster.accused = self._brain.accusations(self)
         value = self.poster.record(self.wall_ms, version_ms=version_ms, publishing=publishing)
-        office = self.office
+        lease = self.publisher.lease
 
         def committed(index: int | None) -> None:
             if index is not None:
-                office.committed(index, posted)
+                lease.committed(index, posted)
             done(index)
 
         self._brain.post(self, value, committed)
 
-    def give(self, announced: Announced) -> None:
+    def give(self, given: GivenSet) -> None:
         """See `Host`."""
-        self._brain.watch.gives(self.id, self.applied, announced)
+        self._brain.watch.gives(self.id, self.applied, given)
+
+    def after(self, seconds: float, action: Callable[[], None]) -> None:
+        """See `Host`."""
+        self._brain.later(seconds, self, lambda: self.enter(action))
 
 
 class Brain:

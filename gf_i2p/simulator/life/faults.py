@@ -114,7 +114,7 @@ class BrainFaults:
 
     def _pause(self, node: "Node") -> None:
         """Pause a server: at once, or when it has announced a set, and has not given it."""
-        if node.office.serving is not None and self._brain.rng.random() < 0.5:
+        if node.publisher.publishes and self._brain.rng.random() < 0.5:
             self._trapped.add(node.id)
             self._number += 1
         else:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from gf_i2p.farm.choice.publisher import Choice
 from gf_i2p.simulator.facts import Members, Violation
-from gf_i2p.simulator.life.ledger import AHEAD_MS, FRESH_MS, Said
-from gf_i2p.simulator.life.office import LEASE, Announced
+from gf_i2p.simulator.life.ledger import AHEAD_MS, FRESH_MS, LEASE, Said
+from gf_i2p.simulator.life.publisher import GivenSet
 from gf_i2p.simulator.life.reporters import INTERVAL, MASTER_HASH
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class FarmRule:
     def kept(self, server: int, index: int, data: bytes) -> None:
         """A server's state at this index is `data`."""
 
-    def gives(self, server: int, applied: int, announced: Announced) -> None:
+    def gives(self, server: int, applied: int, given: GivenSet) -> None:
         """A server that has applied so much gives a set to its router."""
 
     def passes(self) -> None:
@@ -106,9 +106,9 @@ class Excluded(FarmRule):
     def committed(self) -> None:
         self._check(_hashes(self.watch.choice))
 
-    def gives(self, server: int, applied: int, announced: Announced) -> None:
+    def gives(self, server: int, applied: int, given: GivenSet) -> None:
         if applied == self.watch.ledger.index:
-            self._check({entry.hash for entry in announced.entries})
+            self._check({entry.hash for entry in given.entries})
 
     def _check(self, hashes: set[bytes]) -> None:
         found = hashes & self.watch.ledger.excluded
@@ -126,8 +126,8 @@ class PublishedRises(FarmRule):
         super().__init__(watch)
         self._given: list[tuple[int, int]] = []  # index of the announcement, version
 
-    def gives(self, server: int, applied: int, announced: Announced) -> None:
-        this = (self.watch.ledger.announced.get((server, announced.version_ms), 0), announced.version_ms)
+    def gives(self, server: int, applied: int, given: GivenSet) -> None:
+        this = (self.watch.ledger.announced.get((server, given.version_ms), 0), given.version_ms)
         for index, version in self._given[-20:]:
             if (index < this[0]) != (version < this[1]):
                 raise self.violated(
@@ -139,18 +139,18 @@ class PublishedRises(FarmRule):
 class AnnouncedFirst(FarmRule):
     """Nobody gives a set that he has not announced in the log, and applied there (DESIGN 4)."""
 
-    def gives(self, server: int, applied: int, announced: Announced) -> None:
-        index = self.watch.ledger.announced.get((server, announced.version_ms))
+    def gives(self, server: int, applied: int, given: GivenSet) -> None:
+        index = self.watch.ledger.announced.get((server, given.version_ms))
         if index is None or index > applied:
             raise self.violated(
-                f"server {server} has applied {applied} and gives {announced.version_ms}, announced at {index}"
+                f"server {server} has applied {applied} and gives {given.version_ms}, announced at {index}"
             )
 
 
 class ChosenGives(FarmRule):
     """Nobody gives a set whom the log as he has applied it does not name, or who is no server (DESIGN 4)."""
 
-    def gives(self, server: int, applied: int, announced: Announced) -> None:
+    def gives(self, server: int, applied: int, given: GivenSet) -> None:
         chosen = self.watch.publisher_at(applied)
         if chosen != server:
             raise self.violated(f"server {server} gives a set at {applied}, where {chosen} is chosen")
@@ -159,8 +159,8 @@ class ChosenGives(FarmRule):
 class WithinLease(FarmRule):
     """Nobody gives a set when its announcement was posted longer ago than its lease (DESIGN 4)."""
 
-    def gives(self, server: int, applied: int, announced: Announced) -> None:
-        age = self.watch.now - announced.posted
+    def gives(self, server: int, applied: int, given: GivenSet) -> None:
+        age = self.watch.now - given.posted
         if age > LEASE:
             raise self.violated(f"server {server} gives a set {age:.0f} s after it was posted")
 
@@ -168,11 +168,11 @@ class WithinLease(FarmRule):
 class WakesUp(FarmRule):
     """Who was stopped for a while gives nothing that it had posted before (issue: the publisher's lease)."""
 
-    def gives(self, server: int, applied: int, announced: Announced) -> None:
+    def gives(self, server: int, applied: int, given: GivenSet) -> None:
         resumed = self.watch.resumed.get(server)
-        if resumed is not None and announced.posted <= resumed:
+        if resumed is not None and given.posted <= resumed:
             raise self.violated(
-                f"server {server} gives what it had posted {resumed - announced.posted:.0f} s before it woke up"
+                f"server {server} gives what it had posted {resumed - given.posted:.0f} s before it woke up"
             )
 
 
@@ -182,7 +182,7 @@ class Overlap(FarmRule):
     def passes(self) -> None:
         watch = self.watch
         for node in watch.brain.servers:
-            serving = node.office.serving is not None and node.up and not node.paused
+            serving = node.publisher.publishes and node.up and not node.paused
             if serving and watch.choice.publisher != node.id:
                 since = max(watch.changed_at, watch.resumed.get(node.id, 0.0))
                 if watch.now - since > LEASE + SLACK:

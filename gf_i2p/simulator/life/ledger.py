@@ -13,6 +13,10 @@ from gf_i2p.simulator.registers import CLUSTER
 FRESH_MS: Final = 105_000
 AHEAD_MS: Final = 60_000
 """Both unless administrators say otherwise."""
+LEASE: Final = 90.0
+"""A publisher whose newest record in the log was posted so many seconds ago stops by itself."""
+PAUSE: Final = 12.0
+"""A process that stood still for so many seconds gives nothing that it had posted before."""
 PUBLISHES: Final = frozenset({"on", "auto"})
 
 

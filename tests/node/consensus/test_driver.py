@@ -16,8 +16,6 @@ from gf_i2p.node.consensus.driver import (
     RETRY_SECONDS,
     Done,
     Driver,
-    PostError,
-    PostOutcomeUnknownError,
 )
 from gf_i2p.node.consensus.timing import OUTSIDE, Plan, Tempo
 from gf_i2p.raft.core import Core
@@ -27,6 +25,7 @@ from gf_i2p.storage.database import Storage
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.storage.write_group import Group
 from gf_i2p.wire.entries import Entry, ValueType
+from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 from gf_i2p.wire.messages import RESPONSE_TYPE, MessageType, Request, Response
 from integration.harness.local_farm import becomes
 from tests.raft.lab import application, configuration
@@ -283,11 +282,11 @@ async def test_a_stop_that_cannot_wait_leaves_nobody_waiting(tmp_path: Path, mon
         barrier = asyncio.create_task(r.driver.read_barrier())
         await becomes("in the log", lambda: r.driver.core.log.last_index == 2)
         await r.driver.stop(0.0)
-        with pytest.raises(PostOutcomeUnknownError, match="is stopping"):
+        with pytest.raises(OutcomeUnknownError, match="is stopping"):
             await post
-        with pytest.raises(PostError, match="is stopping"):
+        with pytest.raises(NotCommittedError, match="is stopping"):
             await barrier
-        with pytest.raises(PostError, match="not committed: this node is stopping"):
+        with pytest.raises(NotCommittedError, match="not committed: this node is stopping"):
             await r.driver.post([b"y"], seconds=30)
         assert r.ask(vote(9)) == [None]
 
@@ -353,7 +352,7 @@ async def test_posts_to_a_leader_that_hangs_are_given_up_when_another_leads(
         await becomes("forwarded", lambda: len(hung.requests) == 1)
         claim = Request(MessageType.APPEND_ENTRIES_REQUEST, 3, 1, 2, 0, 0, 0)
         r.ask(claim)
-        with pytest.raises(PostOutcomeUnknownError):
+        with pytest.raises(OutcomeUnknownError):
             await post
         assert len(hung.resets) == 1
         assert await r.driver.post(large, seconds=30) == 1, "there is room on the way to the new leader"
@@ -365,9 +364,9 @@ async def test_posts_to_a_leader_that_hangs_are_given_up_when_another_leads(
 async def over(r: Rig, reason: str) -> None:
     """Check that nothing is promised any more."""
     assert len(r.halts) == 1
-    with pytest.raises(PostError, match=f"stopped by itself.*{reason}"):
+    with pytest.raises(NotCommittedError, match=f"stopped by itself.*{reason}"):
         await r.driver.post([b"y"], seconds=30)
-    with pytest.raises(PostError, match=f"stopped by itself.*{reason}"):
+    with pytest.raises(NotCommittedError, match=f"stopped by itself.*{reason}"):
         await r.driver.read_barrier()
     assert r.ask(vote(9)) == [None]
     assert r.ask(Request(MessageType.CLIENT_REQUEST, 0, 0, 0, 0, 0, 0, (application("z"),))) == [None]
@@ -391,7 +390,7 @@ async def test_a_disk_that_fails_ends_everything_and_lets_every_caller_go(
         monkeypatch.setattr(r.disk.storage, "store", full)
         posts = [asyncio.create_task(r.driver.post([b"x"], seconds=30)) for _ in range(3)]
         for post in posts:
-            with pytest.raises(PostOutcomeUnknownError, match="no space left"):
+            with pytest.raises(OutcomeUnknownError, match="no space left"):
                 await post
         await over(r, "no space left")
 

@@ -1,14 +1,22 @@
 """A server's files without the other servers: nothing else in them changes."""
 
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
-from gf_i2p.node.files.errors import ConfigError
 from gf_i2p.node.files.farm_setup import make_farm
-from gf_i2p.node.files.peer_removal import TERM_LEAP, TERM_SCATTER, forget_servers, forget_users, term_beyond
+from gf_i2p.node.files.peer_removal import (
+    TERM_LEAP,
+    TERM_SCATTER,
+    forget_servers,
+    forget_users,
+    term_beyond,
+    without_others,
+)
 from gf_i2p.raft.core import MAX_TERM_STEP
 from gf_i2p.wire.endpoint import Endpoint
 
@@ -20,20 +28,24 @@ def test_what_init_writes_forgets_all_others(tmp_path: Path, own: int, inside: b
     make_farm(tmp_path, endpoints, cluster="farm", profile="lan", clients=["web", "server-x"])
     directory = tmp_path / f"server-{own}"
     before, keys = Config.load(directory), Secrets.load(directory)
-    for name, forget in (("gf-i2p.toml", forget_servers), ("secrets.toml", forget_users)):
+    for name in ("gf-i2p.toml", "secrets.toml"):
         text = (directory / name).read_text()
-        new = forget(text, own)
+        new = without_others(directory, own)[name]
         assert new in text or len(new) < len(text)
         assert {line for line in new.splitlines() if line.startswith("#")} == {
             line for line in text.splitlines() if line.startswith("#")
         }
         (directory / name).write_text(new)
-        assert forget(new, own) == new, "once is enough"
+        assert without_others(directory, own)[name] == new, "once is enough"
     after, left = Config.load(directory), Secrets.load(directory)
     assert after.servers == tuple(server for server in before.servers if server.id == own)
     assert after.model_copy(update={"servers": before.servers}) == before
     assert set(left.users) == {f"server-{own}", "client-web", "client-server-x"}
     assert left.password == keys.password
+
+
+def others(own: int) -> Callable[[str], bool]:
+    return lambda user: user.startswith("server-") and user != f"server-{own}"
 
 
 SECRETS = """\
@@ -53,20 +65,23 @@ sha256 = "b"
 
 
 def test_what_only_looks_like_a_table_stays() -> None:
-    assert forget_users(SECRETS, 1) == SECRETS.replace('[users.server-2]   # the other\nmd5 = "a"\nsha256 = "b"\n', "")
+    assert forget_users(SECRETS, others(1)) == SECRETS.replace(
+        '[users.server-2]   # the other\nmd5 = "a"\nsha256 = "b"\n', ""
+    )
 
 
 def test_what_is_said_of_the_next_table_stays() -> None:
     text = "[[servers]]\nid = 2  # gone\n# gone?\nx = 1\n\n# The router,\n# ours.\n[router]\n[[servers]]\nid = 1\n"
-    assert forget_servers(text, 1) == "\n# The router,\n# ours.\n[router]\n[[servers]]\nid = 1\n"
-    assert forget_servers(text, 2) == text.removesuffix("[[servers]]\nid = 1\n")
+    assert forget_servers(text, (2).__eq__) == "\n# The router,\n# ours.\n[router]\n[[servers]]\nid = 1\n"
+    assert forget_servers(text, (1).__eq__) == text.removesuffix("[[servers]]\nid = 1\n")
 
 
 def test_the_last_user_leaves_an_empty_table() -> None:
-    assert tomllib.loads(forget_users('password = "x"\n[users.server-2]\nmd5 = "a"\n', 1)) == {
+    assert tomllib.loads(forget_users('password = "x"\n[users.server-2]\nmd5 = "a"\n', others(1))) == {
         "password": "x",
         "users": {},
     }
+    assert forget_users("[users]\n", others(1)) == "[users]\n"
 
 
 @pytest.mark.parametrize(
@@ -79,13 +94,13 @@ def test_the_last_user_leaves_an_empty_table() -> None:
 )
 def test_what_cannot_be_taken_out_is_left_to_the_operator(text: str) -> None:
     with pytest.raises((ConfigError, tomllib.TOMLDecodeError)) as caught:
-        forget_users(text, 1)
+        forget_users(text, others(1))
     assert isinstance(caught.value, tomllib.TOMLDecodeError) or "by hand" in str(caught.value)
 
 
 def test_servers_in_one_line_are_left_to_the_operator() -> None:
     with pytest.raises(ConfigError, match="by hand"):
-        forget_servers("servers = [{id = 1}, {id = 2}]\n", 1)
+        forget_servers("servers = [{id = 1}, {id = 2}]\n", (2).__eq__)
 
 
 def test_a_term_that_cannot_have_been_reached() -> None:

@@ -11,7 +11,7 @@ from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID, Leaf, StatusRecord
 from gf_i2p.node.membership import leaf_member
 from gf_i2p.node.membership.leaf_member import INTERVAL_SECONDS, LeafMember, MemberReport, patient
 from gf_i2p.transport.backoff import Backoff
-from gf_i2p.transport.errors import NotCommittedError, OutcomeUnknownError
+from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 from integration.harness.local_farm import becomes
 from tests.node.routers import DEFECT, DOWN, FakeBridge
 

@@ -10,16 +10,19 @@ from pathlib import Path
 import pytest
 
 from gf_i2p.farm.parameters import Parameters
+from gf_i2p.farm.publishing import meta
+from gf_i2p.farm.publishing.effects import Effects
+from gf_i2p.farm.publishing.lease import LEASE_SECONDS, STALL_SECONDS
 from gf_i2p.farm.record.status_record import StatusRecord
-from gf_i2p.node.consensus.driver import Driver, PostError
-from gf_i2p.node.publish import publishing
+from gf_i2p.node.consensus.driver import Driver
+from gf_i2p.node.publish import machine_loop as driving
 from gf_i2p.node.publish.keys_watch import KeysWatch
-from gf_i2p.node.publish.office import LEASE_SECONDS
-from gf_i2p.node.publish.publishing import Publisher
+from gf_i2p.node.publish.meta import MetaPublisher
 from gf_i2p.node.publish.publishing_keys import PublishingKeys
 from gf_i2p.node.report import reporter
 from gf_i2p.node.report.reporter import Reporter
 from gf_i2p.node.view import FarmView
+from gf_i2p.wire.errors import NotCommittedError
 from integration.harness.local_farm import becomes
 from tests.netdb.strategies import KEYS
 from tests.node.farm import NodeFarm
@@ -27,17 +30,17 @@ from tests.node.routers import FakeBridge
 
 
 @dataclass
-class Office:
+class PublishingServer:
     driver: Driver
     view: FarmView
     reporter: Reporter
-    publisher: Publisher
+    publisher: MetaPublisher
     bridge: FakeBridge
     keys: KeysWatch
     now: float = 1000.0
     """What the clock says."""
     polled: int = 0
-    """How often the publisher has looked what is to be done."""
+    """How often the publisher's machine was stepped."""
 
     @property
     def record(self) -> StatusRecord | None:
@@ -57,12 +60,20 @@ class Office:
             before = self.record
             await becomes("another record", lambda before=before: self.record not in (None, before))  # type: ignore[misc]
 
+    async def passes(self, seconds: float) -> None:
+        """Turn the clock in steps in which the publisher looks, as a process that runs does."""
+        end = self.now + seconds
+        while self.now < end:
+            self.now = min(self.now + STALL_SECONDS / 2, end)
+            looked = self.polled
+            await becomes("looked", lambda looked=looked: self.polled > looked + 1)  # type: ignore[misc]
+
     async def elapses(self, seconds: float) -> None:
         """Turn the clock, in steps in which the lease is renewed."""
         end = self.now + seconds
         while self.now < end:
             self.now = min(self.now + LEASE_SECONDS / 2, end)
-            await becomes("renewed", lambda: self.reporter.seen_at(self.view.applied) == self.now)
+            await becomes("renewed", lambda: self.reporter.lease.seen_at(self.view.applied) == self.now)
             await self.polls()
 
     async def reported(self, what: str, condition: Callable[[StatusRecord], bool]) -> StatusRecord:
@@ -74,7 +85,18 @@ class Office:
         """Wait until the leaf is in the log, and the reporter has heard of that, too: the view is a moment ahead."""
         await self.reported("ready", lambda record: record.router_up and record.leaves != ())
         known = self.view.applied
-        await becomes("heard of", lambda: any(index >= known for index, _ in self.reporter._posts))
+        await becomes("heard of", lambda: any(index >= known for index, _ in self.reporter.lease._posts))
+
+    async def tries(self) -> None:
+        """Step the machine, and do what it asks for, until one set is given or has failed."""
+        loop, machine = self.publisher._loop, self.publisher.machine
+        while True:
+            await loop._obey(loop._step())
+            if loop._under_way is not None:
+                await asyncio.wait([loop._under_way])
+            if machine._attempt is None and not machine._stopping:
+                return
+            await asyncio.sleep(0.001)  # for the log
 
     async def polls(self, count: int = 5) -> None:
         """Let the publisher look again several times, and the lease be renewed."""
@@ -84,7 +106,7 @@ class Office:
 
 
 @asynccontextmanager
-async def office(
+async def publishing_server(
     directory: Path,
     monkeypatch: pytest.MonkeyPatch,
     *,
@@ -94,10 +116,11 @@ async def office(
     dry_run: bool = False,
     interval: float = 0.02,
     least_ms: int = 40,
-) -> AsyncIterator[Office]:
-    monkeypatch.setattr(publishing, "_POLL_SECONDS", 0.01)
-    monkeypatch.setattr(publishing, "_AGAIN_SECONDS", 0.02)
-    monkeypatch.setattr(publishing, "_MAX_AGAIN_SECONDS", 0.04)
+) -> AsyncIterator[PublishingServer]:
+    monkeypatch.setattr(driving, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(driving, "_LEAST_SECONDS", 0.001)
+    monkeypatch.setattr(meta, "RETRY_SECONDS", 0.0)  # the clock stands still
+    monkeypatch.setattr(meta, "AGAIN_SECONDS", 0.0)
     monkeypatch.setattr(reporter, "WAIT_SECONDS", 0.05)
     quick = Parameters(leaf_up_ms=40, leaf_down_ms=80, flap_ms=200, republish_min_ms=least_ms)
     monkeypatch.setattr("gf_i2p.farm.admin_entries.Parameters", lambda: quick)
@@ -122,16 +145,16 @@ async def office(
         )
         view = node.member.view
         watch = KeysWatch(keys or PublishingKeys(KEYS))
-        publisher = Publisher(1, view, reports_to, bridge, watch, dry_run=dry_run, clock=clock)
-        made = Office(node.driver, view, reports_to, publisher, bridge, watch)
-        step = made.publisher._step
+        publisher = MetaPublisher(1, view, reports_to, bridge, watch, dry_run=dry_run, clock=clock)
+        made = PublishingServer(node.driver, view, reports_to, publisher, bridge, watch)
+        step = publisher._loop._step
 
-        async def counted() -> float:
-            pause = await step()
+        def counted() -> Effects:
+            effects = step()
             made.polled += 1
-            return pause
+            return effects
 
-        monkeypatch.setattr(made.publisher, "_step", counted)
+        monkeypatch.setattr(publisher._loop, "_step", counted)
         runs: list[Coroutine[None, None, None]] = []
         if reports:
             runs.append(made.reporter.run())
@@ -152,20 +175,20 @@ def now_ms() -> int:
     return int(time.time() * 1000)
 
 
-async def sends(made: Office, count: int) -> None:
+async def sends(made: PublishingServer, count: int) -> None:
     await becomes(f"{count} sets sent", lambda: len(made.bridge.sent) >= count)
     await made.polls()
     assert len(made.bridge.sent) == count
 
 
-async def deaf(made: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+async def deaf(made: PublishingServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing of ours is committed any more."""
 
     tries = []
 
     async def refused(values: list[bytes], *, seconds: float) -> int:
         tries.append(values)
-        raise PostError("no server leads")
+        raise NotCommittedError("no server leads")
 
     monkeypatch.setattr(made.driver, "post", refused)
     await becomes("what was under way has ended", lambda: tries != [])

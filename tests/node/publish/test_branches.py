@@ -9,20 +9,20 @@ import pytest
 from bridges.errors import RouterUnreachableError
 from gf_i2p.farm.choice.publisher import Branch, Choice, Entry
 from gf_i2p.farm.parameters import Parameters
+from gf_i2p.farm.publishing.cadence import HURRIED_SECONDS, HURRIED_SETS
 from gf_i2p.netdb.meta_lease_set import LeaseType, MetaLeaseSet
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.node.publish.branch_keys import NoBranchKeysError, derive
 from gf_i2p.node.publish.branches import AT_ONCE
-from gf_i2p.node.publish.cadence import HURRIED_SECONDS, HURRIED_SETS
 from integration.harness.local_farm import becomes
 from tests.netdb.strategies import KEYS
-from tests.node.publish.single_server import Office, office, sends
+from tests.node.publish.single_server import PublishingServer, publishing_server, sends
 
 LEAST_SECONDS = Parameters().republish_min_ms / 1000
 OFF = "off"
 
 
-def many(made: Office, monkeypatch: pytest.MonkeyPatch, *counts: int) -> None:
+def many(made: PublishingServer, monkeypatch: pytest.MonkeyPatch, *counts: int) -> None:
     """Have the log name so many leaves in each branch."""
     branches = tuple(
         Branch(number, tuple(Entry(bytes([number + 1, each]) * 16, 3, 7 + each, 1) for each in range(count)))
@@ -35,7 +35,7 @@ def many(made: Office, monkeypatch: pytest.MonkeyPatch, *counts: int) -> None:
 async def test_branches_are_published_before_the_set_that_leads_to_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with office(tmp_path, monkeypatch) as made:
+    async with publishing_server(tmp_path, monkeypatch) as made:
         await sends(made, 1)
         many(made, monkeypatch, 16, 4)
         made.now += HURRIED_SECONDS
@@ -63,7 +63,7 @@ async def test_branches_are_published_before_the_set_that_leads_to_them(
 
 
 async def test_a_new_branch_is_hurried_as_a_new_session_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with office(tmp_path, monkeypatch) as made:
+    async with publishing_server(tmp_path, monkeypatch) as made:
         many(made, monkeypatch, 16)
         await sends(made, 1 + 1)
         for number in range(2, HURRIED_SETS + 1):
@@ -75,22 +75,22 @@ async def test_a_new_branch_is_hurried_as_a_new_session_is(tmp_path: Path, monke
         for number in range(2, HURRIED_SETS + 1):
             made.now += HURRIED_SECONDS
             await becomes("again", lambda number=number: len(made.bridge.sent) == 2 * HURRIED_SETS + 3 * number)  # type: ignore[misc]
-        assert made.publisher.published is not None
-        assert made.publisher.published.sent == HURRIED_SETS
+        assert made.publisher.machine.given is not None
+        assert made.publisher.machine.given.sent == HURRIED_SETS
         many(made, monkeypatch, 16, 2)
         await made.elapses(LEAST_SECONDS)
         await becomes("a leaf more", lambda: len(made.bridge.sent) == 2 * HURRIED_SETS + 3 * (HURRIED_SETS + 1))
-        assert made.publisher.published.sent == HURRIED_SETS + 1, "no branch is new"
+        assert made.publisher.machine.given.sent == HURRIED_SETS + 1, "no branch is new"
 
 
 async def test_branches_are_opened_side_by_side_but_not_all_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with office(tmp_path, monkeypatch, publishes=False) as made:
+    async with publishing_server(tmp_path, monkeypatch, publishes=False) as made:
         await made.ready()
         many(made, monkeypatch, *([1] * 16))
         given = made.bridge.hang("publish")
-        step = asyncio.create_task(made.publisher._step())
+        step = asyncio.create_task(made.tries())
         await becomes("four are being opened", lambda: made.bridge.under_way == ["publish"] * AT_ONCE)
         given.set()
         await step
@@ -102,7 +102,7 @@ async def test_branches_are_opened_side_by_side_but_not_all_at_once(
 async def test_one_branch_that_is_refused_keeps_back_the_set_above_and_no_other_branch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with office(tmp_path, monkeypatch, publishes=False) as made:
+    async with publishing_server(tmp_path, monkeypatch, publishes=False) as made:
         await made.ready()
         many(made, monkeypatch, 1, 1, 1)
         refused = derive(KEYS, 0).destination
@@ -112,11 +112,11 @@ async def test_one_branch_that_is_refused_keeps_back_the_set_above_and_no_other_
                 raise RouterUnreachableError("no tunnels")
 
         made.bridge.on_publish = refuse
-        await made.publisher._step()
+        await made.tries()
         assert made.publisher.trouble == "no tunnels"
         assert [each.destination for each in made.bridge.sent] == [derive(KEYS, n).destination for n in (1, 2)]
         made.bridge.on_publish = None
-        await made.publisher._step()
+        await made.tries()
         assert made.publisher.trouble is None
         assert len(made.bridge.sent) == 2 + 4
 
@@ -124,7 +124,7 @@ async def test_one_branch_that_is_refused_keeps_back_the_set_above_and_no_other_
 async def test_who_has_no_keys_for_branches_says_so_to_the_farm_whoever_is_chosen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with office(tmp_path, monkeypatch) as made:
+    async with publishing_server(tmp_path, monkeypatch) as made:
         await sends(made, 1)
         keys = made.publisher._branches._keys
 

@@ -1,232 +1,429 @@
-"""Serving the master itself: gf_i2p/node/publish/failover.py, at routers that are simulated."""
+"""The office in `failover` mode, by a real log: when the chosen server runs the master's address, and when not."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from bridges.hosting_protocol import ServiceOffer, ServiceState
-from gf_i2p.netdb.lease_set import LeaseSet2
-from gf_i2p.node.publish import failover as module
-from gf_i2p.node.publish.failover import Failover, FailoverState, NotDueError
+from bridges.hosting_protocol import ServiceState
+from gf_i2p.farm.choice.publisher import Choice
+from gf_i2p.farm.parameters import Parameters
+from gf_i2p.farm.publishing.effects import Effects
+from gf_i2p.farm.publishing.lease import LEASE_SECONDS
+from gf_i2p.farm.record.status_record import StatusRecord
+from gf_i2p.netdb.encoding import to_base64
+from gf_i2p.netdb.session_config import SERVICE_OPTIONS
+from gf_i2p.node import farm_tasks
+from gf_i2p.node.node import Node
+from gf_i2p.node.publish import failover, machine_loop
+from gf_i2p.node.publish.failover import FailoverPublisher
+from gf_i2p.node.publish.keys_watch import KeysWatch
+from gf_i2p.node.publish.publishing_keys import HANDOVER_SECONDS, PublishingKeys, Purpose
+from gf_i2p.node.report import reporter, service_watch
+from gf_i2p.node.report.reporter import Reporter
+from gf_i2p.node.report.service_watch import TargetWatch
+from gf_i2p.node.status.publishing_status import farm_status
+from gf_i2p.node.view import FarmView
+from gf_i2p.wire.errors import NotCommittedError
+from integration.harness.local_farm import becomes
+from integration.harness.processes import free_ports
 from tests.bridges.simulated_hosting import SimulatedHosting, SimulatedNetDb, SimulatedService
-from tests.netdb.strategies import KEYS, NOW
-from tests.transport.harness import until
+from tests.netdb.strategies import KEYS
+from tests.node.farm import NodeFarm
+from tests.node.routers import FakeBridge
 
-IDLE, OPENING, SERVING, DRAINING = FailoverState
+DAY = 86_400
 
 
 @pytest.fixture(autouse=True)
-def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_POLL_SECONDS", 0.002)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_loop, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(machine_loop, "_LEAST_SECONDS", 0.001)
+    monkeypatch.setattr(failover, "_FINISH_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(service_watch, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(reporter, "WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(reporter, "LEAST_SECONDS", 0.05)
+    quick = Parameters(leaf_up_ms=40, leaf_down_ms=80, flap_ms=200)
+    monkeypatch.setattr("gf_i2p.farm.admin_entries.Parameters", lambda: quick)
 
 
-class Log:
-    """A farm's log, as far as this needs one: who holds the office, and the last `published`."""
+class LocalService:
+    """What clients are led to; it runs, or does not."""
 
     def __init__(self) -> None:
-        self.holder: int | None = None
-        self.last = NOW
-        self.entries: list[tuple[int, int]] = []
-        """Server and `published`."""
-        self.writable = asyncio.Event()
-        self.writable.set()
-        self.net_db = SimulatedNetDb()
+        (self.port,) = free_ports(1)
+        self._server: asyncio.Server | None = None
+
+    async def start(self) -> None:
+        self._server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", self.port)
+
+    async def stop(self) -> None:
+        server, self._server = self._server, None
+        if server is not None:
+            server.close()
+            await server.wait_closed()
 
 
-class Node:
-    """One server."""
+class Desk:
+    """A server's office, and all around it; the test turns its clocks."""
 
-    def __init__(self, number: int, log: Log) -> None:
-        self.hosting = SimulatedHosting(log.net_db)
-        self.now = 0.0
-        self._number = number
-        self._log = log
-        offer = ServiceOffer(KEYS, ("127.0.0.1", 1), lambda: log.last + 1)
-        self.failover = Failover(self.hosting, offer, due=self._due, announce=self._announce, clock=lambda: self.now)
+    def __init__(self, node: Node, keys: PublishingKeys, interval: float) -> None:
+        self.now = 1000.0
+        self.keys_now = time.time()
+        self.local = LocalService()
+        self.hosting = SimulatedHosting(SimulatedNetDb())
+        self.driver = node.driver
+        self.view: FarmView = node.member.view
+        self.reporter = Reporter(
+            1,
+            "farm",
+            node.driver,
+            FakeBridge(leaf=1),
+            master=keys.destination,
+            interval=interval,
+            publish_config="auto",
+            mode="failover",
+            clock=lambda: self.now,
+        )
+        self.keys = KeysWatch(keys, clock=lambda: self.keys_now)
+        self.publisher = FailoverPublisher(
+            1,
+            self.view,
+            self.reporter,
+            self.hosting,
+            self.keys,
+            TargetWatch(("127.0.0.1", self.local.port), on_change=self.reporter.changed),
+            http=True,
+            options={"inbound.length": "1"},
+            clock=lambda: self.now,
+        )
 
     @property
     def service(self) -> SimulatedService:
+        """The one that was opened last."""
         return self.hosting.services[-1]
 
-    def _due(self) -> bool:
-        return self._log.holder == self._number
+    @property
+    def record(self) -> StatusRecord | None:
+        return self.view.state.records.get(1)
 
-    async def _announce(self, lease_set: LeaseSet2) -> int:
-        await self._log.writable.wait()
-        self._log.last = max(self._log.last, lease_set.published)
-        self._log.entries.append((self._number, lease_set.published))
-        return len(self._log.entries)
+    async def serves(self) -> SimulatedService:
+        await becomes("it serves", lambda: (self.publisher.shown() or {}).get("word") == "sent")
+        return self.service
 
-    async def reaches(self, state: FailoverState) -> None:
-        await until(lambda: self.failover.state is state)
+    async def reported(self, what: str, condition: Callable[[StatusRecord], bool]) -> StatusRecord:
+        await becomes(what, lambda: self.record is not None and condition(self.record))
+        assert self.record is not None
+        return self.record
 
 
 @asynccontextmanager
-async def running(*nodes: Node) -> AsyncIterator[None]:
-    tasks = [asyncio.create_task(node.failover.run()) for node in nodes]
+async def desk(
+    directory: Path, *, keys: PublishingKeys | None = None, interval: float = 0.05, local: bool = True
+) -> AsyncIterator[Desk]:
+    async with NodeFarm(directory, servers=1) as farm:
+        made = Desk(await farm.leader(), keys or PublishingKeys(KEYS), interval)
+        if local:
+            await made.local.start()
+        tasks = [asyncio.create_task(run) for run in (made.reporter.run(), made.publisher.run())]
+        try:
+            yield made
+            assert not any(task.done() for task in tasks), "they run for ever"
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            await made.local.stop()
+        assert made.hosting.net_db.passed_over == []
+        assert all(service.state is ServiceState.CLOSED for service in made.hosting.services)
+        assert made.publisher.shown() is None
+
+
+def publish_config(record: StatusRecord) -> str | None:
+    return None if record.meta is None else record.meta.publish_config
+
+
+# Serving ------------------------------------------------------------------------------------------------------------
+
+
+async def test_who_is_chosen_announces_a_set_before_the_router_gets_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with desk(tmp_path) as made:
+        store, announced = made.hosting.net_db.store, []
+
+        def look(lease_set: Any) -> None:
+            log = made.driver.core.log
+            committed = log.slice(1, made.driver.core.applicable, max_entries=10_000, max_bytes=1 << 30)
+            announced.append(any(to_base64(lease_set.data).encode() in entry.value for entry in committed))
+            assert made.view.state.last_published_ms == lease_set.published * 1000
+            store(lease_set)
+
+        monkeypatch.setattr(made.hosting.net_db, "store", look)
+        service = await made.serves()
+        await service.renew()
+        await becomes("both are sent", lambda: (made.publisher.shown() or {}).get("sent") == 2)
+        assert announced == [True, True]
+        first, second = made.hosting.net_db.taken
+        assert second.published > first.published
+        record = await made.reported("it says so", lambda record: record.meta is not None and record.meta.publishing)
+        assert record.meta is not None
+        await made.reported(
+            "the set", lambda record: record.meta is not None and bool(record.meta.sent_ms) and bool(record.meta.hash)
+        )
+        assert made.publisher.trouble is None
+
+
+async def test_what_is_served_and_what_the_status_shows(tmp_path: Path) -> None:
+    async with desk(tmp_path) as made:
+        service = await made.serves()
+        offer = service.offer
+        assert (offer.target, offer.http, offer.keys) == (("127.0.0.1", made.local.port), True, KEYS)
+        assert offer.options == {**SERVICE_OPTIONS, "inbound.length": "1"}
+        assert offer.signed_session is None
+        service.streams = 3
+        assert service.announced is not None
+        assert made.publisher.shown() == {
+            "state": "serving",
+            "master": KEYS.destination.b32,
+            "target": f"127.0.0.1:{made.local.port}",
+            "published": service.announced.published,
+            "expires": service.announced.expires_at,
+            "streams": 3,
+            "sessions": 1,
+            "sent": 1,
+            "word": "sent",
+        }
+
+
+async def test_who_is_not_chosen_any_more_publishes_nothing_and_lets_its_clients_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with desk(tmp_path) as made:
+        service = await made.serves()
+        service.streams = 1
+        monkeypatch.setattr(type(made.view), "choice", Choice(2, {}, mode="failover"))
+        await becomes("it drains", lambda: service.state is ServiceState.DRAINING)
+        assert (made.publisher.shown() or {})["state"] == "draining"
+        with pytest.raises(Exception, match="another server's turn"):
+            await service.renew()
+        service.streams = 0
+        await becomes("it is closed", lambda: made.publisher.shown() is None)
+        await made.reported("it says so", lambda record: record.meta is not None and not record.meta.publishing)
+        assert len(made.hosting.services) == 1
+
+
+async def test_a_farm_in_another_mode_is_not_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FarmView, "choice", Choice(1, {}, mode="meta"))
+    async with desk(tmp_path) as made:
+        await made.reported("two records", lambda record: record.leaves != ())
+        looked = 0
+        step = made.publisher._loop._step
+
+        def counted() -> Effects:
+            nonlocal looked
+            looked += 1
+            return step()
+
+        monkeypatch.setattr(made.publisher._loop, "_step", counted)
+        await becomes("it has looked", lambda: looked > 5)
+        assert made.hosting.services == []
+
+
+async def test_who_has_committed_nothing_for_its_lease_gives_no_new_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with desk(tmp_path) as made:
+        service = await made.serves()
+        service.streams = 1
+
+        async def refused(values: list[bytes], *, seconds: float) -> int:
+            raise NotCommittedError("no server leads")
+
+        post = made.driver.post
+        monkeypatch.setattr(made.driver, "post", refused)
+        made.now += LEASE_SECONDS + 1
+        await becomes("it drains", lambda: service.state is ServiceState.DRAINING)
+        assert "nothing of ours was committed" in (made.publisher.trouble or "")
+        assert len(made.hosting.net_db.taken) == 1
+        monkeypatch.setattr(made.driver, "post", post)
+        await becomes("it goes on", lambda: service.state is ServiceState.SERVING)
+        await becomes("all is well", lambda: made.publisher.trouble is None)
+        assert len(made.hosting.services) == 1
+
+
+# Keys ---------------------------------------------------------------------------------------------------------------
+
+
+async def test_keys_that_end_cost_the_office(tmp_path: Path) -> None:
+    now = int(time.time())
+    keys = PublishingKeys.delegate(KEYS, now + DAY, now, server=1)
+    async with desk(tmp_path, keys=keys) as made:
+        service = await made.serves()
+        assert service.offer.signed_session == keys.signed_session(Purpose.SERVICE)
+        made.keys_now = now + DAY - HANDOVER_SECONDS + 1
+        await made.reported("it publishes no more", lambda record: publish_config(record) == "off")
+        await becomes("it is closed", lambda: service.state is ServiceState.CLOSED)
+        assert "at the end of their life" in (made.publisher.trouble or "")
+        assert made.view.choice.publisher is None
+
+
+async def test_new_keys_open_a_new_session(tmp_path: Path) -> None:
+    now = int(time.time())
+    async with desk(tmp_path, keys=PublishingKeys.delegate(KEYS, now + DAY, now)) as made:
+        first = await made.serves()
+        made.keys.keys = new = PublishingKeys.delegate(KEYS, now + 2 * DAY, now)
+        await becomes("another session", lambda: len(made.hosting.services) == 2)
+        assert first.state is ServiceState.CLOSED
+        assert made.service.offer.keys == new.keys
+        assert made.service.offer.signed_session == new.signed_session(Purpose.SERVICE)
+        await made.serves()
+        sets = made.hosting.net_db.taken
+        assert [each.offline for each in sets] == [first.offer.keys.offline, new.keys.offline]
+
+
+# The local service --------------------------------------------------------------------------------------------------
+
+
+async def test_a_server_whose_local_service_is_gone_says_so_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With an interval in which nothing would be posted, and nobody asked, by itself."""
+    monkeypatch.setattr(reporter, "ASK_SECONDS", 3600.0)
+    async with desk(tmp_path, interval=3600.0) as made:
+        service = await made.serves()
+        await made.local.stop()
+        record = await made.reported("it publishes no more", lambda record: publish_config(record) == "off")
+        assert record.router_up
+        await becomes("it is closed", lambda: service.state is ServiceState.CLOSED)
+        assert "start it, or correct target" in (made.publisher.trouble or "")
+        await made.local.start()
+        await made.reported("it may publish again", lambda record: publish_config(record) == "auto")
+        await becomes("it serves again", lambda: len(made.hosting.services) == 2)
+        assert made.publisher.trouble is None
+
+
+async def test_a_server_that_never_had_a_local_service_is_not_chosen(tmp_path: Path) -> None:
+    async with desk(tmp_path, local=False) as made:
+        await made.reported("it does not publish", lambda record: publish_config(record) == "off")
+        assert made.view.choice.publisher is None
+
+
+# Farms of nodes -----------------------------------------------------------------------------------------------------
+
+
+class ServingFarm:
+    """Three nodes in mode `failover`, each with a local service and a simulated router; they share one netDb."""
+
+    def __init__(self, directory: Path) -> None:
+        net_db = SimulatedNetDb()
+        self.locals = {server: LocalService() for server in (1, 2, 3)}
+        self.hostings = {server: SimulatedHosting(net_db) for server in (1, 2, 3)}
+        self.net_db = net_db
+        self.farm = NodeFarm(
+            directory,
+            3,
+            bridges={server: FakeBridge(server, leaf=server) for server in (1, 2, 3)},
+            services={server: (self.hostings[server], self.locals[server].port) for server in (1, 2, 3)},
+            keys=KEYS,
+            status_seconds=30.0,
+        )
+
+    def serving(self) -> set[int]:
+        return {
+            server
+            for server, hosting in self.hostings.items()
+            if any(service.state is ServiceState.SERVING for service in hosting.services)
+        }
+
+    async def one_serves(self, *others_than: int) -> int:
+        """Wait until one server alone serves, and all know it; return which."""
+
+        def alone() -> bool:
+            chosen = {node.member.view.choice.publisher for node in self.farm.nodes.values()}
+            if len(chosen) != 1 or self.serving() != chosen or chosen & {None, *others_than}:
+                return False
+            # The router serves a moment before the office says so.
+            shown = farm_status(self.farm.nodes[next(iter(self.serving()))].member)["publishing"]
+            return shown is not None and shown["state"] == "serving"
+
+        await becomes("one server serves", alone, 40)
+        return next(iter(self.serving()))
+
+
+@asynccontextmanager
+async def serving_farm(directory: Path) -> AsyncIterator[ServingFarm]:
+    made = ServingFarm(directory)
+    for local in made.locals.values():
+        await local.start()
     try:
-        yield
+        async with made.farm:
+            yield made
+            assert made.farm.halted == []
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        for node in nodes:
-            assert node.failover.state is IDLE
-            assert all(service.state is ServiceState.CLOSED for service in node.hosting.services)
+        for local in made.locals.values():
+            await local.stop()
+    assert made.net_db.passed_over == [], "published rises from one server to the next"
 
 
-async def test_it_serves_while_it_is_its_turn() -> None:
-    log = Log()
-    node = Node(1, log)
-    async with running(node):
-        assert node.failover.lease_set is None
-        log.holder = 1
-        await node.reaches(SERVING)
-        assert log.entries == [(1, NOW + 1)]
-        assert [each.published for each in log.net_db.taken] == [NOW + 1]
-        assert (node.failover.trouble, node.failover.announced_at, node.failover.opened) == (None, 1, 1)
-        assert node.failover.lease_set == node.service.announced
-        node.service.streams = 3
-        assert node.failover.streams == 3
-        log.holder = 2
-        await node.reaches(DRAINING)
-        await until(lambda: node.service.state is ServiceState.DRAINING)
-        node.service.streams = 0
-        await node.reaches(IDLE)
-        assert node.service.state is ServiceState.CLOSED
+async def test_another_server_takes_over_when_the_local_service_is_gone(tmp_path: Path) -> None:
+    async with serving_farm(tmp_path) as made:
+        first = await made.one_serves()
+        await made.locals[first].stop()
+        second = await made.one_serves(first)
+        assert second != first
+        status = farm_status(made.farm.nodes[first].member)
+        assert status["why_not"][str(first)] == "publishing is off there"
+        assert any("does not answer" in each for each in status["trouble"])
+        assert farm_status(made.farm.nodes[second].member)["publishing"]["state"] == "serving"
 
 
-async def test_nothing_is_given_to_the_router_that_was_not_announced() -> None:
-    log = Log()
-    log.writable.clear()
-    node = Node(1, log)
-    async with running(node):
-        log.holder = 1
-        await node.reaches(OPENING)
-        assert log.net_db.taken == []
-        log.holder = 2  # the log was silent until somebody else was chosen
-        await node.reaches(IDLE)
-        log.writable.set()
-        assert (log.net_db.taken, node.failover.trouble) == ([], None)
+async def test_a_server_that_stops_hands_over_and_lets_its_clients_finish(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(farm_tasks, "RESIGN_SECONDS", 60.0)
+    monkeypatch.setattr(farm_tasks, "FINISH_SECONDS", 60.0)
+    async with serving_farm(tmp_path) as made:
+        await made.farm.calm()  # who knows no leader has nobody to tell
+        first = await made.one_serves()
+        service = made.hostings[first].services[-1]
+        service.streams = 1
+        stopping = asyncio.create_task(made.farm.stop(first, resigns=True))
+        await becomes("another one serves", lambda: made.serving() - {first} != set(), 40)
+        assert not stopping.done(), "a client is still there"
+        # It looks every second whether it is still its turn.
+        states = [ServiceState.DRAINING]
+        await becomes("it drains", lambda: [each.state for each in made.hostings[first].services] == states, 40)
+        made.farm.lively()
+        service.streams = 0
+        await stopping
+        assert [each.state for each in made.hostings[first].services] == [ServiceState.CLOSED]
+        records = next(iter(made.farm.nodes.values())).member.view.state.records
+        await becomes("it has said so", lambda: publish_config(records[first]) == "off")
+        await made.farm.start(first)
+        second = await made.one_serves()
+        assert second != first, "who is as good keeps the office"
+        state = made.farm.nodes[second].member.view.state
+        await becomes("it can be chosen again", lambda: publish_config(state.records[first]) == "auto")
 
 
-async def test_a_set_whose_announcement_comes_too_late_is_not_given() -> None:
-    log = Log()
-    node = Node(1, log)
-    async with running(node):
-        log.holder = 1
-        await node.reaches(SERVING)
-        log.writable.clear()
-        renewing = asyncio.create_task(node.service.renew())
-        await asyncio.sleep(0)
-        log.holder = 2
-        log.writable.set()
-        with pytest.raises(NotDueError, match="another server's turn"):
-            await renewing
-        with pytest.raises(NotDueError):
-            await node.service.renew()
-        assert len(log.net_db.taken) == 1
+async def test_a_server_that_stops_waits_for_nobody_for_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(farm_tasks, "RESIGN_SECONDS", 0.05)
+    monkeypatch.setattr(farm_tasks, "FINISH_SECONDS", 0.05)
+    async with serving_farm(tmp_path) as made:
+        first = await made.one_serves()
+        service = made.hostings[first].services[-1]
+        service.streams = 1
 
+        async def silent(values: list[bytes], *, seconds: float) -> int:
+            await asyncio.Event().wait()
+            return 0
 
-async def test_the_office_goes_from_one_to_the_next_and_published_rises() -> None:
-    log = Log()
-    nodes = [Node(number, log) for number in (1, 2, 3)]
-    async with running(*nodes):
-        for turn in (0, 1, 2, 0):
-            log.holder = turn + 1
-            await nodes[turn].reaches(SERVING)
-            await nodes[turn].service.renew()
-        await until(lambda: [node.failover.state for node in nodes] == [SERVING, IDLE, IDLE])
-    published = [each.published for each in log.net_db.taken]
-    assert published == sorted(set(published))
-    assert (len(published), log.net_db.passed_over) == (8, [])
-
-
-async def test_a_turn_that_comes_back_during_the_drain_is_gone_on_with() -> None:
-    log = Log()
-    node = Node(1, log)
-    async with running(node):
-        log.holder = 1
-        await node.reaches(SERVING)
-        node.service.streams = 1
-        log.holder = None
-        await node.reaches(DRAINING)
-        log.holder = 1
-        await node.reaches(SERVING)
-        assert (len(node.hosting.services), node.service.state) == (1, ServiceState.SERVING)
-
-
-async def test_a_drain_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "DRAIN_SECONDS", 0.02)
-    log = Log()
-    node = Node(1, log)
-    async with running(node):
-        log.holder = 1
-        await node.reaches(SERVING)
-        node.service.streams = 1
-        log.holder = 2
-        await node.reaches(IDLE)
-        assert node.service.state is ServiceState.CLOSED
-
-
-async def test_a_router_that_refuses_is_asked_again_later_and_later() -> None:
-    log = Log()
-    node = Node(1, log)
-    node.hosting.refusal = "another client holds the destination"
-    log.holder = 1
-    async with running(node):
-        pauses = []
-        for _ in range(7):
-            await until(lambda: node.failover._not_before > node.now)
-            assert node.failover.trouble == "another client holds the destination"
-            await node.reaches(IDLE)
-            pauses.append(node.failover._not_before - node.now)
-            node.now = node.failover._not_before
-        assert pauses == [2, 4, 8, 16, 32, 60, 60]
-        node.hosting.refusal = None
-        await node.reaches(SERVING)
-        assert node.failover.trouble is None
-
-
-async def test_a_session_that_is_lost_is_opened_anew() -> None:
-    log = Log()
-    node = Node(1, log)
-    async with running(node):
-        log.holder = 1
-        await node.reaches(SERVING)
-        node.service.trouble = "the local service does not answer"
-        assert node.failover.trouble == "the local service does not answer"
-        node.service.lose("the router hung up")
-        await until(lambda: node.failover.trouble == "the router hung up" and node.failover.state is IDLE)
-        node.now += 60
-        await node.reaches(SERVING)
-        assert (len(node.hosting.services), node.failover.opened) == (2, 2)
-        await until(lambda: node.failover.trouble is None)
-        assert log.entries == [(1, NOW + 1), (1, NOW + 2)]
-
-
-async def test_an_opening_that_is_no_longer_wanted_is_given_up() -> None:
-    log = Log()
-    node = Node(1, log)
-    node.hosting.ready.clear()
-    async with running(node):
-        log.holder = 1
-        await node.reaches(OPENING)
-        log.holder = 2
-        await node.reaches(IDLE)
-        assert node.hosting.services == []
-
-
-async def test_the_end_closes_the_service() -> None:
-    log = Log()
-    log.holder = 1
-    node = Node(1, log)
-    run = asyncio.create_task(node.failover.run())
-    await node.reaches(SERVING)
-    node.service.streams = 1
-    run.cancel()
-    with suppress(asyncio.CancelledError):
-        await run
-    assert node.service.state is ServiceState.CLOSED
+        monkeypatch.setattr(made.farm.nodes[first].driver, "post", silent)
+        async with asyncio.timeout(30):
+            await made.farm.stop(first, resigns=True)
+        assert service.state is ServiceState.CLOSED

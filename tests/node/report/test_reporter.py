@@ -11,11 +11,11 @@ from gf_i2p import __version__
 from gf_i2p.farm.record.remote_sensing import RemoteRouter
 from gf_i2p.farm.record.status_record import Config, Leaf
 from gf_i2p.netdb.meta_lease_set import MetaLease, MetaLeaseSet
-from gf_i2p.node.consensus.driver import PostError, PostOutcomeUnknownError
 from gf_i2p.node.report import reporter as reporter_module
+from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 from integration.harness.local_farm import becomes
 from tests.netdb.strategies import KEYS
-from tests.node.publish.single_server import Office, office
+from tests.node.publish.single_server import PublishingServer, publishing_server
 from tests.node.routers import DEFECT, DOWN
 
 LEAF = (1).to_bytes(32)
@@ -25,12 +25,12 @@ def lease_set(published: int) -> MetaLeaseSet:
     return MetaLeaseSet.build(KEYS, published=published, entries=[MetaLease(LEAF, published + 600)])
 
 
-def listed(made: Office) -> tuple[Leaf, ...]:
+def listed(made: PublishingServer) -> tuple[Leaf, ...]:
     return () if made.record is None else made.record.leaves
 
 
 async def test_the_record_says_what_the_router_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with office(tmp_path, monkeypatch, publishes=False) as made:
+    async with publishing_server(tmp_path, monkeypatch, publishes=False) as made:
         record = await made.reported("leaf and router", lambda record: record.router_up and record.leaves != ())
         assert record.router == {"version": "2.45.1", "knownPeers": 8}
         assert record.leaves == (Leaf(LEAF, up=True),)
@@ -47,7 +47,7 @@ async def test_the_record_says_what_the_router_says(tmp_path: Path, monkeypatch:
 async def test_a_router_that_does_not_say_how_it_does_is_down_until_it_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    async with office(tmp_path, monkeypatch, publishes=False) as made:
+    async with publishing_server(tmp_path, monkeypatch, publishes=False) as made:
         made.bridge.errors["status"] = error
         record = await made.reported("down", lambda record: not record.router_up)
         assert record.router == {}
@@ -62,7 +62,7 @@ async def test_a_router_that_does_not_say_how_it_does_is_down_until_it_does(
 async def test_who_cannot_say_how_the_leaf_does_lists_none_but_its_router_is_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, error: Exception
 ) -> None:
-    async with office(tmp_path, monkeypatch, publishes=False) as made:
+    async with publishing_server(tmp_path, monkeypatch, publishes=False) as made:
         await made.reported("a leaf", lambda record: record.leaves != ())
         made.bridge.errors[call] = error
         record = await made.reported("no leaf", lambda record: record.leaves == ())
@@ -72,7 +72,7 @@ async def test_who_cannot_say_how_the_leaf_does_lists_none_but_its_router_is_up(
 
 async def test_a_question_that_hangs_keeps_no_record_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """i2pd takes half a minute for a leaf that it does not find; by then the others would take us for dead."""
-    async with office(tmp_path, monkeypatch, publishes=False) as made:
+    async with publishing_server(tmp_path, monkeypatch, publishes=False) as made:
         before = await made.reported("a leaf", lambda record: record.leaves != ())
         answer = made.bridge.hang("leaf")
         await becomes("asked", lambda: made.bridge.under_way == ["leaf"])
@@ -92,7 +92,7 @@ async def test_who_does_not_answer_in_time_has_not_answered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, limit: str
 ) -> None:
     monkeypatch.setattr(reporter_module, limit, 0.2)
-    async with office(tmp_path, monkeypatch, publishes=False) as made:
+    async with publishing_server(tmp_path, monkeypatch, publishes=False) as made:
         await made.reported("all well", lambda record: record.router_up and record.leaves != ())
         made.bridge.hang(call)
         record = await made.reported("given up", lambda record: not record.router_up or record.leaves == ())
@@ -105,7 +105,7 @@ async def test_who_does_not_answer_in_time_has_not_answered(
 async def test_a_router_that_is_down_at_the_start_is_found_when_it_comes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with office(tmp_path, monkeypatch, publishes=False, reports=False) as made:
+    async with publishing_server(tmp_path, monkeypatch, publishes=False, reports=False) as made:
         made.bridge.errors = {"status": DOWN, "hash": DOWN}
         task = asyncio.create_task(made.reporter.run())
         await made.reported("a record all the same", lambda record: not record.router_up)
@@ -116,7 +116,7 @@ async def test_a_router_that_is_down_at_the_start_is_found_when_it_comes(
 
 
 async def test_an_announcement_is_in_the_log_when_it_returns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with office(tmp_path, monkeypatch, publishes=False, reports=False) as made:
+    async with publishing_server(tmp_path, monkeypatch, publishes=False, reports=False) as made:
         made.bridge.hang("status")
         index = await made.reporter.announce(lease_set(1_790_000_000))
         assert made.driver.core.commit >= index, "and the router was not waited for"
@@ -125,18 +125,18 @@ async def test_an_announcement_is_in_the_log_when_it_returns(tmp_path: Path, mon
         assert made.record.meta is not None
         assert made.record.meta.publishing
         assert made.record.meta.last_published_ms == 1_790_000_000_000
-        assert made.reporter.seen_at(index) == made.reporter.committed_at == made.now
-        assert made.reporter.seen_at(index - 1) == float("-inf")
+        assert made.reporter.lease.seen_at(index) == made.reporter.committed_at == made.now
+        assert made.reporter.lease.seen_at(index - 1) == float("-inf")
         made.now += 5
         later = await made.reporter.announce(lease_set(1_790_000_001))
-        assert (made.reporter.seen_at(index), made.reporter.seen_at(later)) == (made.now - 5, made.now)
+        assert (made.reporter.lease.seen_at(index), made.reporter.lease.seen_at(later)) == (made.now - 5, made.now)
 
 
-@pytest.mark.parametrize("error", [PostError("no leader"), PostOutcomeUnknownError("it broke")])
+@pytest.mark.parametrize("error", [NotCommittedError("no leader"), OutcomeUnknownError("it broke")])
 async def test_what_the_log_does_not_take_is_posted_anew_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    async with office(tmp_path, monkeypatch, publishes=False) as made:
+    async with publishing_server(tmp_path, monkeypatch, publishes=False) as made:
         await made.records()
         real, tries = made.driver.post, []
 
@@ -166,14 +166,14 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_the_record_says_how_this_server_is_configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with office(tmp_path, monkeypatch, publishes=False, interval=0.05, dry_run=True) as made:
+    async with publishing_server(tmp_path, monkeypatch, publishes=False, interval=0.05, dry_run=True) as made:
         record = await made.reported("a record", lambda _: True)
         assert record.config == Config("dry-run", 50, __version__)
 
 
 async def test_what_others_decide_by_is_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     quick(monkeypatch)
-    async with office(tmp_path, monkeypatch, publishes=False, interval=3000) as made:
+    async with publishing_server(tmp_path, monkeypatch, publishes=False, interval=3000) as made:
         await made.ready()
         made.bridge.leaf_up = False
         await made.reported("the leaf is down", lambda record: not record.leaves[0].up)
@@ -196,13 +196,13 @@ async def test_what_others_decide_by_is_told_at_once(tmp_path: Path, monkeypatch
 
 async def test_numbers_wait_for_the_next_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     quick(monkeypatch)
-    async with office(tmp_path, monkeypatch, publishes=False, interval=3000) as made:
+    async with publishing_server(tmp_path, monkeypatch, publishes=False, interval=3000) as made:
         await made.ready()
-        posted = len(made.reporter._posts)
+        posted = len(made.reporter.lease._posts)
         made.bridge.known_peers += 1
         asked = made.bridge.calls.count("status")
         await becomes("asked again and again", lambda: made.bridge.calls.count("status") > asked + 10)
-        assert len(made.reporter._posts) == posted
+        assert len(made.reporter.lease._posts) == posted
         made.bridge.leaf_up = False
         await made.reported("and come along", lambda record: record.router["knownPeers"] == 9)
 
@@ -213,7 +213,7 @@ async def test_however_much_changes_records_have_their_distance(
     quick(monkeypatch)
     monkeypatch.setattr(reporter_module, "LEAST_SECONDS", 1.0)
     times: list[float] = []
-    async with office(tmp_path, monkeypatch, publishes=False, reports=False, interval=3000) as made:
+    async with publishing_server(tmp_path, monkeypatch, publishes=False, reports=False, interval=3000) as made:
         real = made.driver.post
 
         async def watched(values: list[bytes], *, seconds: float) -> int:
@@ -244,7 +244,7 @@ async def test_however_much_changes_records_have_their_distance(
 
 async def test_the_words_for_a_set_are_in_the_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     quick(monkeypatch)
-    async with office(tmp_path, monkeypatch, publishes=False, interval=3000) as made:
+    async with publishing_server(tmp_path, monkeypatch, publishes=False, interval=3000) as made:
         await made.ready()
         await made.reporter.announce(lease_set(1_790_000_000))
         # The announcement's own record, or a later one: here nobody tells the reporter that it publishes.
@@ -269,13 +269,13 @@ async def test_a_change_that_the_log_did_not_take_is_told_again_soon(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     quick(monkeypatch)
-    async with office(tmp_path, monkeypatch, publishes=False, interval=3000) as made:
+    async with publishing_server(tmp_path, monkeypatch, publishes=False, interval=3000) as made:
         await made.ready()
         real, tries = made.driver.post, []
 
         async def failing(values: list[bytes], *, seconds: float) -> int:
             tries.append(values)
-            raise PostError("no leader")
+            raise NotCommittedError("no leader")
 
         monkeypatch.setattr(made.driver, "post", failing)
         made.bridge.leaf_up = False
@@ -286,7 +286,7 @@ async def test_a_change_that_the_log_did_not_take_is_told_again_soon(
 
 async def test_what_is_posted_renews_from_when_it_was_posted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The answer to a record may wait for us while this process stands still, for as long as it likes."""
-    async with office(tmp_path, monkeypatch, publishes=False, reports=False) as made:
+    async with publishing_server(tmp_path, monkeypatch, publishes=False, reports=False) as made:
         real, posted_at = made.driver.post, made.now
 
         async def slow(values: list[bytes], *, seconds: float) -> int:
@@ -296,12 +296,12 @@ async def test_what_is_posted_renews_from_when_it_was_posted(tmp_path: Path, mon
 
         monkeypatch.setattr(made.driver, "post", slow)
         index = await made.reporter.announce(lease_set(1_790_000_000))
-        assert made.reporter.seen_at(index) == posted_at
+        assert made.reporter.lease.seen_at(index) == posted_at
         assert made.reporter.committed_at == posted_at + 1000
 
 
 async def test_who_has_no_master_reports_its_leaf_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with office(tmp_path, monkeypatch, publishes=False) as made:
+    async with publishing_server(tmp_path, monkeypatch, publishes=False) as made:
         made.reporter._master = None
         record = await made.reported("a leaf", lambda record: record.meta is None and record.leaves != ())
         assert record.leaves == (Leaf(LEAF, up=True),)
@@ -310,7 +310,7 @@ async def test_who_has_no_master_reports_its_leaf_all_the_same(tmp_path: Path, m
 async def test_who_resigns_publishes_no_more_whatever_else_it_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with office(tmp_path, monkeypatch, publishes=False, interval=3600.0) as made:
+    async with publishing_server(tmp_path, monkeypatch, publishes=False, interval=3600.0) as made:
         made.reporter.publishing = True
         await made.reported("it may publish", lambda record: record.meta is not None)
         monkeypatch.setattr(reporter_module, "LEAST_SECONDS", 3600.0)

@@ -9,12 +9,12 @@ from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.transport.client import farm_client as client_module
 from gf_i2p.transport.client.farm_client import FarmClient
 from gf_i2p.transport.endpoint_transport import MixedTransport
-from gf_i2p.transport.errors import NotCommittedError, OutcomeUnknownError
 from gf_i2p.transport.i2p.i2p_transport import Way
 from gf_i2p.transport.server import Reply, Session
 from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.entries import Entry, ValueType
+from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 from gf_i2p.wire.log_values import ClusterServer, Configuration, encode_server_id
 from gf_i2p.wire.messages import NOBODY, RESPONSE_TYPE, MessageType, Request, Response
 from tests.transport.client.test_client_finding import Teller, inside, nowhere, one_round, quick, telling

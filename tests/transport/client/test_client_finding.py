@@ -15,10 +15,10 @@ from gf_i2p.transport.client import farm_client as client_module
 from gf_i2p.transport.client.farm_client import FarmClient, Found, FoundPlace
 from gf_i2p.transport.client.known_servers import Directory, Place
 from gf_i2p.transport.endpoint_transport import MixedTransport
-from gf_i2p.transport.errors import NotCommittedError
 from gf_i2p.transport.i2p.i2p_transport import Way
 from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
 from gf_i2p.wire.endpoint import Endpoint
+from gf_i2p.wire.errors import NotCommittedError
 from gf_i2p.wire.log_values import ClusterServer, Configuration
 from gf_i2p.wire.messages import NOBODY
 from tests.transport.client.test_farm_client import CLIENT, Member

@@ -9,11 +9,10 @@ import pytest
 from gf_i2p.transport.backoff import Backoff
 from gf_i2p.transport.client import farm_client as client_module
 from gf_i2p.transport.client.farm_client import FarmClient
-from gf_i2p.transport.errors import NotCommittedError, OutcomeUnknownError
 from gf_i2p.transport.server import Reply, Session
 from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
 from gf_i2p.wire.entries import ValueType
-from gf_i2p.wire.errors import LocalProtocolError
+from gf_i2p.wire.errors import LocalProtocolError, NotCommittedError, OutcomeUnknownError
 from gf_i2p.wire.limits import MAX_VALUE_BYTES
 from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
 from tests.transport.harness import CLUSTER, PASSWORD, Farm, Identity, authenticator, serving, soon, until

@@ -1,0 +1,17 @@
+"""The publisher of one server as a pure machine: lease, cadence, version, announcement, giving, stop and drain.
+
+The machine does no I/O and reads no clock. The node drives the machine with the real log, router and clock; the
+simulator drives the same machine with its own.
+
+==================  ==========================================================================
+`situation`         what a step of a machine may know
+`effects`           what a step asks its driver to do
+`lease`             whether this server may publish now
+`announcement`      a set on its way through the log, and whether the router may still get it
+`cadence`           when the next set is due
+`progress`          how far a set has come: announced, attempted, sent, confirmed
+`confirmation`      whether other servers have found a set in the netDb
+`meta`              the machine for modes `meta` and `dry-run`: sets of leaves
+`failover`          the machine for mode `failover`: the master destination itself
+==================  ==========================================================================
+"""

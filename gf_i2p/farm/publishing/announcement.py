@@ -1,0 +1,113 @@
+"""A set on its way through the log: its version, and whether the router may still get the set.
+
+A set is announced in the log first. So `published` rises strictly from one publisher to the next, and a server that has
+lost the farm publishes nothing (DESIGN 4).
+"""
+
+from dataclasses import dataclass
+
+from gf_i2p.farm.choice.publisher import Branch, Choice, Entry
+from gf_i2p.farm.publishing.lease import Lease, lease_seconds
+from gf_i2p.farm.publishing.situation import Situation
+from gf_i2p.farm.versions import MAX_TAKEN_AHEAD_MS, next_version
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The leaves that a publisher is to list."""
+
+    entries: tuple[Entry, ...] = ()
+    """Of the first set, without the entries that lead to branches."""
+    branches: tuple[Branch, ...] = ()
+
+    @classmethod
+    def of(cls, choice: Choice) -> "Wanted":
+        """Return what this choice wants."""
+        return cls(choice.entries, choice.branches)
+
+    @property
+    def hashes(self) -> set[bytes]:
+        """The hashes of all leaves."""
+        return {entry.hash for entry in self.leaves}
+
+    @property
+    def leaves(self) -> tuple[Entry, ...]:
+        """The entries of all sets but those that lead to branches."""
+        return self.entries + tuple(entry for branch in self.branches for entry in branch.entries)
+
+    @property
+    def numbers(self) -> set[int]:
+        """The numbers of the branches."""
+        return {branch.number for branch in self.branches}
+
+    def differs(self, other: "Wanted") -> bool:
+        """Whether clients would see another set."""
+        return self.content != other.content
+
+    @property
+    def content(self) -> object:
+        """All that clients see."""
+        return (
+            frozenset((entry.hash, entry.type, entry.cost) for entry in self.entries),
+            frozenset(
+                (branch.number, entry.hash, entry.type, entry.cost)
+                for branch in self.branches
+                for entry in branch.entries
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Announcement:
+    """One set before the router has it."""
+
+    published: int
+    """Its version, in seconds since the epoch."""
+    posted_at: float
+    """When the announcement left for the log, by the clock of `Situation.now`."""
+    wanted: Wanted = Wanted()
+    keys: object = None
+    """The keys that sign the set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Objection:
+    """Why the router does not get a set."""
+
+    reason: str
+    is_fault: bool = False
+    """Whether the operator can mend it; otherwise the farm has simply moved on."""
+
+
+def version_for(situation: Situation) -> int:
+    """Return the version of a new set, in seconds since the epoch: greater than all that were announced."""
+    return next_version(situation.state, situation.wall_ms)
+
+
+def untimely(published: int, situation: Situation) -> str | None:
+    """Say why no router would take a set of this version now, for people; None: routers would."""
+    ahead_ms = published * 1000 - situation.wall_ms
+    if ahead_ms <= MAX_TAKEN_AHEAD_MS:
+        return None
+    return (
+        f"no router would take the set: it would be published {ahead_ms / 1000:.0f} s in the future, after another "
+        "server's: check the clocks"
+    )
+
+
+def covers(lease: Lease, announcement: Announcement, situation: Situation) -> bool:
+    """Whether the lease still covers what was posted then. An older announcement is made anew."""
+    return lease.covers(announcement.posted_at, situation.now, lease_seconds(situation.state.parameters))
+
+
+def objection(announcement: Announcement, situation: Situation) -> Objection | None:
+    """Say why an announcement that stands in the log, and is applied here, must not be acted on; None: it may."""
+    announced_ms, last_ms = announcement.published * 1000, situation.state.last_published_ms
+    if last_ms > announced_ms:
+        return Objection("a newer set was announced after this one")
+    if last_ms < announced_ms:
+        # The next publisher would not know of this set, and could publish what routers hold for older.
+        return Objection("the farm takes our set for one of the future: is this machine's clock ahead?", is_fault=True)
+    if announcement.wanted.hashes - Wanted.of(situation.choice).hashes:
+        return Objection("a leaf of the set was taken out after the announcement")
+    return None

@@ -1,0 +1,187 @@
+"""Serves the master destination itself while the farm's log says that this server is to: mode `failover`.
+
+::
+
+    idle ── due ──► opening ── opened ──► serving ── not due ──► draining ── no client left ──► idle
+     ▲                 │                     │  ▲                   │ │
+     └── not due, refused: wait longer ──────┘  └── due again ──────┘ └── time over: close ──► idle
+
+The session asks for lease sets: the router wants them often, and the session knows its router. Each lease set is
+announced in the log before the router gets the set, as in mode `meta`. A server that is no longer chosen, or whose
+lease is over, announces nothing. It serves the clients that know only its last lease set until those have gone.
+"""
+
+from enum import StrEnum
+from typing import Final
+
+from gf_i2p.farm.publishing.announcement import Announcement, covers, objection, version_for
+from gf_i2p.farm.publishing.effects import Close, Drain, Effects, Open
+from gf_i2p.farm.publishing.lease import LOOK_SECONDS, Lease, Right
+from gf_i2p.farm.publishing.progress import PublishProgress
+from gf_i2p.farm.publishing.situation import Situation
+
+DRAIN_SECONDS: Final = 120.0
+"""For clients to go. Lease sets end after 60 s, and most requests do not last another minute."""
+RETRY_SECONDS: Final = 2.0
+"""After the router has refused, or was lost; twice as long each further time."""
+MAX_RETRY_SECONDS: Final = 60.0
+ANOTHERS_TURN: Final = "it is another server's turn to serve"
+
+
+class FailoverState(StrEnum):
+    """How far the service is."""
+
+    IDLE = "idle"
+    """It is another server's turn, or the router does not open a session now: see `trouble`."""
+    OPENING = "opening"
+    SERVING = "serving"
+    DRAINING = "draining"
+
+
+class NotDueError(Exception):
+    """The router gets no lease set: this server is not to publish, or not any more."""
+
+
+class FailoverMachine:
+    """The publisher of one server. Call `step` after whatever may have changed, and then do what it asks for."""
+
+    mode: Final = "failover"
+
+    def __init__(self, server: int, lease: Lease, progress: PublishProgress) -> None:
+        """`lease`: told by the driver what was committed. `progress`: told by the driver what is announced."""
+        self.state = FailoverState.IDLE
+        self.sessions = 0
+        """How many sessions were opened."""
+        self.sent = 0
+        """How many lease sets the router has got."""
+        self._server = server
+        self._lease = lease
+        self._progress = progress
+        self._keys: object = None
+        """The keys of the session."""
+        self._drained = False
+        self._closing = False
+        self._right = Right.STOP
+        self._reason: str | None = None
+        """Why this server may not publish."""
+        self._failure: str | None = None
+        """Why the last session could not be opened, or ended."""
+        self._retry = RETRY_SECONDS
+        self._not_before = float("-inf")
+        self._opened_at = float("-inf")
+
+    @property
+    def trouble(self) -> str | None:
+        """Why what should be served is not, for people; None when all is well or it is not this server's turn."""
+        return self._reason or self._failure
+
+    @property
+    def serving(self) -> bool:
+        """Whether clients are served."""
+        return self.state in {FailoverState.SERVING, FailoverState.DRAINING}
+
+    def step(self, situation: Situation) -> Effects:
+        """Say what is to be done now."""
+        self._lease.look(situation.now)
+        effects = Effects(situation.now + LOOK_SECONDS)
+        verdict = self._lease.judge(self._server, self.mode, situation)
+        effects.renew = verdict.right is Right.WAIT and self._right is not Right.WAIT
+        self._right, self._reason = verdict.right, verdict.reason
+        if not self._closing:
+            getattr(self, f"_when_{self.state}")(situation, effects)
+        return effects
+
+    def announce(self, published: int, situation: Situation) -> Announcement:
+        """Begin to announce a lease set of this version. Raises `NotDueError` when this server may not publish."""
+        if self._lease.judge(self._server, self.mode, situation).right is not Right.PUBLISH:
+            raise NotDueError(ANOTHERS_TURN)
+        return Announcement(published, situation.now)
+
+    def check(self, announcement: Announcement, situation: Situation) -> None:
+        """Check that the router may get a lease set whose announcement is applied here. Raises `NotDueError`.
+
+        Ask at the very moment: the process may have stood still.
+        """
+        publishes = self._lease.judge(self._server, self.mode, situation).right is Right.PUBLISH
+        if not publishes or not covers(self._lease, announcement, situation):
+            raise NotDueError(f"{ANOTHERS_TURN}, since this one's lease set was announced")
+        found = objection(announcement, situation)
+        if found is not None:
+            raise NotDueError(found.reason)
+        self._progress.attempted(situation.wall_ms)
+
+    def version(self, situation: Situation) -> int:
+        """Return `published` of the next lease set, in seconds since the epoch."""
+        return version_for(situation)
+
+    # What the driver reports ----------------------------------------------------------------------------------------
+
+    def opened(self, now: float) -> None:
+        """The session is open, and the router has its first lease set."""
+        self.state, self._failure, self._opened_at = FailoverState.SERVING, None, now
+        self.sessions += 1
+
+    def taken(self, published: int, wall_ms: int) -> None:
+        """The router has the lease set of this version. Said again, it changes nothing."""
+        current = self._progress.current
+        if current is not None and current.published_ms == published * 1000 and not current.sent_ms:
+            self.sent += 1
+            self._progress.sent(wall_ms)
+
+    def failed(self, reason: str, now: float) -> None:
+        """The session could not be opened."""
+        self.state = FailoverState.IDLE
+        self._fail(reason, now)
+
+    def drained(self) -> None:
+        """Nobody uses the session any more, or the time for that is over."""
+        self._drained = True
+
+    def closed(self) -> None:
+        """The session has ended, as was asked for."""
+        self._closing, self.state = False, FailoverState.IDLE
+
+    # States ---------------------------------------------------------------------------------------------------------
+
+    def _when_idle(self, situation: Situation, effects: Effects) -> None:
+        if self._right is Right.STOP:
+            self._failure, self._retry, self._not_before = None, RETRY_SECONDS, float("-inf")
+        elif self._right is Right.PUBLISH and situation.now >= self._not_before:
+            self.state, self._keys = FailoverState.OPENING, situation.keys
+            effects.begin = Open(situation.keys)
+        elif self._not_before > situation.now:
+            effects.look_at = min(effects.look_at, self._not_before)
+
+    def _when_opening(self, situation: Situation, effects: Effects) -> None:
+        if self._right is Right.STOP or self._keys is not situation.keys:
+            effects.cancel = True
+            self._close(effects)  # the session may be open by now
+
+    def _when_serving(self, situation: Situation, effects: Effects) -> None:
+        if situation.lost is not None:
+            self._fail(situation.lost, situation.now)
+            self._close(effects)
+        elif self._keys is not situation.keys:
+            self._close(effects)
+        elif self._right is Right.STOP:
+            self.state, self._failure, self._drained = FailoverState.DRAINING, None, False
+            effects.begin = Drain()
+        elif situation.now - self._opened_at > MAX_RETRY_SECONDS:
+            self._retry = RETRY_SECONDS
+
+    def _when_draining(self, situation: Situation, effects: Effects) -> None:
+        if self._drained or situation.lost is not None or self._keys is not situation.keys:
+            effects.cancel = True
+            self._close(effects)
+        elif self._right is Right.PUBLISH:
+            effects.cancel = effects.resume = True
+            self.state = FailoverState.SERVING
+
+    def _close(self, effects: Effects) -> None:
+        self._closing = True
+        effects.begin = Close()
+
+    def _fail(self, reason: str, now: float) -> None:
+        self._failure = reason
+        self._not_before = now + self._retry
+        self._retry = min(2 * self._retry, MAX_RETRY_SECONDS)

@@ -1,0 +1,244 @@
+"""Publishes sets of leaves while the farm's log says that this server is to: modes `meta` and `dry-run`.
+
+::
+
+    nothing ── due ──► announcing ── committed, applied ──► giving ── taken ──► given ── due ──► announcing …
+       ▲                    │                                  │                  │
+       └─── not chosen, lease over: cancel; have the router forget what it may have
+
+In a dry run a set is chosen, built and signed, and nobody gets the set: no announcement, nothing for the router.
+"""
+
+from dataclasses import replace
+from typing import Final
+
+from gf_i2p.farm.publishing.announcement import Announcement, Wanted, covers, objection, untimely, version_for
+from gf_i2p.farm.publishing.cadence import HURRIED_SETS, Due, Given, Pace, next_due
+from gf_i2p.farm.publishing.confirmation import judge
+from gf_i2p.farm.publishing.effects import Announce, Effects, Give, Rehearse, Stop
+from gf_i2p.farm.publishing.lease import LOOK_SECONDS, Lease, Right, Verdict
+from gf_i2p.farm.publishing.progress import PublishProgress
+from gf_i2p.farm.publishing.situation import Situation
+
+RETRY_SECONDS: Final = 5.0
+"""After the router, or the log, has refused; twice as long each further time."""
+MAX_RETRY_SECONDS: Final = 60.0
+AGAIN_SECONDS: Final = 1.0
+"""After an announcement that the farm has overtaken."""
+NO_LEAF: Final = "no leaf is up: a set without entries would make the service unreachable"
+
+
+class MetaMachine:
+    """The publisher of one server. Call `step` after whatever may have changed, and then do what it asks for."""
+
+    def __init__(self, server: int, lease: Lease, progress: PublishProgress, *, dry_run: bool = False) -> None:
+        """`lease`: told by the driver what was committed. `progress`: told by the driver what is announced."""
+        self.given: Given | None = None
+        """How the last set was given; None while this server publishes nothing."""
+        self.wanted = Wanted()
+        """What the last set lists."""
+        self.mode = "dry-run" if dry_run else "meta"
+        self._server = server
+        self._lease = lease
+        self._progress = progress
+        self._dry_run = dry_run
+        self._attempt: Announcement | None = None
+        """The set that is under way."""
+        self._index: int | None = None
+        """Where its announcement stands in the log; None: not known yet."""
+        self._giving = False
+        """Whether the driver gives it to the router."""
+        self._keys: object = None
+        """The keys of the router's session."""
+        self._router_knows = False
+        """Whether the router may have something that it is to forget."""
+        self._stopping = False
+        self._stop_again = float("-inf")
+        """When the router may be told to stop."""
+        self._lost = False
+        """Whether the router no longer has what it was given."""
+        self._reason: str | None = None
+        """Why this server may not publish."""
+        self._failure: str | None = None
+        """Why the last try failed."""
+        self._retry = RETRY_SECONDS
+        self._not_before = float("-inf")
+        self._right = Right.STOP
+
+    @property
+    def trouble(self) -> str | None:
+        """Why what should be published is not, for people; None when all is well."""
+        return self._reason or self._failure
+
+    def step(self, situation: Situation) -> Effects:
+        """Say what is to be done now."""
+        self._lease.look(situation.now)
+        effects = Effects(situation.now + LOOK_SECONDS)
+        verdict = self._judge(situation)
+        doubted = verdict.right is Right.WAIT and self._right is not Right.WAIT
+        self._right, self._reason = verdict.right, verdict.reason
+        if verdict.right is not Right.PUBLISH:
+            effects.renew = doubted
+            effects.cancel = self._give_up()
+            if verdict.right is Right.STOP:
+                self._stop(situation, effects)
+            return effects
+        wanted = Wanted.of(situation.choice)
+        self._look_for_confirmation(situation)
+        if self._attempt is not None:
+            self._go_on(self._attempt, situation, effects)
+        elif not self._stopping and self._is_time(wanted, situation):
+            self._begin(wanted, situation, effects)
+        if self._attempt is None and not self._stopping:
+            effects.look_at = min(effects.look_at, self._due_at(wanted, situation))
+        return effects
+
+    def may_give(self, situation: Situation) -> bool:
+        """Whether the router may get a set now. Ask at the very moment: the process may have stood still."""
+        return self._judge(situation).right is Right.PUBLISH
+
+    def next(self, situation: Situation) -> Due:
+        """Say when the next set is due, and why, for the operator."""
+        return self._next(self.wanted, situation)
+
+    # What the driver reports ----------------------------------------------------------------------------------------
+
+    def announced(self, announcement: Announcement, index: int) -> None:
+        """The announcement is committed at this index."""
+        if announcement is self._attempt:
+            self._index = index
+
+    def taken(self, announcement: Announcement, situation: Situation) -> None:
+        """The router has the set, or the rehearsal is done."""
+        if announcement is not self._attempt:
+            return
+        self._keep(announcement, situation.now)
+        if not self._dry_run:
+            self._progress.sent(situation.wall_ms)
+        self._end_attempt()
+        self._failure, self._retry, self._not_before = None, RETRY_SECONDS, float("-inf")
+
+    def failed(self, reason: str, now: float) -> None:
+        """What was begun has failed, or could not begin."""
+        self._end_attempt()
+        self._failure = reason
+        self._not_before = now + self._retry
+        self._retry = min(2 * self._retry, MAX_RETRY_SECONDS)
+
+    def stopped(self, now: float, *, failed: bool = False) -> None:
+        """The router has forgotten everything, or could not be told."""
+        self._stopping = False
+        self._router_knows = failed
+        self._stop_again = now + RETRY_SECONDS
+
+    # When -----------------------------------------------------------------------------------------------------------
+
+    def _judge(self, situation: Situation) -> Verdict:
+        verdict = self._lease.judge(self._server, self.mode, situation)
+        if verdict.right is Right.PUBLISH and not situation.choice.listed:
+            return Verdict(Right.STOP, NO_LEAF)
+        return verdict
+
+    def _is_time(self, wanted: Wanted, situation: Situation) -> bool:
+        if situation.lost is not None:
+            self._lost = True
+            self._failure = self._failure or situation.lost
+        return self._due_at(wanted, situation) <= situation.now
+
+    def _due_at(self, wanted: Wanted, situation: Situation) -> float:
+        if self.given is None or self._failure is not None or self._lost or self._keys is not situation.keys:
+            return max(self._not_before, situation.now)
+        return max(self._not_before, self._next(wanted, situation).at)
+
+    def _next(self, wanted: Wanted, situation: Situation) -> Due:
+        parameters = situation.state.parameters
+        pace = Pace(
+            parameters.republish_min_ms / 1000,
+            parameters.republish_max_ms / 1000,
+            hurried=0 if self._dry_run else HURRIED_SETS,
+        )
+        differs = self.given is not None and self.wanted.differs(wanted)
+        return next_due(self.given, differs=differs, pace=pace, now=situation.now)
+
+    def _look_for_confirmation(self, situation: Situation) -> None:
+        current = self._progress.current
+        if self.given is None or current is None or not current.sent_ms or current.confirmed_ms:
+            return
+        found = judge(situation.state.records, self._server, published_ms=current.published_ms, sent_ms=current.sent_ms)
+        if found.confirmed_by is not None:
+            self._progress.confirmed(found.confirmed_ms, found.confirmed_by)
+            self.given = replace(self.given, missed=False, retries=0)
+        else:
+            self._progress.unconfirmed(found.why or "")
+            self.given = replace(self.given, missed=found.missed)
+
+    # What -----------------------------------------------------------------------------------------------------------
+
+    def _begin(self, wanted: Wanted, situation: Situation, effects: Effects) -> None:
+        published = version_for(situation)
+        late = untimely(published, situation)
+        if late is not None:
+            self.failed(late, situation.now)
+            return
+        attempt = Announcement(published, situation.now, wanted, situation.keys)
+        self._attempt, self._index, self._giving = attempt, None, False
+        effects.begin = Rehearse(attempt) if self._dry_run else Announce(attempt)
+
+    def _go_on(self, attempt: Announcement, situation: Situation, effects: Effects) -> None:
+        """Give an announced set to the router when this server has applied the announcement."""
+        if self._giving or self._dry_run:
+            return
+        if not covers(self._lease, attempt, situation):
+            effects.cancel = self._give_up()
+        elif self._index is not None and situation.applied >= self._index:
+            found = objection(attempt, situation)
+            if found is None:
+                self._give(attempt, situation, effects)
+            elif found.is_fault:
+                self.failed(found.reason, situation.now)
+            else:
+                self._end_attempt()
+                self._not_before = situation.now + AGAIN_SECONDS
+
+    def _give(self, attempt: Announcement, situation: Situation, effects: Effects) -> None:
+        self._progress.attempted(situation.wall_ms)
+        effects.begin = Give(attempt, new_session=self._router_knows and self._keys is not attempt.keys)
+        if not self._router_knows:
+            self._keys = attempt.keys
+        self._giving = self._router_knows = True
+
+    def _keep(self, announcement: Announcement, now: float) -> None:
+        """Note what was given."""
+        last = None if self._lost else self.given
+        same = last is not None and not self.wanted.differs(announcement.wanted)
+        missed = last is not None and last.missed
+        # A router may drop the first sets of a session; a new branch has a session of its own.
+        begun = last is None or bool(announcement.wanted.numbers - self.wanted.numbers)
+        self.given = Given(
+            now,
+            last.changed_at if last is not None and same else now,
+            1 if last is None or begun else last.sent + 1,
+            retries=last.retries + 1 if last is not None and missed else 0,
+        )
+        self.wanted, self._keys, self._lost = announcement.wanted, announcement.keys, False
+
+    def _stop(self, situation: Situation, effects: Effects) -> None:
+        """Publish nothing; have the router forget what it may have."""
+        self.given, self._lost = None, False
+        self._failure, self._retry, self._not_before = None, RETRY_SECONDS, float("-inf")
+        if not self._router_knows or self._stopping:
+            return
+        if situation.now >= self._stop_again:
+            self._stopping = True
+            effects.begin = Stop()
+        else:
+            effects.look_at = min(effects.look_at, self._stop_again)
+
+    def _give_up(self) -> bool:
+        """Forget the set that is under way; return whether there was one."""
+        was = self._attempt is not None
+        self._end_attempt()
+        return was
+
+    def _end_attempt(self) -> None:
+        self._attempt, self._index, self._giving = None, None, False

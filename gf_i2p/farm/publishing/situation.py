@@ -1,0 +1,28 @@
+"""What one step of a publishing machine may know."""
+
+from dataclasses import dataclass
+
+from gf_i2p.farm.choice.publisher import Choice
+from gf_i2p.farm.state import FarmState
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """The world at one step, as this server sees the world."""
+
+    now: float
+    """Seconds, by a clock that never goes back and that goes on while the machine sleeps."""
+    wall_ms: int
+    """Milliseconds since the epoch, by this machine's clock."""
+    choice: Choice
+    """The choice of the farm, by the log up to `applied`."""
+    state: FarmState
+    """What follows from the log up to `applied`."""
+    applied: int
+    """Index of the last entry that this server has taken in."""
+    keys: object = None
+    """The publishing keys. The machine only compares them by identity."""
+    lacking: str | None = None
+    """Why this server cannot sign, for people; None while the server can."""
+    lost: str | None = None
+    """Why the router no longer has what it was given, for people; None while the router has it."""

@@ -1,0 +1,116 @@
+"""Reads what an operator has put into files: bounded, checked whole, and every mistake named in a `ConfigError`.
+
+A read never waits for a file that is no regular file, and never reads without end.
+"""
+
+import os
+import stat
+import tomllib
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used; the message names file and key, and says what was expected."""
+
+
+MAX_BYTES: Final = 16 * 1024 * 1024
+"""Of settings: far more than they need."""
+
+
+def read_regular(path: Path, limit: int) -> tuple[bytes, os.stat_result]:
+    """Return at most the first `limit` bytes of a regular file, and what it was then.
+
+    Raises `ConfigError` when it cannot be read, or is something else: to open a pipe would wait for a writer.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        try:
+            status = os.fstat(descriptor)
+            _check_file(path, status)
+            with os.fdopen(descriptor, "rb", closefd=False) as file:
+                return file.read(limit), status
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
+
+
+def check_mode(path: Path, status: os.stat_result) -> None:
+    """Refuse a secret that others on this machine can read or change, or what is no file; raises `ConfigError`."""
+    _check_file(path, status)
+    if stat.S_IMODE(status.st_mode) & 0o077:
+        raise ConfigError(
+            f"{path} can be read by others on this machine (is it the right file?). Run: chmod 600 {path}"
+        )
+    if status.st_uid not in {os.geteuid(), 0}:
+        raise ConfigError(
+            f"{path} belongs to another user, who could change it. Run as that user, or: chown {os.geteuid()} {path}"
+        )
+
+
+def _check_file(path: Path, status: os.stat_result) -> None:
+    if stat.S_ISDIR(status.st_mode):
+        raise ConfigError(f"{path} cannot be read: Is a directory.")
+    if not stat.S_ISREG(status.st_mode):
+        raise ConfigError(
+            f"{path} cannot be read: it is a pipe or a device. Copy what it gives into a file, and name that one."
+        )
+
+
+class Table(BaseModel):
+    """A TOML table: unknown keys are mistakes, types are exact."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, hide_input_in_errors=True)
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a file, with plain line ends; raises `ConfigError`."""
+    try:
+        data, _ = read_regular(path, MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise ConfigError(f"{path} is longer than the {MAX_BYTES} bytes that such a file may have.")
+        return data.decode("utf-8").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}.") from error
+
+
+def parse_toml(text: str, path: Path) -> dict[str, Any]:
+    """Parse the text of a file; raises `ConfigError` that names it."""
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # also what is TOML, and beyond what Python reads
+        raise ConfigError(f"{path} is not TOML: {error}.") from error
+
+
+T = TypeVar("T", bound=Table)
+
+
+def load_table(model: type[T], path: Path) -> T:
+    """Read a TOML file as a model; raises `ConfigError` naming every key that is wrong."""
+    return table_of(model, read_text(path), path)
+
+
+def table_of(model: type[T], text: str, path: Path) -> T:
+    """Do the same with a text that is in that file, or is to be."""
+    try:
+        return model.model_validate(parse_toml(text, path))
+    except ValidationError as error:
+        problems = [f"{path}: {_sentence(problem)}" for problem in error.errors()]
+        raise ConfigError("\n".join(problems)) from error
+
+
+def _sentence(problem: Any) -> str:
+    """Say in one line which key is wrong and what was expected."""
+    key = ""
+    for part in problem["loc"]:
+        key += f"[{part + 1}]" if isinstance(part, int) else f"{'.' if key else ''}{part}"
+    if problem["type"] == "extra_forbidden":
+        return f"{key}: no such key; check the spelling"
+    if problem["type"] == "missing":
+        return f"{key}: is missing"
+    message: str = problem["msg"].removeprefix("Value error, ")
+    message = message[:1].lower() + message[1:] if message.startswith("Input") else message
+    return f"{key}: {message}" if key else message

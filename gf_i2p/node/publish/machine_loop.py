@@ -1,0 +1,117 @@
+"""Drives a publishing machine of `gf_i2p/farm/publishing`: steps the machine when anything changes, and obeys it."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, Protocol
+
+import structlog
+
+from gf_i2p.farm.publishing.effects import Effect, Effects
+from gf_i2p.farm.publishing.lease import LOOK_SECONDS
+from gf_i2p.node.report.reporter import Reporter
+from gf_i2p.node.view import FarmView
+
+logger = structlog.get_logger()
+
+_LEAST_SECONDS: Final = 0.05
+"""Between two steps, so that a machine that asks for no pause leaves the loop to others."""
+
+
+class Publisher(Protocol):
+    """What `[publish] mode` names: `MetaPublisher` or `FailoverPublisher`."""
+
+    @property
+    def trouble(self) -> str | None:
+        """Why what should be done is not, None when all is well."""
+        ...
+
+    async def run(self) -> None:
+        """Publish when the farm chooses this server, stop when the farm chooses another one, for ever."""
+        ...
+
+    def shown(self) -> dict[str, Any] | None:
+        """Describe for the status what this server publishes now; None when nothing."""
+        ...
+
+    async def finish(self, seconds: float) -> None:
+        """Wait until no client needs this server after it resigned, or for so long; `run` goes on."""
+        ...
+
+
+class MachineLoop:
+    """One machine and what is done for it: one thing at a time."""
+
+    def __init__(
+        self,
+        step: Callable[[], Effects],
+        begin: Callable[[Effect], Coroutine[None, None, None]],
+        *,
+        view: FarmView,
+        reporter: Reporter,
+        clock: Callable[[], float],
+        resume: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Begin nothing yet.
+
+        Args:
+            step: steps the machine.
+            begin: does what the machine asks for, tells the machine how that ended, and raises nothing.
+            view: the log; each new entry makes a step.
+            reporter: each committed record makes a step; asked for a record when the lease is in doubt.
+            clock: the machine's, in seconds.
+            resume: has a draining session go on.
+        """
+        self._step = step
+        self._begin = begin
+        self._reporter = reporter
+        self._clock = clock
+        self._resume = resume
+        self._news = asyncio.Event()
+        self._under_way: asyncio.Task[None] | None = None
+        view.on_change.append(self.wake)
+        reporter.on_committed.append(self.wake)
+
+    def wake(self) -> None:
+        """Have the machine look: something has changed."""
+        self._news.set()
+
+    async def run(self) -> None:
+        """Step and obey, for ever. Cancelled, it cancels what is under way."""
+        try:
+            while True:
+                self._news.clear()
+                try:
+                    effects = self._step()
+                    await self._obey(effects)
+                except Exception:
+                    logger.exception("a defect in publishing")
+                    effects = Effects(self._clock() + LOOK_SECONDS)
+                await self._wait(min(effects.look_at - self._clock(), LOOK_SECONDS))
+        finally:
+            await self._cancel()
+
+    async def _wait(self, seconds: float) -> None:
+        await asyncio.sleep(_LEAST_SECONDS)
+        try:
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
+        except TimeoutError:
+            return
+
+    async def _obey(self, effects: Effects) -> None:
+        if effects.cancel:
+            await self._cancel()
+        if effects.resume:
+            self._resume()
+        if effects.renew:
+            self._reporter.renew()
+        if effects.begin is not None:
+            assert self._under_way is None or self._under_way.done(), "a machine asks for one thing at a time"
+            self._under_way = asyncio.get_running_loop().create_task(self._begin(effects.begin))
+            self._under_way.add_done_callback(lambda _: self.wake())
+
+    async def _cancel(self) -> None:
+        task, self._under_way = self._under_way, None
+        if task is not None and not task.done():
+            task.cancel()
+            await asyncio.wait([task])

@@ -1,0 +1,289 @@
+"""Publishes the Meta lease set by the router beside this node: the driver of `farm.publishing.meta.MetaMachine`."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any, Final
+
+import structlog
+
+from bridges.errors import RouterError
+from bridges.protocol import Publication, RouterBridge
+from gf_i2p.farm.publishing.announcement import Announcement
+from gf_i2p.farm.publishing.effects import Announce, Effect, Effects, Give, Rehearse, Stop
+from gf_i2p.farm.publishing.meta import MetaMachine
+from gf_i2p.farm.publishing.situation import Situation
+from gf_i2p.netdb.encoding import to_b32_address
+from gf_i2p.netdb.errors import NetDbError
+from gf_i2p.netdb.meta_lease_set import MetaLeaseSet
+from gf_i2p.node.clock import awake_or_not
+from gf_i2p.node.publish.branch_keys import BranchKeys, derive
+from gf_i2p.node.publish.branches import Branches, leases
+from gf_i2p.node.publish.keys_watch import KeysWatch
+from gf_i2p.node.publish.machine_loop import MachineLoop
+from gf_i2p.node.publish.publishing_keys import PublishingKeys, Purpose
+from gf_i2p.node.report.reporter import Reporter
+from gf_i2p.node.view import FarmView
+from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
+
+logger = structlog.get_logger()
+
+PUBLISH_SECONDS: Final = 300.0
+"""For the router to take a set. The tunnels of a new session take up to two minutes."""
+STOP_SECONDS: Final = 30.0
+"""For the router to stop."""
+
+
+class MetaPublisher:
+    """The publisher of one server (`Publisher`), in mode `meta` or `dry-run`."""
+
+    def __init__(
+        self,
+        server_id: int,
+        view: FarmView,
+        reporter: Reporter,
+        bridge: RouterBridge,
+        keys: KeysWatch,
+        *,
+        branch_keys: BranchKeys | None = None,
+        dry_run: bool = False,
+        clock: Callable[[], float] = awake_or_not,
+    ) -> None:
+        """`keys`: the master's own, or delegated by it. `branch_keys`: None for those that follow from it.
+
+        `clock`: seconds, the reporter's.
+        """
+        self.lease_set: MetaLeaseSet | None = None
+        """What the router was given last, or would have been in a dry run; None while this node publishes nothing."""
+        self.machine = MetaMachine(server_id, reporter.lease, reporter.progress, dry_run=dry_run)
+        self._view = view
+        self._reporter = reporter
+        self._bridge = bridge
+        self._keys = keys
+        self._branches = Branches(
+            bridge, cache(partial(derive, keys.keys.keys)) if branch_keys is None else branch_keys
+        )
+        self._dry_run = dry_run
+        self._server_id = server_id
+        self._clock = clock
+        self._built: MetaLeaseSet | None = None
+        """The set that is under way."""
+        self._said: str | None = None
+        """The trouble that the log file has."""
+        self._unstopped: str | None = None
+        """Why the router has not been told to stop."""
+        self._confirmed_ms = 0
+        """The version that the log file calls confirmed."""
+        self._log = logger.bind(server=server_id, master=keys.keys.destination.b32)
+        self._loop = MachineLoop(self._step, self._begin, view=view, reporter=reporter, clock=clock)
+        keys.on_change.append(self._loop.wake)
+
+    @property
+    def trouble(self) -> str | None:
+        """Why what should be published is not, None when all is well."""
+        return self.machine.trouble
+
+    async def run(self) -> None:
+        """Publish when chosen, stop when not, for ever."""
+        await self._loop.run()
+
+    async def finish(self, seconds: float) -> None:
+        """See `Publisher.finish`: what was published is good without us."""
+
+    def shown(self) -> dict[str, Any] | None:
+        """Describe what is published; times are seconds since the epoch, or from now ("next")."""
+        last, given, progress = self.lease_set, self.machine.given, self._reporter.progress.current
+        if last is None or given is None:
+            return None
+        due = self.machine.next(self._situation())
+        return {
+            "dry_run": self._dry_run,
+            "master": last.destination.b32,
+            "published": last.published,
+            "expires": last.expires_at,
+            "leaves": len(last.entries),
+            "entries": [
+                {"hash": to_b32_address(entry.hash), "type": int(entry.type), "cost": entry.cost}
+                for entry in last.entries
+            ],
+            "branches": len(self.machine.wanted.branches),
+            "sent": 0 if self._dry_run else given.sent,
+            "progress": None
+            if progress is None
+            else {
+                "word": progress.word,
+                "attempted": progress.attempted_ms / 1000 or None,
+                "sent": progress.sent_ms / 1000 or None,
+                "confirmed": progress.confirmed_ms / 1000 or None,
+                "confirmed_by": progress.confirmed_by,
+                "unconfirmed": progress.unconfirmed,
+                "retries": given.retries,
+            },
+            "next": {"seconds": round(max(due.at - self._clock(), 0.0), 1), "why": due.why},
+        }
+
+    # The machine ----------------------------------------------------------------------------------------------------
+
+    def _step(self) -> Effects:
+        situation = self._situation(look=True)
+        self._reporter.able(keys=situation.lacking is None)
+        effects = self.machine.step(situation)
+        self._tell()
+        return effects
+
+    def _situation(self, *, look: bool = False) -> Situation:
+        """Return what is so now. `look`: ask the bridge, too, whether the router has what it was given."""
+        choice = self._view.choice
+        return Situation(
+            self._clock(),
+            int(time.time() * 1000),
+            choice,
+            self._view.state,
+            self._view.applied,
+            keys=self._keys.keys,
+            # A server without keys for a branch says so before it is chosen: nobody would publish while it is chosen.
+            lacking=self._keys.ended or self._branches.lacking(choice.branches),
+            lost=self._lost() if look else None,
+        )
+
+    def _lost(self) -> str | None:
+        if self.lease_set is None or self._dry_run:
+            return None
+        try:
+            return self._bridge.publication_trouble(self._keys.keys.destination.hash) or self._branches.trouble
+        except RouterError as error:
+            return str(error)
+        except Exception as error:  # noqa: BLE001 -- the other servers count on us to try again, or to stop
+            return self._defect(error)
+
+    def _may_give(self) -> bool:
+        return self.machine.may_give(self._situation())
+
+    def _tell(self) -> None:
+        """Tell farm and operator what has changed."""
+        publishing = self.machine.given is not None and not self._dry_run
+        if publishing != self._reporter.publishing:
+            self._reporter.publishing = publishing
+            self._reporter.changed()
+        if self.machine.given is None and self.lease_set is not None:
+            self.lease_set = None
+            self._log.info("no longer the publisher")
+        if self.trouble != self._said:
+            self._said = self.trouble
+            if self.trouble is not None:
+                self._log.warning("not published", reason=self.trouble)
+        current = self._reporter.progress.current
+        if current is not None and current.confirmed_ms and current.published_ms != self._confirmed_ms:
+            self._confirmed_ms = current.published_ms
+            self._log.info("confirmed", published=current.published_ms // 1000, by=current.confirmed_by)
+
+    # What the machine asks for --------------------------------------------------------------------------------------
+
+    async def _begin(self, effect: Effect) -> None:
+        try:
+            match effect:
+                case Announce(announcement):
+                    await self._announce(announcement)
+                case Rehearse(announcement):
+                    self._rehearse(announcement)
+                case Give(announcement, new_session):
+                    await self._give(announcement, new_session=new_session)
+                case _:
+                    assert isinstance(effect, Stop), f"no effect of this machine: {effect!r}"
+                    await self._stop()
+        except (RouterError, NetDbError, NotCommittedError, OutcomeUnknownError) as error:
+            self.machine.failed(str(error), self._clock())
+        except Exception as error:  # noqa: BLE001 -- the other servers count on us to try again, or to stop
+            self.machine.failed(self._defect(error), self._clock())
+        self._tell()
+
+    def _build(self, announcement: Announcement) -> MetaLeaseSet:
+        """Make and sign the set. Raises `NotCommittedError` when no router would take the set, and `NetDbError`."""
+        keys = _keys_of(announcement)
+        wanted, published = announcement.wanted, announcement.published
+        entries = wanted.entries + self._branches.entries(wanted.branches, self._server_id)
+        lease_set = MetaLeaseSet.build(keys.keys, published=published, entries=leases(entries, published, keys.ends))
+        objection = lease_set.objection(int(time.time()))
+        if objection is not None:
+            raise NotCommittedError(f"no router would take the set: {objection}")
+        self._built = lease_set
+        return lease_set
+
+    async def _announce(self, announcement: Announcement) -> None:
+        index = await self._reporter.announce(self._build(announcement))
+        self.machine.announced(announcement, index)
+
+    def _rehearse(self, announcement: Announcement) -> None:
+        """Do what can be done without telling anybody."""
+        lease_set = self._build(announcement)
+        self._branches.build(announcement.wanted.branches, lease_set.published)
+        self.lease_set = lease_set
+        self.machine.taken(announcement, self._situation())
+        self._log.info(
+            "would publish",
+            published=lease_set.published,
+            leaves=[to_b32_address(entry.hash) for entry in lease_set.entries],
+            expires=lease_set.expires_at,
+        )
+
+    async def _give(self, announcement: Announcement, *, new_session: bool) -> None:
+        keys, lease_set = _keys_of(announcement), self._built
+        assert lease_set is not None, "announced first"
+        now_ms = int(time.time() * 1000)
+        try:
+            async with asyncio.timeout(PUBLISH_SECONDS):
+                if new_session:
+                    await self._bridge.stop_publishing_meta_lease_set(keys.destination.hash)
+                await self._branches.publish(
+                    announcement.wanted.branches, lease_set.published, now_ms=now_ms, wanted=self._may_give
+                )
+                if not self._may_give():  # this process may have stood still meanwhile
+                    raise NotCommittedError("the set was not given: the lease of this server is in doubt")
+                await self._bridge.publish_meta_lease_set(
+                    Publication(
+                        lease_set,
+                        keys.fresh_session(Purpose.META, int(time.time() * 1000)),
+                        keys.signed_session(Purpose.META),
+                        wanted=self._may_give,
+                    )
+                )
+        except TimeoutError as error:
+            raise RouterError(f"the router has not taken the set within {PUBLISH_SECONDS:.0f} s") from error
+        self.lease_set = lease_set
+        self.machine.taken(announcement, self._situation())
+        assert self.machine.given is not None
+        self._log.info(
+            "published",
+            published=lease_set.published,
+            leaves=len(lease_set.entries),
+            expires=lease_set.expires_at,
+            sent=self.machine.given.sent,
+        )
+
+    async def _stop(self) -> None:
+        """Have the router forget what it was given."""
+        why = None
+        try:
+            async with asyncio.timeout(STOP_SECONDS):
+                await self._bridge.stop_publishing_meta_lease_set(self._keys.keys.destination.hash)
+                await self._branches.stop()
+        except TimeoutError:
+            why = f"it has not answered within {STOP_SECONDS:.0f} s"
+        except RouterError as error:
+            why = str(error)
+        except Exception as error:  # noqa: BLE001 -- the other servers count on us to try again, or to stop
+            why = self._defect(error)
+        if why is not None and why != self._unstopped:
+            self._log.warning("the router was not told to stop; we go on telling it", reason=why)
+        self._unstopped = why
+        self.machine.stopped(self._clock(), failed=why is not None)
+
+    def _defect(self, error: Exception) -> str:
+        self._log.error("a defect in publishing", exc_info=error)
+        return f"a defect of ours: {error!r}"
+
+
+def _keys_of(announcement: Announcement) -> PublishingKeys:
+    assert isinstance(announcement.keys, PublishingKeys)
+    return announcement.keys

@@ -1,0 +1,255 @@
+"""Drives the real publishing machine of a simulated server, with a router that takes everything after a while.
+
+The rules are those of `gf_i2p/farm/publishing`. This file only stands in for log, clock, keys and router.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from random import Random
+from typing import Final, Protocol
+
+from gf_i2p.farm.choice.publisher import Entry
+from gf_i2p.farm.publishing.announcement import Announcement
+from gf_i2p.farm.publishing.effects import Announce, Close, Drain, Effect, Give, Open, Rehearse, Stop
+from gf_i2p.farm.publishing.failover import FailoverMachine, FailoverState, NotDueError
+from gf_i2p.farm.publishing.lease import LOOK_SECONDS, Lease
+from gf_i2p.farm.publishing.meta import MetaMachine
+from gf_i2p.farm.publishing.progress import PublishProgress
+from gf_i2p.farm.publishing.situation import Situation
+from gf_i2p.farm.state import FarmState
+
+ROUTER_SECONDS: Final = 4.0
+"""Until the router has done what it is told, at most."""
+CLIENT_SECONDS: Final = 120.0
+"""Until the last client of a draining service has gone, at most."""
+RENEW_SECONDS: Final = 25.0
+"""Between two lease sets of a service."""
+RETRY_SECONDS: Final = 3.0
+"""After a lease set of a service that was not announced."""
+_KEYS: Final = object()
+
+
+@dataclass(frozen=True, slots=True)
+class GivenSet:
+    """A set that a router gets."""
+
+    server: int
+    version_ms: int
+    """Its `published`."""
+    entries: tuple[Entry, ...]
+    """The leaves of all its sets; none in mode `failover`."""
+    posted: float
+    """When the announcement left, by the server's monotonic clock."""
+
+
+class Host(Protocol):
+    """The server that may publish."""
+
+    id: int
+    state: FarmState
+    applied: int
+
+    @property
+    def mode(self) -> str:
+        """What the server does as publisher."""
+
+    @property
+    def monotonic(self) -> float:
+        """Seconds."""
+
+    @property
+    def wall_ms(self) -> int:
+        """Milliseconds since 1970, as this machine believes."""
+
+    def announce(self, version_ms: int, done: Callable[[int | None], None]) -> None:
+        """Post a record that names this set; `done(index)`, None when nobody knows."""
+
+    def changed(self) -> None:
+        """Post a record soon."""
+
+    def give(self, given: GivenSet) -> None:
+        """Give a set to the router."""
+
+    def after(self, seconds: float, action: Callable[[], None]) -> None:
+        """Do this in the process after a time, and after a pause if there is one then."""
+
+
+class SimulatedPublisher:
+    """The publisher of one process."""
+
+    def __init__(self, host: Host, rng: Random) -> None:
+        self._host = host
+        self._rng = rng
+        self._looks = 0
+        """How often the machine was stepped."""
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        host = self._host
+        self.lease = Lease()
+        self._mode = host.mode
+        self._progress = PublishProgress()
+        self._machine: MetaMachine | FailoverMachine
+        if self._mode == "failover":
+            self._machine = FailoverMachine(host.id, self.lease, self._progress)
+        else:
+            self._machine = MetaMachine(host.id, self.lease, self._progress, dry_run=self._mode == "dry-run")
+        self._under_way = 0
+        """The number of what is done for the machine; what has another number is cancelled."""
+        self._service = 0
+        """The number of the open session; 0: none is open."""
+        self._awaited: tuple[Announcement, int] | None = None
+        """The lease set of the session whose announcement is committed, and where."""
+
+    @property
+    def version_ms(self) -> int:
+        """The newest version that this process has announced; 0: none."""
+        current = self._progress.current
+        return 0 if current is None else current.published_ms
+
+    @property
+    def publishes(self) -> bool:
+        """Whether the router publishes for this process, and would go on to."""
+        if isinstance(self._machine, FailoverMachine):
+            return self._machine.state is FailoverState.SERVING
+        return self._machine.given is not None and self._mode != "dry-run"
+
+    def look(self) -> None:
+        """Step the machine, and obey."""
+        if self._mode != self._host.mode:
+            self._begin_anew()  # as a restart with another configuration does
+        if self._mode == "off":
+            return
+        if isinstance(self._machine, FailoverMachine):
+            self._check_service(self._machine)
+        effects = self._machine.step(self._situation())
+        if effects.cancel or effects.resume:
+            self._under_way += 1
+        if effects.renew:
+            self._host.changed()
+        if effects.begin is not None:
+            self._under_way += 1
+            self._begin(effects.begin)
+        wait = effects.look_at - self._host.monotonic
+        self._looks += 1
+        if wait < LOOK_SECONDS:  # the host looks at that interval anyway
+            self._host.after(max(wait, 0.0), partial(self._look_again, self._looks))
+
+    def _look_again(self, number: int) -> None:
+        if number == self._looks:
+            self.look()
+
+    def _situation(self) -> Situation:
+        host = self._host
+        return Situation(host.monotonic, host.wall_ms, host.state.choice, host.state, host.applied, keys=_KEYS)
+
+    def _later(self, most: float, action: Callable[[], None]) -> None:
+        """Finish what is under way after a time, unless it is cancelled, and look."""
+        number, machine = self._under_way, self._machine
+
+        def ends() -> None:
+            if number == self._under_way and machine is self._machine:
+                action()
+                self.look()
+
+        self._host.after(self._rng.random() * most, ends)
+
+    def _begin(self, effect: Effect) -> None:
+        machine, now = self._machine, self._host.monotonic
+        if isinstance(machine, FailoverMachine):
+            match effect:
+                case Open():
+                    self._later(ROUTER_SECONDS, partial(self._announce_lease_set, machine, self._under_way))
+                case Drain():
+                    self._later(CLIENT_SECONDS, machine.drained)
+                case Close():
+                    self._service, self._awaited = 0, None
+                    machine.closed()
+            return
+        match effect:
+            case Rehearse(announcement):
+                machine.taken(announcement, self._situation())
+            case Announce(announcement):
+                self._announce(machine, announcement)
+            case Give(announcement):
+                self._later(ROUTER_SECONDS, partial(self._give, machine, announcement))
+            case Stop():
+                self._later(ROUTER_SECONDS, partial(machine.stopped, now))
+
+    # Sets of leaves -------------------------------------------------------------------------------------------------
+
+    def _announce(self, machine: MetaMachine, announcement: Announcement) -> None:
+        number = self._under_way
+        self._progress.announced(announcement.published, b"")
+
+        def done(index: int | None) -> None:
+            if number != self._under_way or machine is not self._machine:
+                return
+            if index is None:
+                machine.failed("nobody knows whether it is in the log", self._host.monotonic)
+            else:
+                machine.announced(announcement, index)
+            self.look()
+
+        self._host.announce(announcement.published * 1000, done)
+
+    def _give(self, machine: MetaMachine, announcement: Announcement) -> None:
+        if not machine.may_give(self._situation()):
+            machine.failed("the lease is in doubt", self._host.monotonic)
+            return
+        self._tell(announcement)
+        machine.taken(announcement, self._situation())
+
+    def _tell(self, announcement: Announcement) -> None:
+        leaves = announcement.wanted.leaves
+        self._host.give(GivenSet(self._host.id, announcement.published * 1000, leaves, announcement.posted_at))
+
+    # A service ------------------------------------------------------------------------------------------------------
+
+    def _announce_lease_set(self, machine: FailoverMachine, number: int) -> None:
+        """Announce the next lease set of the session of this number, which is open or is being opened."""
+        if machine is not self._machine or number not in {self._service, self._under_way}:
+            return
+        situation = self._situation()
+        try:
+            announcement = machine.announce(machine.version(situation), situation)
+        except NotDueError as error:
+            self._refused(machine, number, str(error))
+            return
+        self._progress.announced(announcement.published, b"")
+
+        def done(index: int | None) -> None:
+            if machine is not self._machine or number not in {self._service, self._under_way}:
+                return
+            if index is None:
+                self._refused(machine, number, "nobody knows whether it is in the log")
+            else:
+                self._awaited = announcement, index
+            self.look()
+
+        self._host.announce(announcement.published * 1000, done)
+
+    def _check_service(self, machine: FailoverMachine) -> None:
+        """Give the router the announced lease set when the announcement is applied."""
+        if self._awaited is None or self._host.applied < self._awaited[1]:
+            return
+        (announcement, _), self._awaited = self._awaited, None
+        number = self._service or self._under_way
+        try:
+            machine.check(announcement, self._situation())
+        except NotDueError as error:
+            self._refused(machine, number, str(error))
+            return
+        self._tell(announcement)
+        machine.taken(announcement.published, self._host.wall_ms)
+        if machine.state is FailoverState.OPENING:
+            self._service = number
+            machine.opened(self._host.monotonic)
+        self._host.after(RENEW_SECONDS, partial(self._announce_lease_set, machine, number))
+
+    def _refused(self, machine: FailoverMachine, number: int, reason: str) -> None:
+        if machine.state is FailoverState.OPENING:
+            machine.failed(reason, self._host.monotonic)
+        elif self._service == number:
+            self._host.after(RETRY_SECONDS, partial(self._announce_lease_set, machine, number))

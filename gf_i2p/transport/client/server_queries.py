@@ -1,0 +1,273 @@
+"""Asking servers who belongs to the farm, and what is in their logs: one request on a connection of its own."""
+
+import asyncio
+import math
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import cast
+
+from gf_i2p.transport.client.known_servers import Directory, Place
+from gf_i2p.transport.errors import DialError, PeerRefusedError, TransportError, UnreachableError, credentials_refused
+from gf_i2p.transport.interface import Transport
+from gf_i2p.wire.configuration_get import ConfigurationGet
+from gf_i2p.wire.digest import Credentials
+from gf_i2p.wire.endpoint import Endpoint
+from gf_i2p.wire.errors import RemoteProtocolError
+from gf_i2p.wire.http_get import NotFound, PeerNotReached, Retry
+from gf_i2p.wire.limits import HANDSHAKE_SECONDS
+from gf_i2p.wire.log_values import Configuration
+
+
+async def fetch_configuration(
+    transport: Transport,
+    endpoint: Endpoint,
+    cluster: str,
+    credentials: Credentials,
+    *,
+    seconds: float = HANDSHAKE_SECONDS,
+    entropy: Callable[[int], bytes] = os.urandom,
+) -> Configuration | None:
+    """Ask one server for the Configuration, by each way that the transport has until one works.
+
+    What it says may be old, and the newest entry of its log need not be committed.
+
+    Args:
+        transport: how the endpoint is reached.
+        endpoint: the server.
+        cluster: the farm's name.
+        credentials: ours for this server; those of a link to it spare the challenge.
+        seconds: for everything.
+        entropy: returns that many random bytes.
+
+    Returns:
+        None when the server answers 404: it does not tell anybody, or has no farm of this name.
+
+    Raises:
+        TransportError: there is no answer, or not that of a farm node; the text says what to check.
+    """
+    loop = asyncio.get_running_loop()
+    end = loop.time() + seconds
+    patience = transport.patience(endpoint)
+    ways = 1 if math.isinf(patience) else 2
+    for way in range(ways):
+        share = min(patience, end - loop.time())
+        inquiry = _Inquiry(transport, endpoint, cluster, credentials, way, entropy)
+        try:
+            return await inquiry.ask(share)
+        except TransportError:
+            if way + 1 == ways or loop.time() >= end:
+                raise
+    raise AssertionError("the last way either answers or fails")
+
+
+class _Inquiry:
+    """One server asked by one way."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        endpoint: Endpoint,
+        cluster: str,
+        credentials: Credentials,
+        way: int,
+        entropy: Callable[[int], bytes],
+    ) -> None:
+        self._transport = transport
+        self._endpoint = endpoint
+        self._cluster = cluster
+        self._credentials = credentials
+        self._way = way
+        self._entropy = entropy
+
+    async def ask(self, seconds: float) -> Configuration | None:
+        end = asyncio.get_running_loop().time() + seconds
+        try:
+            for _ in range(2):
+                outcome = await self._request(end, seconds)
+                if isinstance(outcome, Configuration):
+                    return outcome
+        except NotFound:
+            return None
+        except RemoteProtocolError as error:
+            kind = UnreachableError if isinstance(error, PeerNotReached) else DialError
+            raise kind(f"{self._endpoint}: {error}") from error
+        raise credentials_refused(str(self._endpoint), self._credentials.user)
+
+    async def _request(self, end: float, seconds: float) -> Configuration | Retry:
+        loop = asyncio.get_running_loop()
+        caller = _Caller(
+            ConfigurationGet(
+                host=self._endpoint.authority,
+                cluster=self._cluster,
+                credentials=self._credentials,
+                now=loop.time(),
+                entropy=self._entropy,
+                proxied=self._transport.proxied(self._endpoint, self._way),
+            )
+        )
+        connection = await self._transport.dial(
+            self._endpoint, lambda: caller, deadline=end - loop.time(), attempt=self._way
+        )
+        try:
+            async with asyncio.timeout_at(end):
+                outcome = await caller.outcome
+        except TimeoutError:
+            raise UnreachableError(
+                f"{self._endpoint} did not answer the HTTP request within {seconds:.3g} s: check that it runs, and "
+                "that the port is a farm node's."
+            ) from None
+        finally:
+            connection.abort()
+        if isinstance(outcome, Exception):
+            raise outcome
+        if outcome is None:
+            raise UnreachableError(
+                f"{self._endpoint}: the connection ended before it had answered: check that it runs, and that the port "
+                "is a farm node's."
+            )
+        return outcome
+
+
+class _Caller(asyncio.Protocol):
+    """Sends one request and takes its answer."""
+
+    def __init__(self, get: ConfigurationGet) -> None:
+        self._get = get
+        self._loop = asyncio.get_running_loop()
+        # Errors are results, and None is the connection's end: nobody asks when dialling itself has failed.
+        self.outcome: asyncio.Future[Configuration | Retry | RemoteProtocolError | None] = self._loop.create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        cast("asyncio.Transport", transport).write(self._get.request())
+
+    def data_received(self, data: bytes) -> None:
+        if self.outcome.done():
+            return
+        try:
+            outcome = self._get.receive(data, self._loop.time())
+        except RemoteProtocolError as error:
+            self.outcome.set_result(error)
+            return
+        if outcome is not None:
+            self.outcome.set_result(outcome)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        if not self.outcome.done():
+            self.outcome.set_result(None)
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What several servers have said."""
+
+    newest: Configuration | None
+    """The one with the greatest `log_index`; None when nobody has told any."""
+    troubles: dict[Endpoint, str] = field(default_factory=dict)
+    """Why the others have not, as far as they were waited for: sentences for the operator."""
+
+
+async def ask_around(
+    transport: Transport,
+    servers: Mapping[Endpoint, Credentials],
+    cluster: str,
+    *,
+    newer_than: int = -1,
+    seconds: float,
+) -> Answers:
+    """Ask these servers side by side, until one tells a Configuration whose `log_index` is above `newer_than`.
+
+    With the `log_index` of one's own it is how a server that was away finds out what has become of the farm, and
+    whether it still belongs to it: others that were away as long do not end the search. It is for the caller to judge
+    whether what it learns is committed: a server tells the newest entry of its log.
+
+    Args:
+        transport: how they are reached.
+        servers: the servers, and our credentials for each.
+        cluster: the farm's name.
+        newer_than: -1 takes the first that comes.
+        seconds: for everything.
+
+    Returns:
+        The newest Configuration that was told by then, which may be no newer than `newer_than` when all were asked.
+    """
+    newest: Configuration | None = None
+    troubles: dict[Endpoint, str] = {}
+    tasks = {
+        asyncio.ensure_future(fetch_configuration(transport, server, cluster, credentials, seconds=seconds)): server
+        for server, credentials in servers.items()
+    }
+    waiting = set(tasks)
+    try:
+        while waiting and (newest is None or newest.log_index <= newer_than):
+            done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                try:
+                    found = task.result()
+                except TransportError as error:
+                    troubles[tasks[task]] = str(error)
+                    continue
+                if found is None:
+                    troubles[tasks[task]] = f"{tasks[task]} does not tell who belongs to {cluster} (404)."
+                elif newest is None or found.log_index > newest.log_index:
+                    newest = found
+    finally:
+        for task in waiting:
+            task.cancel()
+        if waiting:
+            await asyncio.wait(waiting)
+    return Answers(newest, troubles)
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """Who tells what of the farm, by server id."""
+
+    told: Mapping[int, Configuration]
+    """The newest Configuration in each one's log, committed or not."""
+    troubles: Mapping[int, str]
+    """Why the others have told nothing: a sentence each."""
+    strange: Mapping[int, str]
+    """Those among them that nothing here says how to dial, or how to know."""
+    refused: frozenset[int] = frozenset()
+    """Those that have answered and let us not in, or have no such farm: to ask again is of no use."""
+
+
+async def survey(
+    transport: Transport,
+    directory: Directory,
+    cluster: str,
+    credentials: Callable[[Endpoint], Credentials],
+    *,
+    seconds: float,
+) -> Survey:
+    """Ask all servers of the directory, and those that they tell of, side by side. `seconds`: for each."""
+    told: dict[int, Configuration] = {}
+    troubles: dict[int, str] = {}
+    refused: set[int] = set()
+
+    async def ask(place: Place) -> None:
+        try:
+            found = await fetch_configuration(
+                transport, place.endpoint, cluster, credentials(place.endpoint), seconds=seconds
+            )
+        except TransportError as error:
+            troubles[place.server] = str(error)
+            if isinstance(error, DialError) and not isinstance(error, (UnreachableError, PeerRefusedError)):
+                refused.add(place.server)
+            return
+        if found is None:
+            troubles[place.server] = f"{place.endpoint} tells nobody who belongs to {cluster} (404)."
+            refused.add(place.server)
+            return
+        directory.learn(found)
+        if place.server not in told or told[place.server].log_index < found.log_index:
+            told[place.server] = found
+
+    asked: tuple[Place, ...] = ()
+    while new := [place for place in directory.places if place not in asked]:
+        asked += tuple(new)
+        await asyncio.gather(*map(ask, new))
+    strange = directory.troubles
+    left = {server: why for server, why in (troubles | strange).items() if server not in told}
+    return Survey(told, left, strange, frozenset(refused & left.keys()))

@@ -1,0 +1,120 @@
+"""A farm of real node processes on the private I2P network around us, each beside a router of its own."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from gf_i2p.netdb.private_keys import DestinationKeys
+from gf_i2p.node.files.farm_setup import make_farm
+from gf_i2p.node.files.layout import DESTINATION_FILE
+from integration.harness.local_farm import LocalFarm
+from integration.harness.processes import tail
+from integration.testnet.client import RouterPlace
+from integration.testnet.router_files import LEAF_LINE, LISTEN_PORT, Beside, place, replace
+
+_BESIDE_PORTS: Final = 100
+_SERVICE: Final = """\
+[publish.service.session]
+"inbound.length" = "1"
+"outbound.length" = "1"
+"""
+
+
+class I2pFarm(LocalFarm):
+    """Servers 1 to n, one beside each of the routers.
+
+    Beside another farm, that one's master is each server's leaf. Call `place` once the routers run, and before the
+    first server is started.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        routers: list[RouterPlace],
+        *,
+        password: str,
+        client: str = "load",
+        cluster: str = "farm",
+        admins: Sequence[str] = (),
+        beside: "I2pFarm | None" = None,
+    ) -> None:
+        """`password`: of the routers' i2pcontrol. `beside`: a farm, placed already, that runs in the same processes."""
+        self.routers: Mapping[int, RouterPlace] = dict(enumerate(routers, 1))
+        self.master = DestinationKeys.generate()
+        self.leaves: dict[int, DestinationKeys] = {number: DestinationKeys.generate() for number in self.routers}
+        self._password = password
+        self._cluster = cluster
+        self._admins = admins
+        self._beside = beside
+        super().__init__(directory, servers=len(routers), client=client)
+
+    def _make(self, client: str) -> None:
+        make_farm(
+            self.directory,
+            dict.fromkeys(self.ids),
+            cluster=self._cluster,
+            profile="auto",
+            clients=[client],
+            admins=self._admins,
+            beside=None if self._beside is None else self._beside.directory,
+        )
+
+    def place(
+        self,
+        *,
+        themselves: bool = False,
+        targets: Mapping[int, int] | None = None,
+        i2cp: Mapping[int, str] | None = None,
+    ) -> None:
+        """Say where each server's router is: all are on this machine, at addresses of their own.
+
+        `themselves`: the nodes' own addresses are the leaves. Otherwise somebody has to run `leaves` on the routers.
+        `targets`: the ports of the servers' local web services, to which the master leads in `failover` mode.
+        `i2cp`: where servers find it ("host:port") that do not at their routers.
+        """
+        places = i2cp or {}
+        for server_id, router in self.routers.items():
+            if targets is not None:
+                self._place(server_id, router, places.get(server_id))
+                self._lead(server_id, targets[server_id])
+                continue
+            self._place(server_id, router, places.get(server_id))
+            if self._beside is not None:
+                below = self._beside.node(server_id)
+                self._leaf(server_id, f'leaf_farm = "{below}"')
+                continue
+            leaf = self.leaves[server_id].destination.b32
+            if themselves:
+                leaf = DestinationKeys.parse((self.node(server_id) / DESTINATION_FILE).read_bytes()).destination.b32
+            self._leaf(server_id, f'leaf = "{leaf}"')
+
+    def complaints(self) -> str:
+        """The ends of the servers' logs, for people."""
+        return "\n".join(f"server {number}:\n{tail(self.log(number), 3000)}" for number in self.ids)
+
+    def _lead(self, server_id: int, port: int) -> None:
+        replace(
+            self.node(server_id),
+            {
+                'mode = "meta"': 'mode = "failover"',
+                "# [publish.service] ": "[publish.service] ",
+                '# target = "127.0.0.1:8080"': f'target = "127.0.0.1:{port}"',
+                "# http = true                 # it speaks HTTP, and is told who asks": f"http = true\n{_SERVICE}",
+            },
+        )
+
+    def _leaf(self, server_id: int, line: str) -> None:
+        replace(self.node(server_id), {LEAF_LINE: line})
+
+    def _place(self, server_id: int, router: RouterPlace, i2cp: str | None) -> None:
+        port = LISTEN_PORT + server_id
+        alone = self._beside is None
+        place(
+            self.node(server_id),
+            Beside(router.address, router.fingerprint, i2cp),
+            password=self._password,
+            master=self.master,
+            # Beside another farm `init` has it listen at the next port, which may be another server's here.
+            before=LISTEN_PORT if alone else port + 1,
+            listen=f"127.0.0.1:{port if alone else port + _BESIDE_PORTS}",
+        )

@@ -1,0 +1,41 @@
+"""Whether a set was found in the netDb: a table of what others say."""
+
+from dataclasses import replace
+
+import pytest
+
+from gf_i2p.farm.publishing.confirmation import GRACE_MS, judge
+from gf_i2p.farm.record.remote_sensing import MetaSensing
+from gf_i2p.farm.record.status_record import StatusRecord
+from tests.farm.strategies import NOW, record
+
+PUBLISHED, SENT = NOW, NOW + 2000
+LATE = SENT + GRACE_MS + 1
+
+
+def saying(server: int, version: int | None, fetch: int | None, date: int) -> StatusRecord:
+    return replace(record(server), meta_sensing=MetaSensing(version, fetch, date))
+
+
+@pytest.mark.parametrize(
+    ("others", "by", "missed", "why"),
+    [
+        ([], None, False, "no other server looks for it"),
+        ([record(2)], None, False, "no other server looks for it"),
+        ([saying(1, PUBLISHED, 5, LATE)], None, False, "no other server looks for it"),  # ourselves
+        ([saying(2, PUBLISHED, 5, SENT)], None, False, "nobody has looked since"),
+        ([saying(2, None, None, SENT + GRACE_MS)], None, False, "nobody has looked since"),
+        ([saying(2, None, None, LATE)], None, True, "server 2 does not find it"),
+        ([saying(2, PUBLISHED - 1, 5, LATE)], None, True, "server 2 finds an older one"),
+        ([saying(2, PUBLISHED, 5, SENT + 1)], 2, False, None),
+        ([saying(2, PUBLISHED + 9, 5, SENT + 1)], 2, False, None),
+        ([saying(2, None, 5, SENT + 1)], 2, False, None),
+        ([saying(2, None, None, LATE), saying(3, None, 5, LATE)], 3, False, None),
+        ([saying(2, None, None, LATE), saying(3, None, None, LATE)], None, True, "server 3 does not find it"),
+    ],
+)
+def test_what_others_have_found(others: list[StatusRecord], by: int | None, missed: bool, why: str | None) -> None:
+    verdict = judge({each.id: each for each in others}, 1, published_ms=PUBLISHED, sent_ms=SENT)
+    assert (verdict.confirmed_by, verdict.missed) == (by, missed)
+    assert (verdict.confirmed_ms > SENT) is (by is not None)
+    assert why is None if verdict.why is None else (why or "") in verdict.why

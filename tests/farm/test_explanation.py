@@ -1,0 +1,122 @@
+"""Why it is as it is, in words and as JSON."""
+
+import json
+
+import pytest
+
+from gf_i2p.farm.explanation import explain, lines, why
+from gf_i2p.farm.record.status_record import Leaf
+from gf_i2p.farm.state import FarmState
+from gf_i2p.netdb.encoding import to_b32_address
+from tests.farm.choice.test_publisher import GOOD
+from tests.farm.fed_farm import Farm
+from tests.farm.made_up_logs import log, take
+from tests.farm.strategies import leaf, record
+
+
+def address(number: int) -> str:
+    return to_b32_address(leaf(number).hash)
+
+
+def test_in_words() -> None:
+    farm = Farm()
+    busy = Leaf(leaf(2).hash, up=True, current_connections=20, configured_connections=60)
+    farm.told[2] = {"leaves": [busy]}
+    farm.told[3] = {"publish": "off", "leaves": [leaf(3, up=False)]}
+    farm.lasts(300_000)
+    half = (
+        "    the router's uptime 75/150, its reachability 100/200, exploratory tunnels 75/150, job lag 75/150, "
+        "free bandwidth 75/150, its leaves, as others reach them 50/100, its set, as others find it 50/100"
+    )
+    assert lines(farm.state) == [
+        "server 1 publishes (meta): server 2 is as good, and its id is higher",
+        "  server 1: score 500; publishes",
+        half,
+        "  server 2: score 500; server 1 is as good, and its id is lower",
+        half,
+        "  server 3: score 500; publishing is off there",
+        half,
+        "2 leaves are listed",
+        f"  {address(1)} of 1: cost 1 (nobody tells how busy it is)",
+        f"  {address(2)} of 2: cost 32 (32 of 96: 33% of its connections are in use)",
+        f"  {address(3)} is left out: 3 says that it is down",
+    ]
+
+
+@pytest.mark.parametrize(("mode", "verb"), [("dry-run", "would publish"), ("failover", "serves")])
+def test_words_of_other_modes(mode: str, verb: str) -> None:
+    farm = Farm()
+    farm.told = {server: {"mode": mode} for server in farm.servers}
+    farm.lasts(300_000)
+    found = lines(farm.state)
+    assert found[0] == f"server 1 {verb} ({mode}): server 2 is as good, and its id is higher"
+    assert found[1] == f"  server 1: score 500; {verb}"
+    of_leaves = [line for line in found if "leaves are" in line]
+    if mode == "failover":
+        assert of_leaves == [found[-1]]
+        assert found[-1].startswith("leaves are of no use in mode failover: clients reach the service at the server")
+    else:
+        assert of_leaves == ["3 leaves are listed"]
+    assert len(explain(farm.state)["leaves"]) == 3
+
+
+def test_nobody() -> None:
+    farm = Farm()
+    assert lines(farm.state)[0].startswith("nobody publishes: no server says that it is to; where publishing is off")
+    assert explain(farm.state)["off"]
+    farm.post(record(1, up=False))
+    assert lines(farm.state)[0] == "nobody publishes: no server can publish"
+    assert not explain(farm.state)["off"]
+    assert lines(FarmState("farm"))[0].startswith("nobody publishes: who belongs to the farm is not known yet")
+
+
+def test_publishing_is_off_everywhere() -> None:
+    farm = Farm()
+    for server in farm.state.servers:
+        farm.post(record(server, publish="off"))
+    assert lines(farm.state)[0] == "nobody publishes: publishing is off on all servers"
+    assert explain(farm.state)["off"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_every_farm_can_be_explained(seed: int) -> None:
+    farm = Farm()
+    for index, entry in enumerate(log(seed, 150), 1):
+        take(farm.state, index, entry)
+        if index % 10:
+            continue
+        found = explain(farm.state)
+        assert json.loads(json.dumps(found)) == found
+        assert found["publisher"] == farm.publisher
+        named = {each for poster in farm.state.posters.by_id.values() for each in poster.leaves}
+        assert {each["leaf"] for each in found["leaves"]} >= {to_b32_address(each) for each in named}
+        assert all(each["why"] for each in found["leaves"])
+        assert all(server["why_not"] or server["publishes"] for server in found["servers"])
+        assert len(lines(farm.state)) > len(found["servers"])
+
+
+def test_why_it_has_the_office() -> None:
+    farm = Farm()
+    farm.told |= {server: {"publish": "off"} for server in (2, 3)}
+    farm.turn()
+    assert why(farm.state) == "it is the only one that can"
+    farm.told |= {server: {} for server in (2, 3)}
+    farm.told[1] = {"router": {"jobLag": 500}}
+    farm.lasts(60_000)
+    farm.told[2] = {"router": {"jobLag": 5}}
+    farm.turn()
+    assert why(farm.state) == "it is in office, and server 2 is better by 50 points: more than 50 count"
+    farm.told[2] = {"router": GOOD}
+    farm.turn()
+    assert why(farm.state) == (
+        "it is in office; server 2, better by 300 points, takes over when that has lasted for 105 s, and the office "
+        "for 600 s"
+    )
+    farm.lasts(900_000)
+    assert why(farm.state) == "its score of 825 is the best; server 1 has 525"
+    farm.admin("move", server=3)
+    assert why(farm.state) == "an administrator has moved publishing to it"
+    farm.admin("release")
+    farm.told[3] = {"publish": "on"}
+    farm.turn()
+    assert why(farm.state) == "no other one that can is to (on)"
