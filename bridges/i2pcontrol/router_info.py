@@ -1,4 +1,4 @@
-"""What i2pcontrol's RouterInfo and NetworkSetting say, and what it means: the two routers do not mean the same.
+"""What i2pcontrol's RouterInfo, NetworkSetting and ClientServicesInfo say, and what each router means by it.
 
 Both leave out of their answers what they do not know, so that the names in an answer tell which router it is. Java has
 numbers of its own for the state of the network (its RouterInfoHandler); i2pd has changed its numbers twice
@@ -7,12 +7,15 @@ numbers of its own for the state of the network (its RouterInfoHandler); i2pd ha
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from bridges.i2pcontrol.strict_json import Json, clip
 from gf_i2p.farm.record.router_facts import Reachability
+from gf_i2p.netdb.encoding import from_b32_address
+from gf_i2p.netdb.errors import StructureError
 
 UPTIME: Final = "i2p.router.uptime"
 VERSION: Final = "i2p.router.version"
@@ -181,3 +184,37 @@ def _with_error(status: Reachability, answer: Answer, note: Callable[[str], None
         return status
     note(f"the router says that {_I2PD_ERRORS.get(error, f'it has the error {error}')}")
     return status if error in _HARMLESS_ERRORS else _ERROR
+
+
+@dataclass(frozen=True, slots=True)
+class ServerTunnel:
+    """One server tunnel of i2pd's tunnels.conf."""
+
+    name: str
+    address: str
+    """As i2pd gives it: a b32 address, or a name of its address book."""
+
+    def hash(self) -> bytes | None:
+        """Give the hash of its destination; None when the address does not tell."""
+        try:
+            return from_b32_address(self.address)
+        except StructureError:
+            return None
+
+
+def server_tunnels(services: Mapping[str, Json]) -> list[ServerTunnel]:
+    """Read the answer to ClientServicesInfo with I2PTunnel. What is no tunnel in it is left out."""
+    tunnels = services.get("I2PTunnel")
+    return list(_tunnels(tunnels.get("server"), "")) if isinstance(tunnels, dict) else []
+
+
+def _tunnels(branch: Json, prefix: str) -> Iterator[ServerTunnel]:
+    if not isinstance(branch, dict):
+        return  # "" for none
+    for name, value in branch.items():
+        if isinstance(value, dict):
+            address = value.get("address")
+            if isinstance(address, str):
+                yield ServerTunnel(prefix + name, address)
+            # A tunnel "web" can have a tunnel "web.test" inside; its own values are texts and yield nothing.
+            yield from _tunnels(value, f"{prefix}{name}.")

@@ -12,9 +12,8 @@ from typing import Final
 from bridges.errors import RouterRefusedError, RouterUnreachableError
 from bridges.i2pcontrol import router_info as names
 from bridges.i2pcontrol.access import Access
-from bridges.i2pcontrol.i2pd_tunnels import ServerTunnel, server_tunnels
 from bridges.i2pcontrol.jsonrpc_client import CALL_SECONDS, MAX_REQUEST_BYTES, JsonRpc, RpcError, UnknownMethodError
-from bridges.i2pcontrol.router_info import Answer, Kind
+from bridges.i2pcontrol.router_info import Answer, Kind, ServerTunnel, server_tunnels
 from bridges.i2pcontrol.strict_json import Json, clip
 from gf_i2p.farm.record.router_facts import LeafStatus, RouterStatus
 from gf_i2p.netdb.encoding import to_b32_address

@@ -1,7 +1,7 @@
 """The local interface: HTTP on a Unix socket in the node's directory, which only the node's user can open.
 
     GET  /v1/status                     what the node knows, leader or not
-    GET  /v1/explain                    who publishes what, and why (node/status/explanation.py)
+    GET  /v1/explain                    who publishes what, and why (node/status/publishing_status.py)
     GET  /v1/administration             what administrators have said, and what it leads to (admin_status.py)
     POST /v1/entries?timeout=SECONDS    {"values": [TEXT, ...]} -> {"index": INDEX OF THE LAST}, when committed
     GET  /v1/entries?first=N&limit=N    committed entries, from where the log begins without `first`;
@@ -27,9 +27,15 @@ from typing import Any, Final
 import structlog
 from aiohttp import web
 
-from gf_i2p.admin.limits import DEFAULT_TIMEOUT, MAX_PAGE, MAX_PAGE_BYTES, MAX_TIMEOUT
-from gf_i2p.admin.socket_path import socket_address
-from gf_i2p.admin.wording import LAST_SERVER, NO_LEADER
+from gf_i2p.admin.local_socket import (
+    DEFAULT_TIMEOUT,
+    LAST_SERVER,
+    MAX_PAGE,
+    MAX_PAGE_BYTES,
+    MAX_TIMEOUT,
+    NO_LEADER,
+    socket_address,
+)
 from gf_i2p.node.access.roles import concerned
 from gf_i2p.node.consensus.driver import Driver, NotLeaderError
 from gf_i2p.storage.errors import StorageError

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from gf_i2p import __version__
-from gf_i2p.admin.limits import DEFAULT_TIMEOUT, MAX_PAGE
+from gf_i2p.admin.local_socket import DEFAULT_TIMEOUT, MAX_PAGE
 from gf_i2p.cli.commands import admin_arguments
 from gf_i2p.cli.commands.keys_arguments import add_keys
 from gf_i2p.cli.commands.members_arguments import add_members
@@ -19,7 +19,7 @@ from gf_i2p.cli.pipeline.parser import add_pipeline
 from gf_i2p.cli.shared.answer_text import show_entries, show_status
 from gf_i2p.cli.shared.argument_types import seconds, server, whole
 from gf_i2p.cli.shared.errors import CommandError, Exit
-from gf_i2p.node.files.errors import ConfigError
+from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.transport.errors import TransportError
 from gf_i2p.wire.limits import MAX_INTEGER

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-from gf_i2p.farm import leaf_members
+from gf_i2p.farm import posters
 from gf_i2p.farm.admin_entries import AdminEntry, Administration
 from gf_i2p.farm.choice import candidates, tree
 from gf_i2p.farm.choice.candidates import Accusation, Setting
@@ -243,7 +243,7 @@ class FarmState:
             return
         if record.id in self.servers:
             self._server_says(record, value, index)
-        elif leaf_members.objection(record, len(value), self.members.keys()) is None:
+        elif posters.objection(record, len(value), self.members.keys()) is None:
             self._member_says(record, value, index)
         else:
             return
@@ -270,7 +270,7 @@ class FarmState:
         self.members.pop(record.id, None)
         self.members[record.id] = record
         self.posters.take(value, record, index, self.clock.passed_ms, self.parameters, judges=False)
-        for member in leaf_members.long_silent(self.posters, self.members, self.clock.passed_ms):
+        for member in posters.long_silent(self.posters, self.members, self.clock.passed_ms):
             del self.members[member]
             self.posters.remove(member)
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from gf_i2p.netdb.destination import Destination
+from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config
-from gf_i2p.node.files.errors import ConfigError
 from gf_i2p.transport.connection_gate import Gate
 from gf_i2p.transport.interface import Listener, Transport
 from gf_i2p.transport.server import Served, Server

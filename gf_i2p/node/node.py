@@ -24,15 +24,14 @@ from gf_i2p.node.farm_task_builder import member_of
 from gf_i2p.node.farm_tasks import Member
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.layout import DATABASE_FILE, HISTORY_DIRECTORY
-from gf_i2p.node.files.trust import tls_settings
+from gf_i2p.node.files.trust import lacking, tls_settings
 from gf_i2p.node.listener import Door
-from gf_i2p.node.membership.admission import lacking
 from gf_i2p.node.membership.joining import Joiner
 from gf_i2p.node.membership.removal_check import Outsider
 from gf_i2p.node.publish.publishing_keys import PublishingKeys
 from gf_i2p.node.report.nested_leaf import LeafFarm
 from gf_i2p.node.view import FarmView
-from gf_i2p.raft.quorum import majority
+from gf_i2p.raft.configurations import majority
 from gf_i2p.raft.settings import I2P, Timing
 from gf_i2p.storage.database import Storage
 from gf_i2p.storage.history_writer import check_owner

@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 import structlog
 from structlog.contextvars import bind_contextvars
 
-from gf_i2p.node.files.errors import ConfigError
+from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.transport.errors import TransportError
 

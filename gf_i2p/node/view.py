@@ -10,7 +10,7 @@ import structlog
 from gf_i2p.farm.choice.publisher import Choice
 from gf_i2p.farm.state import FarmState, SnapshotError
 from gf_i2p.node.consensus.driver import Driver
-from gf_i2p.node.files.errors import ConfigError
+from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.raft.effects import Snapshot
 from gf_i2p.raft.log import size_of
 from gf_i2p.wire.entries import Entry, ValueType

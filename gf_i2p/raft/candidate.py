@@ -1,6 +1,6 @@
 """A server that asks for votes (Raft 5.2)."""
 
-from gf_i2p.raft.quorum import majority
+from gf_i2p.raft.configurations import majority
 from gf_i2p.raft.state import State
 from gf_i2p.wire.messages import MessageType, Response
 

@@ -1,13 +1,27 @@
-"""Which servers belong to the farm: the Configurations in the log, and the one before them.
+"""Which servers belong to the farm: the Configurations in the log, the one before them, and what a majority is.
 
 A Configuration counts from the moment it is in the log, committed or not (Raft thesis, 4.1), so cutting the log brings
 the one before it back.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.log_values import ClusterServer, Configuration
+
+T = TypeVar("T", int, float)
+
+
+def majority(servers: int) -> int:
+    """How many of so many servers make a majority."""
+    return servers // 2 + 1
+
+
+def agreed(values: Iterable[T]) -> T:
+    """The highest value that a majority has reached. There must be at least one value."""
+    ordered = sorted(values, reverse=True)
+    return ordered[majority(len(ordered)) - 1]
 
 
 class Configurations:

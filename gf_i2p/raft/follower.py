@@ -5,14 +5,93 @@
 
 from collections.abc import Sequence
 
-from gf_i2p.raft.effects import Token
-from gf_i2p.raft.joining_server import Newcomer, check_terms
-from gf_i2p.raft.snapshot_receiver import Receiving
+from gf_i2p.raft.effects import Snapshot, Token
 from gf_i2p.raft.state import State
 from gf_i2p.wire.entries import Entry
 from gf_i2p.wire.errors import RemoteProtocolError
-from gf_i2p.wire.log_values import SnapshotSyncRequest
+from gf_i2p.wire.limits import MAX_SNAPSHOT_BYTES
+from gf_i2p.wire.log_values import LogPack, SnapshotSyncRequest
 from gf_i2p.wire.messages import Request
+
+
+class Newcomer:
+    """One invitation. It is over when we are a member, or another server leads."""
+
+    def __init__(self, state: State, leader: int, term: int) -> None:
+        self._state = state
+        self.leader = leader
+        self.term = term
+        self.agreed = state.commit
+        """Up to which index our log is known to be the leader's: packs say nothing of the entry before them."""
+
+    def take(self, request: Request) -> tuple[int, Sequence[Entry]] | int:
+        """Look at a SyncLogRequest: the entries that are new, and the index that they begin at.
+
+        Or the next index that we need, when the pack does not follow what we have. Raises `RemoteProtocolError`.
+        """
+        first = request.last_log_index + 1
+        if first > self.agreed + 1:
+            return self.agreed + 1
+        entries = LogPack.decode(request.entries[0].value).entries
+        last = request.last_log_index + len(entries)
+        if last <= self.agreed:
+            return last + 1
+        return first, entries
+
+
+def check_terms(before: int, entries: Sequence[Entry], term: int) -> None:
+    """Check that terms rise, from that of the entry before to the sender's. Raises `RemoteProtocolError`."""
+    terms = [max(before, 1), *(entry.term for entry in entries), term]
+    if terms != sorted(terms):
+        raise RemoteProtocolError("entries whose terms fall, or lie above its own")
+
+
+class Receiving:
+    """Puts blocks together, and goes on after a lost connection; another leader's snapshot begins anew."""
+
+    def __init__(self) -> None:
+        self._covers: tuple[int, int, int] | None = None
+        self._data = bytearray()
+
+    def take(self, source: int, block: SnapshotSyncRequest) -> int | Snapshot:
+        """Take a block from this server; return the offset that is due next, or the whole snapshot.
+
+        The offset is the end of this block when it fitted. Raises `RemoteProtocolError` when no snapshot looks so.
+        """
+        covers = source, block.last_log_index, block.last_log_term
+        if block.offset == 0 and (covers != self._covers or not self._has(block)):
+            self._covers = covers
+            self._data.clear()
+        if covers != self._covers:
+            return 0
+        if self._has(block):
+            end = block.offset + len(block.data)
+            if not block.done:
+                return end  # it was sent twice
+            del self._data[end:]
+        elif block.offset == len(self._data):
+            if len(self._data) + len(block.data) > MAX_SNAPSHOT_BYTES:
+                raise RemoteProtocolError(f"a snapshot of more than {MAX_SNAPSHOT_BYTES} bytes")
+            self._data += block.data
+        else:
+            return len(self._data)
+        if not block.done:
+            return len(self._data)
+        snapshot = Snapshot(block.last_log_index, block.last_log_term, block.configuration, bytes(self._data))
+        self.forget()
+        if not snapshot.data or snapshot.index < 1:
+            raise RemoteProtocolError("a snapshot without data, or of nothing")
+        return snapshot
+
+    def forget(self) -> None:
+        """Let go of what has come so far."""
+        self._covers = None
+        self._data.clear()
+
+    def _has(self, block: SnapshotSyncRequest) -> bool:
+        """Whether these very bytes are here already."""
+        end = block.offset + len(block.data)
+        return end <= len(self._data) and self._data[block.offset : end] == block.data and bool(block.data)
 
 
 class Following:

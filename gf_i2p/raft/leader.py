@@ -4,12 +4,12 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gf_i2p.raft.configurations import agreed
 from gf_i2p.raft.effects import ReadReady, Token
 from gf_i2p.raft.follower_progress import Flight, Progress, Sending
 from gf_i2p.raft.inputs import Proposal
 from gf_i2p.raft.log import size_of
 from gf_i2p.raft.membership_change import JOIN_PATIENCE, Changes, send_block
-from gf_i2p.raft.quorum import agreed
 from gf_i2p.raft.state import State
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.log_values import ClusterServer

@@ -20,12 +20,12 @@ from typing import Any, Final
 from aiohttp import web
 
 from gf_i2p.storage.errors import StorageError
-from integration.harness.i2p_farm import I2pFarm
 from integration.harness.local_farm import NotSeenError
 from integration.harness.progress import Progress
 from integration.harness.web_server import web_server
 from integration.testnet.client import RouterPlace
 from integration.testnet.console import StoredLeaseSet
+from integration.testnet.i2p_farm import I2pFarm
 from integration.testnet.namespace import Ending
 from integration.testnet.network import Testnet
 

@@ -25,9 +25,9 @@ from gf_i2p.netdb.meta_lease_set import STORE_TYPE, MetaLease, MetaLeaseSet
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.netdb.session_config import session_config
 from gf_i2p.node.files.layout import BRIDGE_CERTIFICATE_FILE, CONFIG_FILE, SECRETS_FILE
-from integration.harness.i2p_farm import I2pFarm
 from integration.harness.local_farm import NotSeenError, until
 from integration.testnet.client import Network
+from integration.testnet.i2p_farm import I2pFarm
 
 pytestmark = pytest.mark.timeout(1800)
 

@@ -14,9 +14,9 @@ import pytest
 from bridges.errors import RouterError
 from bridges.sam.client import Sam, SamSession
 from gf_i2p.node.files.layout import SECRETS_FILE
-from integration.harness.i2p_farm import I2pFarm
 from integration.harness.local_farm import NotSeenError, until
 from integration.testnet.client import Network, RouterPlace
+from integration.testnet.i2p_farm import I2pFarm
 from integration.testnet.router import SAM_PORT
 
 SECONDS: Final = 480.0

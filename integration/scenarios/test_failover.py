@@ -21,10 +21,10 @@ import pytest_asyncio
 from aiohttp import web
 
 from integration.harness.commands import command
-from integration.harness.i2p_farm import I2pFarm
 from integration.harness.local_farm import NotSeenError, becomes, until
 from integration.harness.web_server import web_server
 from integration.testnet.client import Network, RouterPlace
+from integration.testnet.i2p_farm import I2pFarm
 from integration.testnet.router import PROXY_PORT
 
 KILLS: Final = int(os.environ.get("GF_I2P_KILLS", "2"))

@@ -14,7 +14,7 @@ from typing import Final
 
 import pytest
 
-from gf_i2p.admin.socket_path import ADDRESS_BYTES
+from gf_i2p.admin.local_socket import ADDRESS_BYTES
 from integration.harness.local_farm import becomes
 
 LEFT_SECONDS: Final = 240.0

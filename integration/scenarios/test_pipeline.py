@@ -17,9 +17,9 @@ import pytest_asyncio
 
 from gf_i2p.node.files.layout import HISTORY_DIRECTORY
 from integration.harness.commands import command
-from integration.harness.i2p_farm import I2pFarm
 from integration.harness.local_farm import NotSeenError, until
 from integration.testnet.client import Network
+from integration.testnet.i2p_farm import I2pFarm
 
 pytestmark = pytest.mark.timeout(2400)
 

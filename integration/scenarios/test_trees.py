@@ -27,12 +27,12 @@ from gf_i2p.node.files.layout import DESTINATION_FILE
 from gf_i2p.node.files.leaf_file import LEAF_FILE, REPORT_FILE
 from gf_i2p.node.publish.branch_keys import derive
 from integration.harness.commands import command
-from integration.harness.i2cp_tap import I2cpTap
-from integration.harness.i2p_farm import I2pFarm
 from integration.harness.lease_set_check import META, ByHand
 from integration.harness.local_farm import PROGRAM, becomes, until
 from integration.harness.processes import Processes, tail
 from integration.testnet.client import Network, RouterPlace
+from integration.testnet.i2cp_tap import I2cpTap
+from integration.testnet.i2p_farm import I2pFarm
 from integration.testnet.router import PROXY_PORT, SAM_PORT
 
 pytestmark = pytest.mark.timeout(2400)

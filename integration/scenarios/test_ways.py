@@ -16,9 +16,9 @@ from gf_i2p.transport.i2p.i2p_transport import I2pTransport, ProxySettings, Way
 from gf_i2p.transport.peer_link import Link
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
-from integration.harness.i2p_farm import I2pFarm
 from integration.harness.local_farm import NotSeenError, until
 from integration.testnet.client import Network
+from integration.testnet.i2p_farm import I2pFarm
 from integration.testnet.router import PROXY_PORT, SOCKS_PORT, TUNNELS_FILE
 
 pytestmark = pytest.mark.timeout(1800)

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import aiohttp
 
-from gf_i2p.admin.socket_path import socket_address
+from gf_i2p.admin.local_socket import socket_address
 from integration.testnet.inside import CONTROL_SOCKET, READY
 from integration.testnet.namespace import (
     KEEP,

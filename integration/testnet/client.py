@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import aiohttp
 
-from gf_i2p.admin.socket_path import socket_address
+from gf_i2p.admin.local_socket import socket_address
 from gf_i2p.transport.tls.certificates import fingerprint_of_file
 from integration.testnet.console import StoredLeaseSet, parse_lease_sets
 from integration.testnet.inside import CONTROL_SOCKET, DIRECTORY_VARIABLE

@@ -19,8 +19,8 @@ from gf_i2p.node.files.farm_setup import make_farm, new_password, write_private
 from gf_i2p.node.files.layout import CONFIG_FILE
 from gf_i2p.transport.tls.certificates import fingerprint, make_certificate
 from gf_i2p.wire.endpoint import Endpoint
-from integration.harness.router_files import LEAF_LINE, LISTEN_PORT, Beside, place, replace
 from integration.testnet.router import CERTIFICATE_FILE, CERTIFICATE_KEY_FILE, TUNNELS_FILE, server_tunnel
+from integration.testnet.router_files import LEAF_LINE, LISTEN_PORT, Beside, place, replace
 
 PASSWORD_FILE: Final = "i2pcontrol.password"
 """In a router's volume, for docker/router.sh."""

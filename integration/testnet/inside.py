@@ -18,7 +18,7 @@ from typing import Final
 
 from aiohttp import web
 
-from gf_i2p.admin.socket_path import socket_address
+from gf_i2p.admin.local_socket import socket_address
 from integration.harness.local_farm import NotSeenError
 from integration.testnet.namespace import Ending
 from integration.testnet.network import Testnet

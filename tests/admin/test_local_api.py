@@ -12,9 +12,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from gf_i2p.admin.limits import MAX_PAGE
 from gf_i2p.admin.local_api import LocalInterface
-from gf_i2p.admin.socket_path import ADDRESS_BYTES, socket_address
+from gf_i2p.admin.local_socket import ADDRESS_BYTES, MAX_PAGE, socket_address
 from gf_i2p.node import view
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.membership import removal_check

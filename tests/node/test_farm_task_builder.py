@@ -10,7 +10,7 @@ from gf_i2p.node.files.layout import CONFIG_FILE
 from gf_i2p.node.node import Node
 from gf_i2p.node.publish.failover import FailoverPublisher
 from gf_i2p.node.publish.meta import MetaPublisher
-from gf_i2p.node.status.explanation import explanation
+from gf_i2p.node.status.node_status import explanation
 from gf_i2p.node.status.publishing_status import farm_status
 from integration.harness.local_farm import becomes
 from integration.harness.processes import free_ports

@@ -8,8 +8,8 @@ import pytest
 
 from gf_i2p.netdb.destination import Destination
 from gf_i2p.netdb.private_keys import DestinationKeys
+from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config
-from gf_i2p.node.files.errors import ConfigError
 from gf_i2p.node.files.farm_setup import make_farm
 from gf_i2p.node.files.layout import CONFIG_FILE, DESTINATION_FILE
 from gf_i2p.node.listener import MAX_FARMS, Door, Tenant, sharing

@@ -13,7 +13,7 @@ from gf_i2p.node.files.layout import CONFIG_FILE, SECRETS_FILE
 from gf_i2p.node.status.node_status import status
 from gf_i2p.raft.settings import I2P
 from gf_i2p.storage.writer import Writer
-from gf_i2p.transport.client.configuration_query import fetch_configuration
+from gf_i2p.transport.client.server_queries import fetch_configuration
 from gf_i2p.transport.errors import TransportError
 from gf_i2p.transport.i2p.i2p_transport import I2P_HANDSHAKE_SECONDS
 from gf_i2p.transport.peer_link import Link

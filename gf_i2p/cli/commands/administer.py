@@ -16,10 +16,10 @@ from typing import Any, Final
 
 from gf_i2p.cli.commands.admin_arguments import Action
 from gf_i2p.cli.shared.answer_text import OUTSIDE, in_touch, printable, sensed_lines, standing_lines
-from gf_i2p.cli.shared.argument_files import load_client_file
+from gf_i2p.cli.shared.argument_types import load_client_file
 from gf_i2p.cli.shared.errors import CommandError, Exit
+from gf_i2p.cli.shared.local_client import Ask, Print
 from gf_i2p.cli.shared.logs import configure
-from gf_i2p.cli.shared.node_reload import Ask, Print
 from gf_i2p.farm.admin_entries import AdminEntry
 from gf_i2p.farm.strict_json import RecordError
 from gf_i2p.netdb.encoding import to_b32_address

@@ -10,11 +10,11 @@ from urllib.parse import urlsplit
 
 from bridges.serving.bridge_server import BridgeServer
 from gf_i2p.cli.shared.errors import CommandError, Exit
-from gf_i2p.cli.shared.event_loop import loop_factory, stop_signal
 from gf_i2p.cli.shared.logs import configure
+from gf_i2p.cli.shared.long_running import loop_factory, stop_signal
 from gf_i2p.cli.shared.router_setup import router_bridge
+from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import MIN_PASSWORD, Config, Secrets, check_private
-from gf_i2p.node.files.errors import ConfigError
 from gf_i2p.node.files.farm_setup import write_private
 from gf_i2p.node.files.layout import CONFIG_FILE, SECRETS_FILE
 from gf_i2p.node.files.router_config import BridgeTable, RouterTable, place

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gf_i2p.cli.shared.answer_text import printable
-from gf_i2p.cli.shared.argument_files import load_client_file
+from gf_i2p.cli.shared.argument_types import load_client_file
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.logs import configure
 from gf_i2p.node.files.client_file import ClientFile

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from gf_i2p.cli.shared.errors import CommandError, Exit
-from gf_i2p.cli.shared.progress import Progress
+from gf_i2p.cli.shared.terminal import Progress
 from gf_i2p.node.files.layout import CONFIG_FILE, HISTORY_DIRECTORY
 from gf_i2p.storage.history_reader import Summary, summarize
 

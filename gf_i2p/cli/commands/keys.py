@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from gf_i2p.cli.shared.argument_files import named
+from gf_i2p.cli.shared.argument_types import named
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.router_setup import master_keys
 from gf_i2p.farm.choice.tree import BRANCHES

@@ -16,12 +16,12 @@ from bridges.i2cp.publisher import MetaPublisher
 from bridges.router import LocalRouter
 from bridges.sam.client import Sam
 from gf_i2p.cli.shared.answer_text import printable
-from gf_i2p.cli.shared.argument_files import named
+from gf_i2p.cli.shared.argument_types import named
 from gf_i2p.cli.shared.errors import CommandError, Exit
-from gf_i2p.cli.shared.event_loop import loop_factory, stop_signal
 from gf_i2p.cli.shared.logs import configure
+from gf_i2p.cli.shared.long_running import loop_factory, stop_signal
 from gf_i2p.cli.shared.router_setup import i2cp_settings, i2pcontrol
-from gf_i2p.node.files.errors import ConfigError
+from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.farm_setup import write_private
 from gf_i2p.node.files.leaf_file import REPORT_FILE, LeafFile
 from gf_i2p.node.files.router_config import place

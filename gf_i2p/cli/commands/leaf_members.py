@@ -4,7 +4,7 @@ import argparse
 from typing import Any
 
 from gf_i2p.cli.shared.errors import Exit
-from gf_i2p.cli.shared.node_reload import Ask, Print, have_it_reloaded
+from gf_i2p.cli.shared.local_client import Ask, Print, have_it_reloaded
 from gf_i2p.node.membership import leaf_invitation
 
 

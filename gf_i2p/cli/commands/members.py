@@ -6,13 +6,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from gf_i2p.admin.wording import LAST_SERVER, NO_LEADER
+from gf_i2p.admin.local_socket import LAST_SERVER, NO_LEADER
 from gf_i2p.cli.commands import leaf_members
 from gf_i2p.cli.shared.answer_text import in_touch, standing_lines
-from gf_i2p.cli.shared.argument_files import named
+from gf_i2p.cli.shared.argument_types import named
 from gf_i2p.cli.shared.errors import CommandError, Exit
-from gf_i2p.cli.shared.node_reload import Ask, Print, have_it_reloaded
-from gf_i2p.node.files.errors import ConfigError
+from gf_i2p.cli.shared.local_client import Ask, Print, have_it_reloaded
+from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.layout import CONFIG_FILE, DATABASE_FILE, SECRETS_FILE
 from gf_i2p.node.files.stopped_log import members_of_stopped
 from gf_i2p.node.membership import invitation, leaf_invitation

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from gf_i2p.cli.shared.answer_text import printable
-from gf_i2p.cli.shared.confirmation import check_name, check_typed
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.logs import configure
+from gf_i2p.cli.shared.terminal import check_name, check_typed
 from gf_i2p.node.files.layout import DATABASE_FILE
 from gf_i2p.node.recovery.farm_of_one import Look, look, recover
 from gf_i2p.node.recovery.survivors import ask_others

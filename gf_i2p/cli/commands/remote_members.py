@@ -14,16 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from gf_i2p.admin.wording import LAST_SERVER
+from gf_i2p.admin.local_socket import LAST_SERVER
 from gf_i2p.cli.shared.answer_text import printable
-from gf_i2p.cli.shared.argument_files import load_client_file
+from gf_i2p.cli.shared.argument_types import load_client_file
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.logs import configure
 from gf_i2p.node.access.roles import Role, User
 from gf_i2p.node.files.client_file import ClientFile
-from gf_i2p.raft.quorum import majority
+from gf_i2p.raft.configurations import majority
 from gf_i2p.transport.client.farm_client import FarmClient, Found
-from gf_i2p.transport.client.log_query import Survey
+from gf_i2p.transport.client.server_queries import Survey
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.errors import EndpointError, LocalProtocolError, NotCommittedError, OutcomeUnknownError

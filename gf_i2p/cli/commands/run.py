@@ -15,12 +15,11 @@ import structlog
 from bridges.router import LocalRouter
 from gf_i2p.admin.local_api import LocalInterface
 from gf_i2p.cli.shared.errors import CommandError, Exit
-from gf_i2p.cli.shared.event_loop import loop_factory, stop_signal
 from gf_i2p.cli.shared.logs import configure
-from gf_i2p.cli.shared.open_file_limit import raise_limit
+from gf_i2p.cli.shared.long_running import loop_factory, raise_limit, stop_signal
 from gf_i2p.cli.shared.router_setup import i2p_transport, master_keys, router_bridge, service_hosting
+from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
-from gf_i2p.node.files.errors import ConfigError
 from gf_i2p.node.files.layout import SOCKET_FILE
 from gf_i2p.node.files.trust import tls_settings
 from gf_i2p.node.listener import Door, Tenant, sharing
@@ -29,8 +28,7 @@ from gf_i2p.node.publish.publishing_keys import PublishingKeys
 from gf_i2p.node.recovery.snapshot_copy import of_running
 from gf_i2p.node.report.nested_leaf import ElsewhereFarm, HostedFarm, LeafFarm, check_nesting, target_of
 from gf_i2p.node.status.admin_status import administration
-from gf_i2p.node.status.explanation import explanation
-from gf_i2p.node.status.node_status import status
+from gf_i2p.node.status.node_status import explanation, status
 from gf_i2p.node.supervisor import Several
 from gf_i2p.transport.errors import TransportError
 from gf_i2p.transport.interface import Transport

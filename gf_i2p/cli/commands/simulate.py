@@ -18,7 +18,7 @@ from statistics import median
 from typing import Any, Final
 
 from gf_i2p.cli.shared.errors import CommandError, Exit
-from gf_i2p.simulator.cluster.canaries import CANARIES
+from gf_i2p.simulator.canaries import CANARIES
 from gf_i2p.simulator.cluster.invariants import ALL
 from gf_i2p.simulator.life.invariants import FARM_RULES
 from gf_i2p.simulator.run import Result, live, simulate

@@ -10,10 +10,9 @@ from typing import Any, Final
 
 from gf_i2p.cli.shared import local_client
 from gf_i2p.cli.shared.answer_text import printable
-from gf_i2p.cli.shared.confirmation import check_name, check_typed
 from gf_i2p.cli.shared.errors import CommandError, Exit
-from gf_i2p.cli.shared.progress import Progress
-from gf_i2p.node.files.errors import ConfigError
+from gf_i2p.cli.shared.terminal import Progress, check_name, check_typed
+from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.layout import CONFIG_FILE, DATABASE_FILE
 from gf_i2p.node.recovery.restore import Plan, plan, restore
 from gf_i2p.node.recovery.snapshot_copy import of_stopped, state_of

@@ -9,8 +9,8 @@ from typing import Final, cast
 from gf_i2p.cli.doctor.checks import Check, Remedy, Verdict, fail, ok, skip, warn
 from gf_i2p.cli.doctor.node_directory import NODE, SECRETS, NodeFiles, split
 from gf_i2p.cli.doctor.router import PROXY
+from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets, ServerTable
-from gf_i2p.node.files.errors import ConfigError
 from gf_i2p.node.files.trust import tls_settings
 from gf_i2p.raft.settings import Timing
 from gf_i2p.transport.errors import DialError, TransportError, credentials_refused

@@ -17,8 +17,8 @@ from gf_i2p.cli.doctor.router import I2CP, I2PCONTROL, PROXY, ROUTER, SAM, Route
 from gf_i2p.cli.shared.router_setup import i2pcontrol
 from gf_i2p.netdb.encoding import from_b32_address, to_b32_address
 from gf_i2p.netdb.errors import StructureError
+from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
-from gf_i2p.node.files.errors import ConfigError
 from gf_i2p.node.files.router_config import RouterTable, place
 from gf_i2p.node.publish.publishing_keys import PublishingKeys, Stage, load
 

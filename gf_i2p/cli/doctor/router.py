@@ -20,8 +20,8 @@ from gf_i2p.cli.doctor.node_directory import SECRETS, split
 from gf_i2p.cli.doctor.proxy import ProxyAuthorisationError, ProxyError, ask_http, ask_socks
 from gf_i2p.cli.shared.router_setup import i2cp_settings, i2pcontrol
 from gf_i2p.farm.record.router_facts import Reachability
+from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
-from gf_i2p.node.files.errors import ConfigError
 from gf_i2p.node.files.router_config import RouterTable, place
 from gf_i2p.transport.i2p.i2p_transport import Way
 from gf_i2p.transport.tls.certificates import parse_fingerprint

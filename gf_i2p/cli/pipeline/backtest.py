@@ -12,7 +12,7 @@ from gf_i2p.cli.pipeline.arguments import add_days, add_lake, check_out
 from gf_i2p.cli.pipeline.spark_job import working
 from gf_i2p.cli.shared.answer_text import printable
 from gf_i2p.cli.shared.errors import CommandError, Exit
-from gf_i2p.cli.shared.progress import Progress
+from gf_i2p.cli.shared.terminal import Progress
 from gf_i2p.pipeline.backtest import grid
 from gf_i2p.pipeline.backtest.recommendation import Advice, Result, advise, command, compared, fragment
 from gf_i2p.pipeline.days import Span

@@ -9,7 +9,7 @@ from gf_i2p.cli.pipeline.arguments import add_days, add_lake
 from gf_i2p.cli.pipeline.spark_job import working
 from gf_i2p.cli.shared.answer_text import printable
 from gf_i2p.cli.shared.errors import Exit
-from gf_i2p.cli.shared.progress import Progress
+from gf_i2p.cli.shared.terminal import Progress
 from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID
 from gf_i2p.pipeline.days import Span
 from gf_i2p.pipeline.lake.paths import Lake

@@ -17,7 +17,7 @@ from gf_i2p.cli.pipeline.arguments import add_lake
 from gf_i2p.cli.pipeline.spark_job import working
 from gf_i2p.cli.shared.answer_text import printable
 from gf_i2p.cli.shared.errors import CommandError, Exit
-from gf_i2p.cli.shared.progress import Progress
+from gf_i2p.cli.shared.terminal import Progress
 from gf_i2p.farm.admin_entries import AdminEntry
 from gf_i2p.farm.strict_json import RecordError
 from gf_i2p.node.files.client_file import ClientFile

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gf_i2p.cli.pipeline.arguments import add_lake, check_out
 from gf_i2p.cli.pipeline.spark_job import working
 from gf_i2p.cli.shared.errors import Exit
-from gf_i2p.cli.shared.progress import Progress
+from gf_i2p.cli.shared.terminal import Progress
 from gf_i2p.pipeline.days import Span
 from gf_i2p.pipeline.lake.paths import Lake
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from gf_i2p.cli.pipeline.arguments import session_options
-from gf_i2p.cli.shared.progress import Progress
+from gf_i2p.cli.shared.terminal import Progress
 from gf_i2p.pipeline.session import session
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Any
 
 from gf_i2p.cli.shared.argument_types import whole
 from gf_i2p.cli.shared.errors import Exit
-from gf_i2p.cli.shared.progress import Progress
+from gf_i2p.cli.shared.terminal import Progress
 
 HELP = "make histories of farms that never were, for tests and to try sizes"
 

@@ -1,9 +1,17 @@
-"""What argparse makes of arguments: whole numbers, seconds, a server."""
+"""What argparse makes of arguments: whole numbers, seconds, servers, and files that are named on the command line.
+
+What is wrong with a named file is a wrong argument, as a bad option is.
+"""
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
-from gf_i2p.admin.limits import MAX_TIMEOUT
+from gf_i2p.admin.local_socket import MAX_TIMEOUT
+from gf_i2p.cli.shared.errors import CommandError, Exit
+from gf_i2p.node.files.checked_read import ConfigError
+from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.errors import EndpointError
 from gf_i2p.wire.limits import MAX_ID
@@ -45,3 +53,20 @@ def seconds(text: str) -> float:
     if not 0 < found <= MAX_TIMEOUT:
         raise argparse.ArgumentTypeError(f"{text!r}: expected seconds, up to {MAX_TIMEOUT:g}")
     return found
+
+
+@contextmanager
+def named(path: Path) -> Iterator[None]:
+    """Read a file that the operator has named in this context. Raises `CommandError` in the place of `ConfigError`."""
+    try:
+        yield
+    except ConfigError as error:
+        raise CommandError(str(error), code=Exit.USAGE if path.exists() else Exit.FAILED) from error
+
+
+def load_client_file(path: Path) -> ClientFile:
+    """Read the file of a client or an administrator. Raises `CommandError`."""
+    if not path.exists():
+        raise CommandError(f"There is no file {path}: gf-i2p init makes one, with --client NAME or --admin NAME.")
+    with named(path):
+        return ClientFile.load(path)

@@ -17,8 +17,8 @@ from bridges.sam.client import Sam
 from bridges.sam.inbound_session import SamInbound
 from gf_i2p.netdb.errors import NetDbError
 from gf_i2p.netdb.private_keys import DestinationKeys
+from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets, check_private
-from gf_i2p.node.files.errors import ConfigError
 from gf_i2p.node.files.router_config import RouterTable, place
 from gf_i2p.node.publish.publishing_keys import PublishingKeys, load
 from gf_i2p.transport.i2p.i2p_listener import Inbound, ServerTunnel

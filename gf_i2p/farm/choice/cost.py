@@ -7,10 +7,10 @@ its router does not tell, the router's busier direction), `tunnels` the part of 
 and `unreached` the part of the servers that have tried to reach it and could not. What nobody tells costs nothing.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from gf_i2p.farm.record.bandwidth import part_in_use
 from gf_i2p.farm.record.destinations import Leaf
 from gf_i2p.farm.strict_json import known
 
@@ -20,10 +20,6 @@ BEST: Final = 1
 WORST: Final = 240
 WEIGHTS: Final = {"connections": 96, "bandwidth": 96, "tunnels": 16, "unreached": 32}
 _CONNECTIONS, _BANDWIDTH, _TUNNELS, _UNREACHED = WEIGHTS.values()
-_IN: Final = "currentInboundBandwidth"
-_MOST_IN: Final = "configuredInboundBandwidth"
-_OUT: Final = "currentOutboundBandwidth"
-_MOST_OUT: Final = "configuredOutboundBandwidth"
 STAYS_WITHIN: Final = 16
 """A listed leaf keeps its cost while the reckoned one is no further away: noise makes no new set."""
 
@@ -65,31 +61,15 @@ def load(leaf: Leaf, used: float | None, seen: tuple[int, int]) -> Load:
     `used`: which part of its bandwidth its router uses, see `bandwidth_used`. `seen`: by how many servers it was
     reached, and not.
     """
-    bandwidth = _part(leaf.current_bandwidth, leaf.configured_bandwidth)
+    bandwidth = part_in_use(leaf.current_bandwidth, leaf.configured_bandwidth)
     reached, unreached = seen
-    tunnels = _part(leaf.current_tunnels, leaf.configured_tunnels)
+    tunnels = part_in_use(leaf.current_tunnels, leaf.configured_tunnels)
     return Load(
-        connections=_part(leaf.current_connections, leaf.configured_connections),
+        connections=part_in_use(leaf.current_connections, leaf.configured_connections),
         bandwidth=used if bandwidth is None else bandwidth,
         tunnels=None if tunnels is None else 1 - tunnels,
         unreached=unreached / (reached + unreached) if reached + unreached else None,
     )
-
-
-def bandwidth_used(router: Mapping[str, Any]) -> float | None:
-    """Return which part of its bandwidth a router uses, in its busier direction; None when its record does not say."""
-    inbound = _part(number(router, _IN), number(router, _MOST_IN))
-    outbound = _part(number(router, _OUT), number(router, _MOST_OUT))
-    return outbound if inbound is None else inbound if outbound is None else max(inbound, outbound)
-
-
-def number(found: Mapping[str, Any], name: str) -> float | None:
-    """Return a number of a record that nobody has checked; None when there is none, or it is less than 0."""
-    value: Any = found.get(name)
-    kind = type(value)  # true and false are no numbers
-    if (kind is not int and kind is not float) or value < 0:
-        return None
-    return float(value)
 
 
 def reckoned(of: Load, current: int | None) -> int:
@@ -98,9 +78,3 @@ def reckoned(of: Load, current: int | None) -> int:
     if current is not None and abs(points - current) <= STAYS_WITHIN:
         return current
     return min(max((points + STEP // 2) // STEP * STEP, BEST), WORST)
-
-
-def _part(used: float | None, most: float | None) -> float | None:
-    if used is None or not most:
-        return None
-    return min(used / most, 1.0)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from gf_i2p.farm.choice.cost import bandwidth_used, number
+from gf_i2p.farm.record.bandwidth import bandwidth_used, number
 from gf_i2p.farm.record.router_facts import Reachability
 
 MOST: Final = {

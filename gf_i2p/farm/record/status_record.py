@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, Self
 
-from gf_i2p.farm.choice import cost
+from gf_i2p.farm.record.bandwidth import bandwidth_used
 from gf_i2p.farm.record.destinations import Leaf, parse_all
 from gf_i2p.farm.record.remote_sensing import MAX_SERVER_ID, MetaSensing, RemoteDestination, RemoteRouter
 from gf_i2p.farm.record.router_facts import RouterStatus
@@ -201,9 +201,9 @@ class StatusRecord:
 
     @property
     def bandwidth_used(self) -> float | None:
-        """Which part of its bandwidth the router uses, see `cost`; asked for each leaf again and again."""
+        """Which part of its bandwidth the router uses; asked for each leaf again and again."""
         if self._used == _NOT_ASKED:
-            self._used = cost.bandwidth_used(self.router)
+            self._used = bandwidth_used(self.router)
         return self._used
 
     def encode(self) -> bytes:

@@ -15,7 +15,7 @@ from typing import Final
 import structlog
 
 from gf_i2p.farm.admin_entries import MAX_ENTRY_BYTES, AdminEntry
-from gf_i2p.farm.leaf_members import MAX_MEMBER_BYTES
+from gf_i2p.farm.posters import MAX_MEMBER_BYTES
 from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID, RecordError, StatusRecord
 from gf_i2p.farm.strict_json import decode_object
 from gf_i2p.node.access.roles import Role, User

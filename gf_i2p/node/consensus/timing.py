@@ -36,8 +36,8 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from gf_i2p.node.consensus.link_measurements import SLOTS, RoundTrip, RoundTrips, Silences
+from gf_i2p.raft.configurations import agreed, majority
 from gf_i2p.raft.effects import Send
-from gf_i2p.raft.quorum import agreed, majority
 from gf_i2p.raft.settings import I2P, LAN, Timing
 from gf_i2p.wire.messages import MessageType, Request
 

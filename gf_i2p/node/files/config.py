@@ -6,11 +6,9 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from gf_i2p.node.consensus.timing import INSIDE, OUTSIDE, Plan, Range
-from gf_i2p.node.files.bounded_read import check_mode
-from gf_i2p.node.files.errors import ConfigError
+from gf_i2p.node.files.checked_read import ConfigError, Table, check_mode, load_table, read_text, table_of
 from gf_i2p.node.files.layout import CONFIG_FILE, SECRETS_FILE
 from gf_i2p.node.files.router_config import BridgeTable, PublishTable, RouterTable, check_leaf
-from gf_i2p.node.files.toml_model import Table, load_table, read_text, table_of
 from gf_i2p.raft import settings
 from gf_i2p.storage.history_writer import Rotation
 from gf_i2p.transport.errors import TransportError

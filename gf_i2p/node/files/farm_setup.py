@@ -12,8 +12,8 @@ from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.node.access.roles import Role, User
 from gf_i2p.node.files import templates
+from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config
-from gf_i2p.node.files.errors import ConfigError
 from gf_i2p.node.files.layout import CONFIG_FILE, DATABASE_FILE, DESTINATION_FILE, SECRETS_FILE
 from gf_i2p.storage.database import Storage
 from gf_i2p.transport.tls.certificates import fingerprint, make_certificate

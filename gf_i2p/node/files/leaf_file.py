@@ -6,11 +6,10 @@ from typing import Annotated, ClassVar, Final, Self
 from pydantic import Field, SecretStr, model_validator
 
 from gf_i2p.node.access.roles import User
+from gf_i2p.node.files.checked_read import ConfigError, Table
 from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.node.files.config import LoggingTable
-from gf_i2p.node.files.errors import ConfigError
 from gf_i2p.node.files.router_config import ProxyTable, RouterTable, check_leaf
-from gf_i2p.node.files.toml_model import Table
 
 LEAF_FILE: Final = "leaf.toml"
 REPORT_FILE: Final = "leaf-status.json"

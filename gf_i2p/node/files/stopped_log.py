@@ -5,8 +5,8 @@ No server knows by its log alone how much of its end is committed. But what is e
 
 from pathlib import Path
 
+from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config
-from gf_i2p.node.files.errors import ConfigError
 from gf_i2p.node.files.layout import DATABASE_FILE, HISTORY_DIRECTORY
 from gf_i2p.storage.database import Storage
 from gf_i2p.storage.errors import StorageError

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from gf_i2p.node.files.errors import ConfigError
+from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.layout import FILES_LOCK
 
 PATIENCE_SECONDS: Final = 10.0

@@ -10,7 +10,7 @@ from typing import Final
 import structlog
 
 from gf_i2p.node.consensus.driver import Driver
-from gf_i2p.transport.client.configuration_query import ask_around
+from gf_i2p.transport.client.server_queries import ask_around
 from gf_i2p.transport.interface import Transport
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint

@@ -17,8 +17,7 @@ from gf_i2p.netdb.destination import FILLER_BYTES
 from gf_i2p.netdb.errors import NetDbError
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.netdb.signing import PRIVATE_KEY_BYTES
-from gf_i2p.node.files.bounded_read import check_mode, read_regular
-from gf_i2p.node.files.errors import ConfigError
+from gf_i2p.node.files.checked_read import ConfigError, check_mode, read_regular
 
 BranchKeys = Callable[[int], DestinationKeys]
 """Gives the keys of the branch of this number, 0 to 15. Raises `NetDbError` where there are none."""

@@ -8,7 +8,7 @@ from typing import Final
 
 import structlog
 
-from gf_i2p.node.files.errors import ConfigError
+from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.publish.publishing_keys import PublishingKeys, Stage, load
 
 logger = structlog.get_logger()

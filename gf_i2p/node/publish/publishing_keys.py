@@ -29,8 +29,7 @@ from gf_i2p.netdb.encoding import from_base64, to_base64
 from gf_i2p.netdb.errors import NetDbError, SignatureError, StructureError
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.netdb.session_config import META_OPTIONS, SERVICE_OPTIONS, SessionConfig, session_config
-from gf_i2p.node.files.bounded_read import check_mode, read_regular
-from gf_i2p.node.files.errors import ConfigError
+from gf_i2p.node.files.checked_read import ConfigError, check_mode, read_regular
 from gf_i2p.wire.limits import MAX_ID
 
 MAX_FILE_BYTES: Final = 16 * 1024

@@ -11,8 +11,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config
-from gf_i2p.node.files.errors import ConfigError
 from gf_i2p.node.files.layout import DATABASE_FILE
 from gf_i2p.node.files.peer_removal import free_path, replace_files, term_beyond, without_others
 from gf_i2p.node.files.transaction import changing

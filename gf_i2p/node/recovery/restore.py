@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Final
 
 from gf_i2p.node.exporter import now_ms
+from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
-from gf_i2p.node.files.errors import ConfigError
 from gf_i2p.node.files.layout import DATABASE_FILE, HISTORY_DIRECTORY
 from gf_i2p.node.files.peer_removal import free_path, replace_files, term_beyond, without_others
 from gf_i2p.node.files.transaction import changing

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Final
 
 from gf_i2p.farm.state import FarmState, SnapshotError
+from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config
-from gf_i2p.node.files.errors import ConfigError
 from gf_i2p.node.files.layout import DATABASE_FILE, HISTORY_DIRECTORY
 from gf_i2p.node.files.stopped_log import exported_up_to
 from gf_i2p.node.node import Node

@@ -7,7 +7,7 @@ from typing import Final
 
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.trust import knows_certificate, trusted_settings
-from gf_i2p.transport.client.configuration_query import fetch_configuration
+from gf_i2p.transport.client.server_queries import fetch_configuration
 from gf_i2p.transport.endpoint_transport import MixedTransport
 from gf_i2p.transport.errors import TransportError
 from gf_i2p.transport.i2p.i2p_transport import I2pTransport

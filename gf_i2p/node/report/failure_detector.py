@@ -11,7 +11,7 @@ from gf_i2p.farm.record.status_record import MAX_REMOTE_ROUTERS
 from gf_i2p.node.consensus.driver import Driver
 from gf_i2p.node.report.reporter import Reporter
 from gf_i2p.node.view import FarmView
-from gf_i2p.raft.quorum import majority
+from gf_i2p.raft.configurations import majority
 from gf_i2p.raft.settings import Timing
 
 logger = structlog.get_logger()

@@ -9,7 +9,7 @@ from gf_i2p.farm.choice.publisher import Choice
 from gf_i2p.farm.record.destinations import META_TYPE, Leaf
 from gf_i2p.farm.record.status_record import StatusRecord
 from gf_i2p.netdb.encoding import from_b32_address, to_b32_address
-from gf_i2p.node.files.errors import ConfigError
+from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.router_config import is_b32_address
 from gf_i2p.node.listener import Tenant
 

@@ -1,14 +1,15 @@
-"""What a node knows of itself and its farm, for people and programs."""
+"""What a node knows of itself and its farm, and why the farm chose as it did: for people and programs."""
 
 import time
 from dataclasses import asdict
 from typing import Any
 
 from gf_i2p import __version__
+from gf_i2p.farm.explanation import explain, lines
 from gf_i2p.node.node import Node
 from gf_i2p.node.status.publishing_status import farm_status
+from gf_i2p.raft.configurations import majority
 from gf_i2p.raft.core import Core
-from gf_i2p.raft.quorum import majority
 from gf_i2p.transport.i2p.i2p_listener import I2pListener
 from gf_i2p.wire.messages import NOBODY
 
@@ -107,3 +108,20 @@ def _i2p(node: Node) -> dict[str, Any] | None:
 def _rounded(seconds: dict[str, float]) -> dict[str, float]:
     """To tenths of a millisecond: more digits say nothing."""
     return {name: round(value, 4) for name, value in seconds.items()}
+
+
+def explanation(node: Node) -> dict[str, Any]:
+    """Give it as JSON. "farm" and "lines" (the same as text) follow from the log, and are the same on every server.
+
+    "this" is this server's part, as in its status, and so are "leader" and "membership".
+    """
+    state, core = node.member.view.state, node.driver.core
+    return {
+        "id": core.id,
+        "leader": None if core.leader == NOBODY else core.leader,
+        "membership": membership_of(node),
+        "applied": node.member.view.applied,
+        "farm": explain(state),
+        "lines": lines(state),
+        "this": farm_status(node.member),
+    }

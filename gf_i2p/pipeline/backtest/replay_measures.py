@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple
 from gf_i2p.farm.choice.candidates import OFF, PUBLISHES, Setting
 from gf_i2p.farm.choice.cost import WORST
 from gf_i2p.farm.farm_time import Clock
-from gf_i2p.farm.leaf_members import MAX_MEMBERS
 from gf_i2p.farm.parameters import Parameters
+from gf_i2p.farm.posters import MAX_MEMBERS
 from gf_i2p.farm.record.status_record import StatusRecord
 from gf_i2p.pipeline.backtest.replay import Replay, Row, Run
 

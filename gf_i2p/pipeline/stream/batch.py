@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import Observation, Window
 from pyspark.sql import functions as fn
 
-from gf_i2p.pipeline.health.changed_days import refresh_days
+from gf_i2p.pipeline.health.job import refresh_days
 from gf_i2p.pipeline.ingest.job import QUARANTINE
 from gf_i2p.pipeline.lake import tables
 from gf_i2p.pipeline.lake.paths import Lake

@@ -7,23 +7,20 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from gf_i2p.raft.candidate import Candidate
-from gf_i2p.raft.configurations import Configurations
+from gf_i2p.raft.configurations import Configurations, agreed
 from gf_i2p.raft.core import Core
 from gf_i2p.raft.durability_gate import Promises
 from gf_i2p.raft.effects import Effects, HardState, ReadReady, Reply, Send, Snapshot, Token
-from gf_i2p.raft.follower import Following
+from gf_i2p.raft.follower import Following, Receiving
 from gf_i2p.raft.follower_progress import Progress
 from gf_i2p.raft.leader import Leader
 from gf_i2p.raft.log import Log
 from gf_i2p.raft.membership_change import Changes
-from gf_i2p.raft.quorum import agreed
-from gf_i2p.raft.snapshot_receiver import Receiving
 from gf_i2p.raft.state import State
 from gf_i2p.simulator.canary import Canary, method
-from gf_i2p.simulator.life.canaries import farm_canaries
 from gf_i2p.storage.entry_chunks import Packed
 from gf_i2p.storage.tables import Tables
 from gf_i2p.storage.write_group import Group
@@ -336,7 +333,8 @@ def _writes_by_halves(tables: Tables, group: Group, packed: Packed, written: int
 _store_all = Tables._store_all
 
 
-def _canaries() -> Iterator[Canary]:
+def core_canaries() -> Iterator[Canary]:
+    """Yield the canaries that break the core, its log and its clients' answers."""
     yield Canary(
         "votes-twice",
         "grants a second vote in a term",
@@ -450,6 +448,3 @@ def _canaries() -> Iterator[Canary]:
         method(State, "take_snapshot", _drops_without_a_snapshot),
     )
     yield Canary("by-halves", "stores a write without a transaction", method(Tables, "_store_all", _writes_by_halves))
-
-
-CANARIES: Final = {canary.name: canary for canary in (*_canaries(), *farm_canaries())}

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
+from gf_i2p.raft.configurations import majority
 from gf_i2p.raft.effects import Effects, Reply, Send, Write
-from gf_i2p.raft.quorum import majority
 from gf_i2p.simulator.facts import Facts, Members, ServerFacts, Violation, members_of
 from gf_i2p.storage.loading import Loaded
 from gf_i2p.wire.entries import Entry, ValueType

@@ -9,13 +9,13 @@ from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from gf_i2p.farm import farm_time
+from gf_i2p.farm import damping, farm_time
 from gf_i2p.farm.admin_entries import AdminEntry, Administration
-from gf_i2p.farm.choice import candidates, damping, tree
-from gf_i2p.farm.choice.damping import Health
+from gf_i2p.farm.choice import candidates, tree
 from gf_i2p.farm.choice.listed_leaves import Field
 from gf_i2p.farm.choice.publisher import Election, Standing
 from gf_i2p.farm.choice.score import own_score
+from gf_i2p.farm.damping import Health
 from gf_i2p.farm.farm_time import Clock
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.publishing import announcement

@@ -9,9 +9,8 @@ from typing import Final, Self
 import structlog
 
 from gf_i2p.transport.backoff import Backoff
-from gf_i2p.transport.client.configuration_query import fetch_configuration
 from gf_i2p.transport.client.known_servers import Directory, Place, Prepare
-from gf_i2p.transport.client.log_query import Survey, survey
+from gf_i2p.transport.client.server_queries import Survey, fetch_configuration, survey
 from gf_i2p.transport.errors import TransportError
 from gf_i2p.transport.i2p.i2p_transport import I2P_HANDSHAKE_SECONDS, I2P_REQUEST_SECONDS
 from gf_i2p.transport.interface import Transport

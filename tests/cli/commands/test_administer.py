@@ -22,7 +22,7 @@ from gf_i2p.node.files.farm_setup import write_private
 from gf_i2p.node.status.admin_status import described
 from integration.harness.local_farm import LocalFarm
 from integration.harness.processes import free_ports
-from tests.cli.commands.test_running import gf, gf_json
+from tests.cli.program import gf, gf_json
 from tests.farm.strategies import NOW, leaf, record
 
 

@@ -25,7 +25,7 @@ from gf_i2p.wire.endpoint import Endpoint
 from integration.harness.local_farm import LocalFarm, until
 from integration.harness.processes import spawn
 from tests.bridges.sam.scripted_sam import scripted
-from tests.cli.commands.test_running import PATIENCE, gf, gf_json
+from tests.cli.program import PATIENCE, gf, gf_json
 
 MEMBER = FIRST_MEMBER_ID
 PEER = to_b32_address(bytes(32))

@@ -11,9 +11,9 @@ import pytest
 from gf_i2p.cli.commands import members
 from gf_i2p.cli.main import main
 from gf_i2p.cli.shared.errors import CommandError, Exit
+from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.node.files.config import Config
-from gf_i2p.node.files.errors import ConfigError
 from gf_i2p.node.files.farm_setup import make_farm
 from gf_i2p.node.membership.invitation import invite
 from gf_i2p.wire.endpoint import Endpoint

@@ -18,7 +18,7 @@ from gf_i2p.node.membership import joining
 from gf_i2p.node.membership.invitation import accept, invite
 from gf_i2p.node.node import Node
 from gf_i2p.transport.client.farm_client import FarmClient, Found
-from gf_i2p.transport.client.log_query import Survey
+from gf_i2p.transport.client.server_queries import Survey
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 from gf_i2p.wire.log_values import ClusterServer, Configuration

@@ -9,7 +9,7 @@ from typing import Any
 from gf_i2p.node.files.config import Config, Secrets
 from integration.harness.local_farm import LocalFarm, until
 from integration.harness.processes import free_ports
-from tests.cli.commands.test_running import PATIENCE, gf, gf_json
+from tests.cli.program import PATIENCE, gf, gf_json
 
 
 async def test_a_dead_server_is_replaced_on_its_machine_and_all_restart(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from gf_i2p.node.files.layout import CONFIG_FILE, DATABASE_FILE, DESTINATION_FIL
 from gf_i2p.node.listener import sharing
 from integration.harness.local_farm import LocalFarm, until
 from integration.harness.processes import free_ports, spawn
-from tests.cli.commands.test_running import PATIENCE, gf, gf_json, logged
+from tests.cli.program import PATIENCE, gf, gf_json, logged
 from tests.transport.harness import ends, foreign_client_context, hang_up
 
 UNKNOWN = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"

@@ -1,38 +1,13 @@
 """Commands against real node processes."""
 
-import asyncio
-import json
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 from gf_i2p.node.files.layout import CONFIG_FILE
 from integration.harness.local_farm import LocalFarm, until
-
-PATIENCE = 120.0
-"""Seconds for what takes less than one on an idle machine."""
-
-
-async def gf(*arguments: str | Path, stdin: str | None = None) -> tuple[int, str, str]:
-    """Run a command; return exit code, standard output and standard error."""
-    result = await asyncio.to_thread(
-        subprocess.run,
-        [sys.executable, "-m", "gf_i2p.cli.main", *map(str, arguments)],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
-    return result.returncode, result.stdout, result.stderr
-
-
-async def gf_json(*arguments: str | Path) -> tuple[int, Any]:
-    code, output, _ = await gf(*arguments, "--json")
-    return code, json.loads(output)
+from tests.cli.program import PATIENCE, gf, gf_json, logged
 
 
 async def test_a_farm_from_the_command_line(tmp_path: Path) -> None:
@@ -109,10 +84,6 @@ async def test_a_farm_from_the_command_line(tmp_path: Path) -> None:
         assert (code, failure["outcome"]) == (3, "no")
         code, failure = await gf_json("entries", farm.node(others[1]))
         assert (code, failure["outcome"]) == (3, "no")
-
-
-async def logged(farm: LocalFarm, server: int, text: str) -> bool:
-    return text in farm.log(server).read_text()
 
 
 async def degraded(farm: LocalFarm, server: int) -> bool:

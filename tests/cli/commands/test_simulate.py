@@ -12,8 +12,8 @@ import pytest
 from gf_i2p.cli.commands import simulate
 from gf_i2p.cli.main import main
 from gf_i2p.farm.state import FarmState
+from gf_i2p.simulator.canaries import CANARIES
 from gf_i2p.simulator.canary import Canary
-from gf_i2p.simulator.cluster.canaries import CANARIES
 from integration.harness.local_farm import becomes
 
 

@@ -16,7 +16,7 @@ from gf_i2p.raft.effects import Snapshot
 from gf_i2p.storage.snapshot_file import SavedSnapshot, write
 from gf_i2p.wire.log_values import ClusterServer, Configuration
 from integration.harness.local_farm import LocalFarm, until
-from tests.cli.commands.test_running import PATIENCE, gf, gf_json
+from tests.cli.program import PATIENCE, gf, gf_json
 from tests.farm.strategies import leaf, record
 
 

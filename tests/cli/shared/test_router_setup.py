@@ -13,13 +13,13 @@ from bridges.sam.inbound_session import SamInbound
 from gf_i2p.cli.main import main
 from gf_i2p.cli.shared.router_setup import i2p_transport, master_keys, router_bridge
 from gf_i2p.netdb.private_keys import DestinationKeys
+from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
-from gf_i2p.node.files.errors import ConfigError
 from gf_i2p.node.files.layout import CONFIG_FILE, SECRETS_FILE
 from gf_i2p.transport.i2p.session_dialler import TwoWayTransport
 from integration.harness.local_farm import until
 from integration.harness.processes import free_ports, spawn
-from tests.cli.commands.test_running import PATIENCE, gf_json
+from tests.cli.program import PATIENCE, gf_json
 from tests.netdb.strategies import KEYS
 
 INSIDE = ["--server", "1=i2p", "--server", "2=i2p", "--server", "3=i2p"]

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gf_i2p.farm.choice.cost import BEST, STAYS_WITHIN, STEP, WEIGHTS, WORST, Load, bandwidth_used, load, reckoned
+from gf_i2p.farm.choice.cost import BEST, STAYS_WITHIN, STEP, WEIGHTS, WORST, Load, load, reckoned
+from gf_i2p.farm.record.bandwidth import bandwidth_used
 from gf_i2p.farm.record.status_record import Leaf
 
 parts = st.none() | st.floats(0, 1)

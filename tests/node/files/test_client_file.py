@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.client_file import ClientFile, _Ways
-from gf_i2p.node.files.errors import ConfigError
 from gf_i2p.node.files.farm_setup import make_farm
 from gf_i2p.transport.client.farm_client import FarmClient
 from gf_i2p.transport.client.known_servers import Place

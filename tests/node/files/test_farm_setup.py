@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.node.files.config import Config, Secrets
-from gf_i2p.node.files.errors import ConfigError
 from gf_i2p.node.files.farm_setup import make_farm
 from gf_i2p.node.files.layout import CONFIG_FILE
 from gf_i2p.transport.tls.certificates import fingerprint_of_file

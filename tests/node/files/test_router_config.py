@@ -8,8 +8,8 @@ import pytest
 
 from gf_i2p.netdb.encoding import to_b32_address
 from gf_i2p.netdb.private_keys import DestinationKeys
+from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
-from gf_i2p.node.files.errors import ConfigError
 from gf_i2p.node.files.farm_setup import make_farm
 from gf_i2p.node.files.layout import CONFIG_FILE, SECRETS_FILE
 from gf_i2p.node.files.router_config import PublishTable, RouterTable, place

@@ -10,8 +10,8 @@ import pytest
 
 from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID
 from gf_i2p.node.files import transaction as module
+from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
-from gf_i2p.node.files.errors import ConfigError
 from gf_i2p.node.files.farm_setup import make_farm
 from gf_i2p.node.files.layout import FILES_LOCK, SECRETS_FILE
 from gf_i2p.node.files.transaction import all_or_nothing, changing

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
-from gf_i2p.node.files.errors import ConfigError
 from gf_i2p.node.files.farm_setup import make_farm
 from gf_i2p.node.files.layout import HISTORY_DIRECTORY
 from gf_i2p.node.files.stopped_log import members_of_stopped

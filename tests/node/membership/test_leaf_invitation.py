@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID
+from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
-from gf_i2p.node.files.errors import ConfigError
 from gf_i2p.node.files.farm_setup import make_farm
 from gf_i2p.node.files.leaf_file import LEAF_FILE, LeafFile
 from gf_i2p.node.membership import leaf_invitation

@@ -9,7 +9,7 @@ from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.netdb.errors import NetDbError, SignatureError, StructureError
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.netdb.session_config import META_OPTIONS, SERVICE_OPTIONS, SessionConfig, session_config
-from gf_i2p.node.files.errors import ConfigError
+from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.publish.publishing_keys import HANDOVER_SECONDS, MAX_FILE_BYTES, PublishingKeys, Purpose, Stage, load
 from tests.netdb.strategies import DELEGATED, KEYS, NOW, entropy
 

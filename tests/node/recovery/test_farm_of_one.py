@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Secrets
-from gf_i2p.node.files.errors import ConfigError
 from gf_i2p.node.files.farm_setup import make_farm
 from gf_i2p.node.files.layout import DATABASE_FILE
 from gf_i2p.node.files.peer_removal import TERM_LEAP

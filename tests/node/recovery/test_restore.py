@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from gf_i2p.node import view
+from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
-from gf_i2p.node.files.errors import ConfigError
 from gf_i2p.node.files.layout import DATABASE_FILE, HISTORY_DIRECTORY
 from gf_i2p.node.files.peer_removal import TERM_LEAP
 from gf_i2p.node.membership import joining

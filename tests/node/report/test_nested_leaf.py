@@ -14,8 +14,8 @@ from gf_i2p.farm.record.status_record import Leaf, StatusRecord
 from gf_i2p.farm.state import FarmState
 from gf_i2p.netdb.encoding import to_b32_address
 from gf_i2p.netdb.private_keys import DestinationKeys
+from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config
-from gf_i2p.node.files.errors import ConfigError
 from gf_i2p.node.files.farm_setup import make_farm
 from gf_i2p.node.files.layout import CONFIG_FILE
 from gf_i2p.node.listener import Tenant

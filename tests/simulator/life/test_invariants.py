@@ -6,7 +6,7 @@ import pytest
 
 from gf_i2p.farm.admin_entries import AdminEntry
 from gf_i2p.farm.state import FarmState
-from gf_i2p.simulator.cluster.canaries import CANARIES
+from gf_i2p.simulator.canaries import CANARIES
 from gf_i2p.simulator.life.farm import take_in
 from gf_i2p.simulator.life.invariants import FARM_RULES
 from gf_i2p.simulator.life.ledger import Ledger

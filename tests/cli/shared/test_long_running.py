@@ -2,7 +2,7 @@
 
 import resource
 
-from gf_i2p.cli.shared.open_file_limit import raise_limit
+from gf_i2p.cli.shared.long_running import raise_limit
 
 
 def test_a_node_may_have_as_many_files_as_its_user() -> None:

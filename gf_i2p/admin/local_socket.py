@@ -1,4 +1,4 @@
-"""A Unix socket's address holds 107 bytes; a node's directory may be deeper than that."""
+"""What the server and the clients of the administration API share: the socket's address, limits, and sentences."""
 
 import contextlib
 import os
@@ -31,3 +31,22 @@ def socket_address(path: Path) -> Iterator[str]:
         yield str(_OPEN_FILES / str(directory) / path.name)
     finally:
         os.close(directory)
+
+
+DEFAULT_TIMEOUT: Final = 30.0
+"""Seconds for a post."""
+MAX_TIMEOUT: Final = 3600.0
+MAX_PAGE: Final = 1000
+"""Entries in one answer."""
+MAX_PAGE_BYTES: Final = 4 << 20
+"""Bytes of entries in one answer, as on the wire; one larger entry comes alone."""
+
+
+NO_LEADER: Final = (
+    "no server leads, as far as this one knows. Wait a moment: an election may be under way. If it does not end, start "
+    "the servers that are down (`gf-i2p members list DIR` shows which); when a majority is gone for good, make a farm "
+    "of one that is left: `gf-i2p recover DIR`"
+)
+LAST_SERVER: Final = (
+    "the last server cannot leave its farm: stop it, and the farm has ended. Its directory keeps the log"
+)

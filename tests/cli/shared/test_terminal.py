@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from gf_i2p.cli.shared.progress import Progress
+from gf_i2p.cli.shared.terminal import Progress
 
 
 def test_what_is_over_at_once_is_not_told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gf_i2p.transport.client.configuration_query import Answers, ask_around, fetch_configuration
+from gf_i2p.transport.client.server_queries import Answers, ask_around, fetch_configuration
 from gf_i2p.transport.connection_counters import Refusal
 from gf_i2p.transport.connection_gate import Gate
 from gf_i2p.transport.endpoint_transport import MixedTransport

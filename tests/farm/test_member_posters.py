@@ -2,10 +2,10 @@
 
 import pytest
 
-from gf_i2p.farm import leaf_members
+from gf_i2p.farm import posters
 from gf_i2p.farm.choice.listed_leaves import Field, Listing
-from gf_i2p.farm.leaf_members import MAX_MEMBER_BYTES
 from gf_i2p.farm.parameters import Parameters
+from gf_i2p.farm.posters import MAX_MEMBER_BYTES
 from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID
 from tests.farm.fed_farm import INTERVAL, Farm
 from tests.farm.strategies import leaf, record
@@ -38,7 +38,7 @@ def test_their_clocks_do_not_count() -> None:
 
 def test_who_posts_nothing_for_a_day_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     day = 1_200_000
-    monkeypatch.setattr(leaf_members, "FORGOTTEN_MS", day)
+    monkeypatch.setattr(posters, "FORGOTTEN_MS", day)
     farm = Farm()
     farm.members = [leaf(100)]
     farm.lasts(60_000)
@@ -55,7 +55,7 @@ def test_who_posts_nothing_for_a_day_is_forgotten(monkeypatch: pytest.MonkeyPatc
 
 
 def test_there_is_a_limit_to_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leaf_members, "MAX_MEMBERS", 3)
+    monkeypatch.setattr(posters, "MAX_MEMBERS", 3)
     farm = Farm()
     for member in (7, 1, 4, 2, 1):
         farm.post(record(FIRST + member, leaf(member)))

@@ -3,7 +3,7 @@
 import pytest
 
 from gf_i2p.raft.core import Core
-from gf_i2p.simulator.cluster.canaries import CANARIES
+from gf_i2p.simulator.canaries import CANARIES
 from gf_i2p.simulator.run import simulate
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from gf_i2p.farm.choice.explanation import explain, lines, why
+from gf_i2p.farm.explanation import explain, lines, why
 from gf_i2p.farm.record.status_record import Leaf
 from gf_i2p.farm.state import FarmState
 from gf_i2p.netdb.encoding import to_b32_address

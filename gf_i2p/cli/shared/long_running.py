@@ -1,6 +1,8 @@
-"""What commands that run until they are told to stop have in common."""
+"""What commands that run until they are told to stop need: an event loop, signals, and the limit of open files."""
 
 import asyncio
+import contextlib
+import resource
 import signal
 from collections.abc import Callable
 
@@ -26,3 +28,10 @@ def stop_signal() -> tuple["asyncio.Future[BaseException | None]", Callable[[Bas
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop, None)
     return stopped, stop
+
+
+def raise_limit() -> None:
+    """Let this process have as many as its user may; the usual limit, 1,024, is for programs that use select(2)."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):  # then the limit stays as it is
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

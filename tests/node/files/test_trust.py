@@ -6,7 +6,7 @@ import pytest
 
 from gf_i2p.node.files.config import Config, Secrets, TlsTable
 from gf_i2p.node.files.farm_setup import make_farm
-from gf_i2p.node.membership.admission import lacking
+from gf_i2p.node.files.trust import lacking
 from gf_i2p.node.membership.invitation import accept, invite
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.log_values import ClusterServer

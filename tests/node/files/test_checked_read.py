@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from gf_i2p.node.files import toml_model
-from gf_i2p.node.files.bounded_read import MAX_BYTES, read_regular
+from gf_i2p.node.files import checked_read
+from gf_i2p.node.files.checked_read import MAX_BYTES, ConfigError, read_regular
 from gf_i2p.node.files.config import check_private
-from gf_i2p.node.files.errors import ConfigError
 from gf_i2p.node.publish import branch_keys, publishing_keys
 from gf_i2p.node.publish.branch_keys import branch_file
 from tests.netdb.strategies import KEYS, NOW
@@ -29,7 +28,7 @@ def test_nobody_waits_for_a_pipe(tmp_path: Path) -> None:
     pipe = branch_file(tmp_path / "master.dat", 0)
     os.mkfifo(pipe, 0o600)
     before = _open_files()
-    for read in (toml_model.read_text, publishing_keys.load, check_private):
+    for read in (checked_read.read_text, publishing_keys.load, check_private):
         with pytest.raises(ConfigError, match="is a pipe or a device"):
             read(pipe)
         with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
@@ -42,7 +41,7 @@ def test_nobody_waits_for_a_pipe(tmp_path: Path) -> None:
 def test_a_text_that_is_too_long_is_not_cut(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"#" * (MAX_BYTES + 1))
     with pytest.raises(ConfigError, match="is longer than"):
-        toml_model.read_text(tmp_path / "file")
+        checked_read.read_text(tmp_path / "file")
 
 
 def test_nobody_is_told_to_change_the_mode_of_a_file_that_is_no_key(tmp_path: Path) -> None:

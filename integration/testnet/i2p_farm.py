@@ -9,8 +9,8 @@ from gf_i2p.node.files.farm_setup import make_farm
 from gf_i2p.node.files.layout import DESTINATION_FILE
 from integration.harness.local_farm import LocalFarm
 from integration.harness.processes import tail
-from integration.harness.router_files import LEAF_LINE, LISTEN_PORT, Beside, place, replace
 from integration.testnet.client import RouterPlace
+from integration.testnet.router_files import LEAF_LINE, LISTEN_PORT, Beside, place, replace
 
 _BESIDE_PORTS: Final = 100
 _SERVICE: Final = """\

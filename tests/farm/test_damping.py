@@ -2,7 +2,7 @@
 
 import pytest
 
-from gf_i2p.farm.choice.damping import MAX_FLAPS, RESTLESS_FLAPS, Health, wait_ms
+from gf_i2p.farm.damping import MAX_FLAPS, RESTLESS_FLAPS, Health, wait_ms
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.record.remote_sensing import RemoteRouter
 from gf_i2p.farm.record.status_record import StatusRecord

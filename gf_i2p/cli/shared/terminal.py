@@ -1,8 +1,10 @@
-"""A line that says how far a command is, when it takes longer."""
+"""Talks with a person on a terminal: a line that says how far a command is, and the question before it goes on."""
 
 import sys
 import time
 from typing import Final, Self
+
+from gf_i2p.cli.shared.errors import CommandError, Exit
 
 QUIET_SECONDS: Final = 1.0
 """So long nothing is said, and between two lines."""
@@ -34,3 +36,19 @@ class Progress:
 
     def __exit__(self, *_: object) -> None:
         self.end()
+
+
+def check_typed(farm: str) -> None:
+    """Ask for the farm's name. Raises `CommandError` when something else is typed, or nothing (Ctrl-D)."""
+    try:
+        typed = input(f"Type the farm's name, {farm}, to go on: ")
+    except EOFError as error:
+        print()  # the cursor stands behind the question
+        raise CommandError("the farm's name was not typed: nothing was changed", code=Exit.USAGE) from error
+    check_name(typed, farm)
+
+
+def check_name(given: str, farm: str) -> None:
+    """Raise `CommandError` when this is not the farm's name."""
+    if given != farm:
+        raise CommandError("that is not the farm's name: nothing was changed", code=Exit.USAGE)
