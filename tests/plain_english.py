@@ -18,10 +18,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-PRONOUNS: Final = frozenset(  # noqa: SIM905 -- a line of words reads better
-    "i me my we our ours us you your yours he his him she her hers it its itself they them their theirs themselves "
-    "who whom whose what".split()
-)
+_PRONOUNS: Final = """
+i me my we our ours us you your yours he his him she her hers it its itself they them their theirs themselves
+who whom whose what
+"""
+PRONOUNS: Final = frozenset(_PRONOUNS.split())
 LONGEST: Final = 30
 """Words in one sentence."""
 _RIDDLE: Final = re.compile(r"(?:Who|Whom|Whose|What|Those who|That of|Those of|Of which|Of whom)\b(?![^.?!]*\?)")
