@@ -99,7 +99,7 @@ class Admission:
         """Who it counts for; only the gate changes it."""
         self.remote = remote
         self._gate = gate
-        self._abort: Callable[[], None] | None = None
+        self._abort: Callable[[], object] | None = None
         self._stranger = True
         self._verdict = False  # whether it is settled what becomes of the connection
         seconds = gate.handshake_seconds
@@ -107,7 +107,7 @@ class Admission:
             seconds, self.show_out, Refusal.DEADLINE, f"not authenticated after {seconds:g} s"
         )
 
-    def bind(self, abort: Callable[[], None]) -> None:
+    def bind(self, abort: Callable[[], object]) -> None:
         """Say how to close it at once: called when it is shown out. Due before the event loop goes on."""
         self._abort = abort
 

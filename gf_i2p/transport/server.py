@@ -358,6 +358,8 @@ class _Connection(asyncio.Protocol):
     def _introduce(self, data: bytes) -> None:
         transport, admission = self._transport, self._admission
         assert transport is not None
+        if transport.is_closing():
+            return  # asyncio's TLS may deliver data after close()
         try:
             answer = self._handshake.receive(data, self._loop.time())
         except RemoteProtocolError as error:
@@ -506,7 +508,7 @@ class _Connection(asyncio.Protocol):
     def _write(self) -> None:
         """Write the responses whose turn has come, and close when that was all."""
         replies, transport = self._replies, self._transport
-        if transport is None:
+        if transport is None or transport.is_closing():
             return
         ready: list[bytes] = []
         while replies:
@@ -525,7 +527,7 @@ class _Connection(asyncio.Protocol):
 
     def _set_reading(self) -> None:
         transport = self._transport
-        if transport is None:
+        if transport is None or transport.is_closing():
             return
         reading = not (self._finishing or self._output_full or self._waiting) and self._has_room()
         if reading != self._reading:

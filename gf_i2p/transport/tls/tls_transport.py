@@ -13,14 +13,17 @@ import ssl
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final, cast
 
 from gf_i2p.transport.connection_counters import Refusal
 from gf_i2p.transport.connection_gate import Admission, Gate, source_of
 from gf_i2p.transport.errors import DialError, PeerRefusedError, TransportError, UnreachableError
 from gf_i2p.transport.tls.certificates import fingerprint, parse_fingerprint
 from gf_i2p.transport.tls.tcp_sockets import Address, TcpListener, bind, host_port, resolve, tune, why
-from gf_i2p.transport.tls.tls_channel import SCRATCH_BYTES, TlsChannel
 from gf_i2p.wire.endpoint import Endpoint
+
+# After close(), for sending the rest and for the peer's end of TLS.
+_LINGER_SECONDS: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,7 @@ class TlsTransport:
         """`host`, `port`: where `listen` listens; port 0 takes a free one. Raises `TransportError` as `reload` does."""
         self._host = host
         self._port = port
-        self._scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self._accepting: set[asyncio.Task[None]] = set()
         self.reload(settings)
 
     def reload(self, settings: TlsSettings) -> None:
@@ -147,37 +150,27 @@ class TlsTransport:
             raise
         context = self._pinned if pins else self._authority
         assert context is not None
-        connected: asyncio.Future[asyncio.Transport] = loop.create_future()
 
-        def opened(channel: TlsChannel) -> asyncio.Protocol:
+        def made(transport: asyncio.Transport) -> asyncio.Protocol:
             if pins:
-                _check_pin(endpoint, pins, channel.peer_certificate)
-            protocol = factory()
-            if not connected.done():
-                connected.set_result(channel)
-            return protocol
+                _check_pin(endpoint, pins, transport.get_extra_info("ssl_object").getpeercert(binary_form=True))
+            return factory()
 
-        def failed(error: Exception | None) -> None:
-            if not connected.done():
-                connected.set_exception(_dial_error(endpoint, error))
-
-        channel = TlsChannel(
-            loop,
-            sock,
-            context,
-            server_side=False,
-            # A pinned peer need not be told its own name, and an observer even less.
-            server_hostname=None if pins else endpoint.host,
-            scratch=self._scratch,
-            opened=opened,
-            failed=failed,
-        )
+        start = _Start(made)
         try:
-            channel.start()
-            return await connected
-        except BaseException:
-            channel.abort()
-            raise
+            transport, _ = await loop.create_connection(
+                lambda: start,
+                sock=sock,
+                ssl=context,
+                # A pinned peer need not be told its own name, and an observer even less.
+                server_hostname="" if pins else endpoint.host,
+                ssl_shutdown_timeout=_LINGER_SECONDS,
+            )
+        except OSError as error:
+            raise _dial_error(endpoint, error) from error
+        if start.error is not None:
+            raise start.error
+        return transport
 
     def proxied(self, endpoint: Endpoint, attempt: int = 0) -> bool:  # noqa: ARG002
         """See `Transport.proxied`."""
@@ -210,23 +203,60 @@ class TlsTransport:
         assert context is not None
         admission = gate.admit(source_of(address[0]), host_port(address))
 
-        def failed(error: Exception | None) -> None:
-            if isinstance(error, ssl.SSLError):
-                admission.refuse(Refusal.TLS, _tls_reason(error))
-            admission.closed()
+        def made(transport: asyncio.Transport) -> asyncio.Protocol:
+            admission.bind(transport.abort)
+            return factory(admission)
 
-        channel = TlsChannel(
-            asyncio.get_running_loop(),
-            sock,
-            context,
-            server_side=True,
-            server_hostname=None,
-            scratch=self._scratch,
-            opened=lambda _: factory(admission),
-            failed=failed,
+        start = _Start(made)
+
+        def ended(task: asyncio.Task[None]) -> None:
+            self._accepting.discard(task)
+            if not start.over:
+                sock.close()  # the task has not done it if it was cancelled before its first step
+                admission.closed()
+
+        accepting = asyncio.get_running_loop().create_task(_shake_hands(sock, context, start, admission))
+        self._accepting.add(accepting)
+        accepting.add_done_callback(ended)
+        admission.bind(accepting.cancel)
+
+
+async def _shake_hands(sock: socket.socket, context: ssl.SSLContext, start: "_Start", admission: Admission) -> None:
+    try:
+        await asyncio.get_running_loop().connect_accepted_socket(
+            lambda: start, sock, ssl=context, ssl_shutdown_timeout=_LINGER_SECONDS
         )
-        admission.bind(channel.abort)
-        channel.start()
+    except OSError as error:
+        if isinstance(error, ssl.SSLError):
+            admission.refuse(Refusal.TLS, _tls_reason(error))
+    if start.error is not None:
+        raise start.error
+
+
+class _Start(asyncio.Protocol):
+    """The protocol of a connection during the TLS handshake.
+
+    When the handshake is complete, `make` judges the peer and returns the protocol that takes over. If `make` raises,
+    the connection ends, and nothing of ours but the TLS hello has been sent.
+    """
+
+    def __init__(self, make: Callable[[asyncio.Transport], asyncio.Protocol]) -> None:
+        self._make = make
+        self.error: Exception | None = None
+        self.over = False
+        """Whether the other protocol has taken over."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        channel = cast("asyncio.Transport", transport)
+        try:
+            protocol = self._make(channel)
+        except Exception as error:  # noqa: BLE001 - the caller who waits for the connection raises it
+            self.error = error
+            channel.abort()
+            return
+        self.over = True
+        channel.set_protocol(protocol)
+        protocol.connection_made(channel)
 
 
 # --- Contexts ---------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -31,8 +31,7 @@ class Talker(asyncio.Protocol):
         self.lost = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        transport.write(b"request")
+        cast("asyncio.Transport", transport).write(b"request")
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.lost.set()
