@@ -25,6 +25,8 @@ from gf_i2p.raft.settings import Flow, Timing
 from gf_i2p.storage.database import Storage
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.storage.writer import Writer
+from gf_i2p.transport.backoff import Backoff
+from gf_i2p.transport.delivery import NotDeliveredError, Refused, UnansweredError, deliver
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 from gf_i2p.wire.limits import MAX_BUFFERED_BYTES, MAX_REQUESTS_IN_FLIGHT
@@ -66,6 +68,16 @@ class Peer(Protocol):
 
 class NotLeaderError(NotCommittedError):
     """Another server leads; the message says which."""
+
+
+_NO_LEADER: Final = Refused("no server has led within the time given, or none that can be reached; see `gf-i2p status`")
+
+
+async def _refusal(leader: int, response: Response | None) -> Refused:
+    """Say why the server that we took for the leader refused."""
+    if response is not None and response.destination == leader:
+        return Refused("the leader's queue is full: fewer posts at a time, or a longer time limit")
+    return _NO_LEADER
 
 
 class Driver:
@@ -206,47 +218,42 @@ class Driver:
         May take so many seconds. Raises `NotCommittedError` or `OutcomeUnknownError`.
         """
         entries = tuple(Entry(0, ValueType.APPLICATION, value) for value in values)
-        refusal = "no server has led within the time given, or none that can be reached; see `gf-i2p status`"
-        end = self._loop.time() + seconds
-        while not self.halted and self._loop.time() < end:
-            if not self._has_way(entries):
-                if self._forwarded.get(self.core.leader):
-                    refusal = "too many posts are on the way to the leader: fewer at a time, or a longer time limit"
-                await asyncio.sleep(RETRY_SECONDS)
-                continue
-            try:
-                async with asyncio.timeout_at(end):
-                    response = await self._submit(entries, end)
-            except TimeoutError:
-                response = None
-            if response is None:
-                why = self._over or "the connection to the leader broke, or it lost its office, or the time was over"
-                raise OutcomeUnknownError(
-                    f"{why}: the entry may be in the log, or get there. Look before you post it again, or post what is "
-                    "harmless twice."
-                )
-            if response.accepted:
-                return response.next_index - 1
-            if response.destination == response.source:
-                refusal = "the leader's queue is full: fewer posts at a time, or a longer time limit"
-            await asyncio.sleep(RETRY_SECONDS)
-        raise NotCommittedError(f"not committed: {self._over or refusal}")
+        try:
+            _, response = await deliver(
+                partial(self._way, entries),
+                partial(self._submit, entries, self._loop.time() + seconds),
+                _refusal,
+                final=lambda response: response.accepted,
+                pause=Backoff(floor=RETRY_SECONDS, ceiling=RETRY_SECONDS),
+                seconds=seconds,
+            )
+        except UnansweredError:
+            why = self._over or "the connection to the leader broke, or it lost its office, or the time was over"
+            raise OutcomeUnknownError(
+                f"{why}: the entry may be in the log, or get there. Look before you post it again, or post what is "
+                "harmless twice."
+            ) from None
+        except NotDeliveredError as error:
+            raise NotCommittedError(f"not committed: {self._over or error}") from None
+        return response.next_index - 1
 
-    def _has_way(self, entries: Sequence[Entry]) -> bool:
-        """Whether we lead, or the leader can be reached and the way there is not crowded."""
-        leader = self._peers.get(self.core.leader)
-        if leader is None or not leader.connected:
-            return self.core.is_leader
-        sizes = self._forwarded.get(self.core.leader, [])
-        return not sizes or (
-            len(sizes) < MAX_FORWARDED and sum(sizes) + sum(map(size_of, entries)) <= MAX_FORWARDED_BYTES
-        )
+    async def _way(self, entries: Sequence[Entry]) -> int | Refused:
+        """Return the leader: us, or a server that can be reached by a way that is not crowded."""
+        if self._over is not None:
+            raise NotDeliveredError
+        leader = self.core.leader
+        peer = self._peers.get(leader)
+        if peer is None or not peer.connected:
+            return leader if self.core.is_leader else _NO_LEADER
+        sizes = self._forwarded.get(leader, [])
+        if sizes and (len(sizes) >= MAX_FORWARDED or sum(sizes) + sum(map(size_of, entries)) > MAX_FORWARDED_BYTES):
+            return Refused("too many posts are on the way to the leader: fewer at a time, or a longer time limit")
+        return leader
 
-    async def _submit(self, entries: tuple[Entry, ...], end: float) -> Response | None:
+    async def _submit(self, entries: tuple[Entry, ...], end: float, leader: int) -> Response | None:
         """Propose to ourselves or to the leader. None: nobody knows."""
         answer: asyncio.Future[Response | None] = self._caller()
         done = partial(_resolve, answer)
-        leader = self.core.leader
         if leader == self.core.id:
             self._collect(inputs.Proposal(done, entries))
             return await answer
@@ -254,10 +261,7 @@ class Driver:
         # A late answer costs the connection, and with it the posts of others: not just because one caller is in haste.
         seconds = end - self._loop.time() + self.core.timing.election_max
         size = sum(map(size_of, entries))
-        peer = self._peers.get(leader)
-        if peer is None:  # it has just been removed
-            return None
-        peer.send(request, partial(self._forwarded_answered, leader, size, done), seconds=seconds)
+        self._peers[leader].send(request, partial(self._forwarded_answered, leader, size, done), seconds=seconds)
         self._forwarded.setdefault(leader, []).append(size)
         return await answer
 

@@ -4,13 +4,14 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Self
+from typing import Final, Self, cast
 
 import structlog
 
 from gf_i2p.transport.backoff import Backoff
 from gf_i2p.transport.client.known_servers import Directory, Place, Prepare
 from gf_i2p.transport.client.server_queries import Survey, fetch_configuration, survey
+from gf_i2p.transport.delivery import NotDeliveredError, Refused, UnansweredError, deliver
 from gf_i2p.transport.errors import TransportError
 from gf_i2p.transport.i2p.i2p_transport import I2P_HANDSHAKE_SECONDS, I2P_REQUEST_SECONDS
 from gf_i2p.transport.interface import Transport
@@ -30,6 +31,8 @@ _PATIENCE_SECONDS: Final = 0.5
 _I2P_PATIENCE_SECONDS: Final = 5.0
 # The least between two questions to one server for the list of servers: each is a connection.
 _REFRESH_SECONDS: Final = 2.0
+
+_Way = tuple[Place, Link]
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,37 +210,21 @@ class FarmClient:
         unknown: Callable[[int, str], str],
     ) -> Response:
         """Bring a request to the leader, and return the first answer that is final. `unknown`: words for no answer."""
-        pause = Backoff(floor=_PAUSE_FLOOR, ceiling=_PAUSE_CEILING)
-        refusal: str | None = None
-        asked: int | None = None  # the server that has our request now
-        followed = False  # the last refusal told us where to go, and we went there at once
         try:
-            async with asyncio.timeout(seconds):
-                while True:
-                    place, link = await self._reach()
-                    answer = _send(link, request)
-                    asked = place.server
-                    response = await answer
-                    if response is None:
-                        raise OutcomeUnknownError(unknown(asked, link.last_error or "the connection ended"))
-                    asked = None
-                    if response.accepted:
-                        self._leader = place.server
-                    if final(response):
-                        self._refusal = None
-                        return response
-                    refusal, worth_following = self._learn(place, response)
-                    if not worth_following and await self._has_news(place, response):
-                        refusal, worth_following = self._learn(place, response)
-                    self._refusal = refusal
-                    followed = worth_following and not followed
-                    if not followed:
-                        await asyncio.sleep(pause.next())
-        except TimeoutError:
-            if asked is not None:
-                raise OutcomeUnknownError(unknown(asked, f"no answer came within {seconds:g} s")) from None
-            why = refusal or f"no server was reached ({self._troubles()})"
+            (place, _), response = await deliver(
+                self._reach, partial(_send, request), self._learn, final=final, pause=_pause(), seconds=seconds
+            )
+        except UnansweredError as error:
+            place, link = cast("_Way", error.way)
+            why = f"no answer came within {seconds:g} s" if error.late else link.last_error or "the connection ended"
+            raise OutcomeUnknownError(unknown(place.server, why)) from None
+        except NotDeliveredError as error:
+            why = str(error) or f"no server was reached ({self._troubles()})"
             raise NotCommittedError(f"Not committed within {seconds:g} s: {why}.") from None
+        self._refusal = None
+        if response.accepted:
+            self._leader = place.server
+        return response
 
     async def find(self, *, timeout: float = 30.0) -> Found:  # noqa: ASYNC109
         """Find the servers, and who leads: ask until the leader itself has answered, or the time is over.
@@ -246,36 +233,36 @@ class FarmClient:
         `timeout`: as in `post`.
         """
         end = asyncio.get_running_loop().time() + timeout
-        pause = Backoff(floor=_PAUSE_FLOOR, ceiling=_PAUSE_CEILING)
         leader: int | None = None
         trouble: str | None = None
-        followed = False
+
+        async def learn(way: _Way, response: Response | None) -> Refused:
+            nonlocal leader
+            if response is None:
+                place, link = way
+                return Refused(f"server {place.server} did not answer: {link.last_error or 'the connection ended'}")
+            leader = None if response.destination == NOBODY else response.destination
+            refused = await self._learn(way, response)
+            if leader in self._directory.troubles and not self._directory.of(leader):
+                raise NotDeliveredError(refused.why)
+            return refused
+
         try:
-            async with asyncio.timeout_at(end):
-                while leader is None or trouble is not None:
-                    place, link = await self._reach()
-                    response = await _send(link, _request(()))
-                    if response is None:
-                        trouble = f"server {place.server} did not answer: {link.last_error or 'the connection ended'}"
-                        await asyncio.sleep(pause.next())
-                        continue
-                    if response.accepted:
-                        self._leader = place.server
-                        leader, trouble = response.source, None
-                        continue
-                    leader = None if response.destination == NOBODY else response.destination
-                    trouble, worth_following = self._learn(place, response)
-                    if not worth_following and await self._has_news(place, response):
-                        trouble, worth_following = self._learn(place, response)
-                    if leader in self._directory.troubles and not self._directory.of(leader):
-                        break
-                    followed = worth_following and not followed
-                    if not followed:
-                        await asyncio.sleep(pause.next())
-        except TimeoutError:
-            trouble = trouble or f"no server was reached ({self._troubles()})"
-        if trouble is None and (question := self._ask(place)) is not None:
-            await asyncio.wait([question], timeout=end - asyncio.get_running_loop().time())
+            (place, _), response = await deliver(
+                self._reach,
+                partial(_send, _request(())),
+                learn,
+                final=lambda response: response.accepted,
+                pause=_pause(),
+                seconds=timeout,
+                harmless=True,
+            )
+        except NotDeliveredError as error:
+            trouble = str(error) or f"no server was reached ({self._troubles()})"
+        else:
+            self._leader, leader = place.server, response.source
+            if (question := self._ask(place)) is not None:
+                await asyncio.wait([question], timeout=end - asyncio.get_running_loop().time())
         return self._found(leader, trouble)
 
     def _found(self, leader: int | None, trouble: str | None) -> Found:
@@ -305,7 +292,7 @@ class FarmClient:
 
     # --- Whom to ask --------------------------------------------------------------------------------------
 
-    async def _reach(self) -> tuple[Place, Link]:
+    async def _reach(self) -> _Way:
         """Return a connected server: the leader if it is known and can be reached, else the next in order."""
         patient = True
         while True:
@@ -379,29 +366,38 @@ class FarmClient:
             if not waiter.done():
                 waiter.set_result(None)
 
-    def _learn(self, place: Place, response: Response) -> tuple[str, bool]:
-        """Take in a refusal: return it as a clause, and whether it says whom to ask at once."""
+    async def _learn(self, way: _Way, response: Response | None) -> Refused:
+        """Take in a refusal, and ask that server for the Configuration when the refusal leads nowhere."""
+        assert response is not None
+        place, _ = way
+        refused = self._refused(place, response)
+        if not refused.at_once and await self._has_news(place, response):
+            refused = self._refused(place, response)
+        self._refusal = refused.why
+        return refused
+
+    def _refused(self, place: Place, response: Response) -> Refused:
         server, leader = place.server, response.destination
         if leader == response.source:
             self._leader = server
             why = "its queue is full, or this user posts too often"
-            return f"server {server} leads, and takes nothing now: {why}", False
+            return Refused(f"server {server} leads, and takes nothing now: {why}")
         elsewhere = [other for other in self._directory.of(leader) if other.endpoint != place.endpoint]
         if elsewhere:
             self._leader = leader
             troubled = all(self._trouble(other) is not None for other in elsewhere)
             if troubled:
                 self._prefer_after(place)  # another may know better
-            return (
+            return Refused(
                 f"server {leader} leads, says server {server}" + (f", but {self._troubles()}" if troubled else ""),
-                not troubled,
+                at_once=not troubled,
             )
         self._leader = None
         self._prefer_after(place)
         if leader == NOBODY:
-            return f"server {server} knows no leader", False
+            return Refused(f"server {server} knows no leader")
         why = self._directory.troubles.get(leader, "its endpoint is not configured here").rstrip(".")
-        return f"server {leader} leads, says server {server}, and {why[0].lower()}{why[1:]}", False
+        return Refused(f"server {leader} leads, says server {server}, and {why[0].lower()}{why[1:]}")
 
     def _trouble(self, place: Place) -> str | None:
         link = self._links.get(place.endpoint)
@@ -475,7 +471,12 @@ def _request(entries: tuple[Entry, ...]) -> Request:
     return Request(MessageType.CLIENT_REQUEST, 0, 0, 0, 0, 0, 0, entries)
 
 
-def _send(link: Link, request: Request) -> asyncio.Future[Response | None]:
+def _pause() -> Backoff:
+    return Backoff(floor=_PAUSE_FLOOR, ceiling=_PAUSE_CEILING)
+
+
+def _send(request: Request, way: _Way) -> asyncio.Future[Response | None]:
+    _, link = way
     answer: asyncio.Future[Response | None] = asyncio.get_running_loop().create_future()
     link.send(request, partial(_settle, answer))
     return answer

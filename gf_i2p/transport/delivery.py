@@ -1,0 +1,88 @@
+"""Bringing one request to the leader: servers that know the leader are followed, and without one the search goes on."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple, TypeVar
+
+from gf_i2p.transport.backoff import Backoff
+from gf_i2p.wire.messages import Response
+
+WayT = TypeVar("WayT")
+
+
+class Refused(NamedTuple):
+    """Why a server has not taken the request, or why no server can be asked."""
+
+    why: str
+    """A clause for the operator."""
+    at_once: bool = False
+    """Whether the server to ask instead is known now."""
+
+
+class NotDeliveredError(Exception):
+    """The time is over, and no server has the request. `str()`: the latest refusal's clause, or an empty text."""
+
+
+class UnansweredError(Exception):
+    """A server got the request and has not answered."""
+
+    def __init__(self, way: object, *, late: bool) -> None:
+        """`way`: the way to that server. `late`: the time was over; otherwise the connection ended."""
+        super().__init__()
+        self.way = way
+        self.late = late
+
+
+async def deliver(
+    reach: Callable[[], Awaitable[WayT | Refused]],
+    ask: Callable[[WayT], Awaitable[Response | None]],
+    learn: Callable[[WayT, Response | None], Awaitable[Refused]],
+    *,
+    final: Callable[[Response], bool],
+    pause: Backoff,
+    seconds: float | None = None,
+    harmless: bool = False,
+) -> tuple[WayT, Response]:
+    """Ask one server after the other until an answer is final.
+
+    Args:
+        reach: returns a way to the leader, or to a server that may know the leader. It may wait for one.
+        ask: sends the request that way. Returns the answer, or None when the connection has ended.
+        learn: takes in what is not final. It may raise `NotDeliveredError` to end the search.
+        final: whether an answer ends the search.
+        pause: gives the seconds between two questions. Only a refusal that is `at_once` goes without, once in a row.
+        seconds: for everything. None: there is no limit.
+        harmless: whether the request may be sent again when its answer is lost: then `learn` gets None.
+
+    Returns:
+        The final answer, and the way that it came.
+
+    Raises:
+        NotDeliveredError: surely no server will act on the request.
+        UnansweredError: a server may act on the request, unless the request is harmless.
+    """
+    refused = Refused("")
+    asked: WayT | None = None
+    followed = False
+    try:
+        async with asyncio.timeout(seconds):
+            while True:
+                way = await reach()
+                if isinstance(way, Refused):
+                    refused = way
+                else:
+                    asked = way
+                    response = await ask(way)
+                    if response is None and not harmless:
+                        raise UnansweredError(way, late=False)
+                    asked = None
+                    if response is not None and final(response):
+                        return way, response
+                    refused = await learn(way, response)
+                followed = refused.at_once and not followed
+                if not followed:
+                    await asyncio.sleep(pause.next())
+    except TimeoutError:
+        if asked is not None and not harmless:
+            raise UnansweredError(asked, late=True) from None
+        raise NotDeliveredError(refused.why) from None
