@@ -20,8 +20,8 @@ AGAIN_MOST_SECONDS: Final = 300.0
 """Longest pause of a newcomer that the leader accepted but did not reach. The pause doubles each time up to this, since
 no other server can join or leave while the leader tries."""
 SOON_SECONDS: Final = 0.1
-"""Shortest pause between two searches for a leader; the pauses grow. A node that has just started has no connection, but
-has all of them a moment later."""
+"""Shortest pause between two searches for a leader; the pauses grow. A node that has just started has no connection,
+and has all of them a moment later."""
 ANSWER_SECONDS: Final = 60.0
 NOBODY_FOUND: Final = (
     "no leader is found yet: is the farm up, and have its servers accepted this one (`gf-i2p members accept`)?"
