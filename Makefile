@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_ARGS ?=
 
-.PHONY: farm test check fast pipeline simulate canaries scenarios test-docker bench soak growth absence torture day clean
+.PHONY: farm lock test check fast pipeline test-lowest test-pythons simulate canaries scenarios test-docker bench soak growth absence torture day clean
 .DELETE_ON_ERROR:
 
 ## Set-up -------------------------------------------------------------------------------------------------------------
@@ -23,25 +23,34 @@ $(BIN)/python:
 	@echo "Creating the virtual environment in $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.run: $(BIN)/python pyproject.toml
+# The versions that requirements/ has, with their hashes. What is there is not built with whatever is newest today.
+# $(1): the file.
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation
+define packages
+	@$(PIP) --require-hashes -r requirements/build.txt
+	@$(PIP) --require-hashes -r requirements/$(1).txt
+	@$(PIP) --no-deps --editable .
+	@touch $@
+endef
+
+$(VENV)/.run: $(BIN)/python pyproject.toml requirements/build.txt requirements/run.txt
 	@echo "Installing gf-i2p and what it needs to run"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[uvloop]'
-	@touch $@
+	$(call packages,run)
 
-$(VENV)/.test: $(VENV)/.run
+$(VENV)/.test: $(VENV)/.run requirements/test.txt
 	@echo "Installing what the tests need"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[uvloop,spark,test]'
-	@touch $@
+	$(call packages,test)
 
-$(VENV)/.docker: $(VENV)/.test
-	@echo "Installing what reads compose files for podman"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[uvloop,spark,test,docker]'
-	@touch $@
-
-$(VENV)/.bench: $(VENV)/.test
-	@echo "Installing what the benchmark needs"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[uvloop,spark,test,bench]'
-	@touch $@
+# Renews requirements/ after a change to pyproject.toml or build.in, for every Python and system at once. A version that
+# still fits stays. The newest of all: LOCK_ARGS=--upgrade. The newest of one: LOCK_ARGS="--upgrade-package aiohttp".
+LOCK_ARGS ?=
+LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+  --custom-compile-command "make lock" $(LOCK_ARGS)
+lock: $(VENV)/.test
+	@$(LOCK) --all-extras pyproject.toml --output-file requirements/test.txt
+	@$(LOCK) --extra uvloop --extra spark pyproject.toml -c requirements/test.txt --output-file requirements/spark.txt
+	@$(LOCK) --extra uvloop pyproject.toml -c requirements/test.txt --output-file requirements/run.txt
+	@$(LOCK) requirements/build.in -c requirements/test.txt --output-file requirements/build.txt
 
 # Programs that others wrote, to run, test and measure against: Debian's packages, installed when we may. Without them
 # the tests say which they skip, and the rest says what to install. A package with a service of its own (third word) is
@@ -96,7 +105,7 @@ $(VENV)/.bench-programs: | $(BIN)/python
 farm: $(VENV)/.run $(VENV)/.network-programs
 	@$(BIN)/python -m integration.runs.farm
 
-bench: $(VENV)/.bench $(VENV)/.bench-programs
+bench: $(VENV)/.test $(VENV)/.bench-programs
 	@$(BIN)/python -m integration.bench
 
 soak: $(VENV)/.test
@@ -127,6 +136,30 @@ fast: $(VENV)/.test $(VENV)/.test-programs
 pipeline: $(VENV)/.test $(VENV)/.spark-programs
 	@$(BIN)/python -m pytest tests/pipeline $(PYTEST_ARGS)
 
+# The same with the oldest versions that pyproject.toml admits, of what it names; of the rest the newest. These have no
+# hashes and are in an environment of their own.
+test-lowest: $(VENV)/.test
+	@echo "Installing the oldest versions that pyproject.toml admits in $(VENV)/lowest"
+	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(VENV)/lowest
+	@$(BIN)/uv pip install --quiet --python $(VENV)/lowest --resolution lowest-direct --editable '.[uvloop,spark,test]'
+	@touch $(VENV)/lowest/.run $(VENV)/lowest/.test
+	@$(MAKE) --no-print-directory VENV=$(VENV)/lowest fast pipeline
+
+# The same with each Python that we say we run on, in an environment of its own; one that is not here is named.
+PYTHONS ?= 3.11 3.12 3.13
+test-pythons:
+	@missing=""; \
+	for version in $(PYTHONS); do \
+	  python=""; \
+	  for each in python$$version "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/$$version.*/bin/python; do \
+	    "$$each" -c '' 2>/dev/null && python=$$each && break; \
+	  done; \
+	  [ -n "$$python" ] || { missing="$$missing $$version"; continue; }; \
+	  echo "Python $$version: $$python"; \
+	  $(MAKE) --no-print-directory PYTHON=$$python VENV=$(VENV)/python$$version fast pipeline || exit 1; \
+	done; \
+	[ -z "$$missing" ] || echo "Not tested, because not here: Python$$missing"
+
 # Whole farms on made-up networks and disks: every seed that ever failed, then fresh ones, the first of them printed.
 SEEDS ?= 500
 LIVES ?= 60
@@ -144,7 +177,7 @@ scenarios: $(VENV)/.test $(VENV)/.network-programs $(VENV)/.spark-programs
 	@$(BIN)/python -m integration.scenarios $(SCENARIO_ARGS)
 
 # The files in docker/, built and run. From no image at all: DOCKER_ARGS=--fresh. All faults: GF_I2P_DOCKER_LONG=1.
-test-docker: $(VENV)/.docker $(VENV)/.docker-programs
+test-docker: $(VENV)/.test $(VENV)/.docker-programs
 	@$(BIN)/python -m integration.containers $(DOCKER_ARGS)
 
 clean:

@@ -58,7 +58,8 @@ def test_no_file_contains(what: str) -> None:
 
 
 def test_no_file_is_longer_than_one_subject() -> None:
-    assert not {path: lines for path, text in texts().items() if (lines := text.count("\n")) > MAX_LINES}
+    read = {path: text for path, text in texts().items() if not path.startswith("requirements/")}  # hashes
+    assert not {path: lines for path, text in read.items() if (lines := text.count("\n")) > MAX_LINES}
 
 
 def test_every_package_says_what_it_is_for() -> None:

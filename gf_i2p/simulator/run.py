@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
 from random import Random
 from typing import Final
@@ -54,24 +55,23 @@ def simulate(
     """Run one seed, with so many servers (1 to 9; None: the seed decides). `write` takes the lines of a trace."""
     plan = draw(seed, nodes)
     result = Result(seed, plan.nodes, plan.profile)
-    farm: Farm | None = None
-    try:
-        farm = Farm(plan, trace=trace, write=write)
-        _happen(farm, plan.chaos)
-        _recover(farm, result)
-        farm.history.check()
-    except Violation as violation:
-        result.violation = violation
-    except (StorageError, ProtocolError) as error:  # a write that the storage, or a message that the wire refuses
-        result.violation = Violation("StepsSucceed", str(error))
-    if farm is not None:
-        result.counts = farm.counts
-        result.events = farm.events.happened
-        result.entries = len(farm.checker.facts.committed)
-        result.elections = farm.checker.elections
-        result.operations, result.unknown = farm.history.operations, farm.history.unknown
-        result.undecided = farm.history.undecided
-        result.digest = farm.trace.digest if farm.trace else None
+    with closing(Farm(plan, trace=trace, write=write)) as farm:
+        try:
+            farm.begin()
+            _happen(farm, plan.chaos)
+            _recover(farm, result)
+            farm.history.check()
+        except Violation as violation:
+            result.violation = violation
+        except (StorageError, ProtocolError) as error:  # a write that the storage, or a message that the wire refuses
+            result.violation = Violation("StepsSucceed", str(error))
+    result.counts = farm.counts
+    result.events = farm.events.happened
+    result.entries = len(farm.checker.facts.committed)
+    result.elections = farm.checker.elections
+    result.operations, result.unknown = farm.history.operations, farm.history.unknown
+    result.undecided = farm.history.undecided
+    result.digest = farm.trace.digest if farm.trace else None
     if result.violation is None and Random(f"life {seed}").random() < LIVES:  # noqa: S311 -- as the plan's
         _live(result, write)
     return result

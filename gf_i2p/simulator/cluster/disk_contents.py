@@ -28,6 +28,10 @@ class Store:
         """Open what stands there, as a new process does. Raises `StorageError` when it cannot be right."""
         self._tables = Tables.on(self._connection, cluster=CLUSTER, server_id=self._server_id)
 
+    def close(self) -> None:
+        """Give its memory back: nothing can be stored or read any more."""
+        self._connection.close()
+
     @property
     def loaded(self) -> Loaded:
         """What it held when it was opened."""

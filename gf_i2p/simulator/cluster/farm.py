@@ -27,7 +27,7 @@ _WALL_RATE: Final = 10.0
 
 
 class Farm:
-    """All of one run. `plan` is the only thing that it depends on."""
+    """All of one run. `plan` is the only thing that it depends on. Nothing happens before `begin`."""
 
     def __init__(self, plan: Plan, *, trace: bool = False, write: Callable[[str], None] | None = None) -> None:
         """`trace`: whether to make a trace; `write` takes its lines."""
@@ -55,6 +55,8 @@ class Farm:
         self._faults: Faults | None = None
         self._watcher: Watcher | None = None
         self.servers: dict[int, Server] = {}
+        self.routers: dict[int, Router] = {}
+        self.history = History(plan.keys)
         for server_id in plan.ids:
             clock = Clock(
                 self.events,
@@ -66,15 +68,22 @@ class Farm:
             clock.error_ms = plan.errors_ms[server_id - 1]
             self.counts["skewed clocks"] += clock.rate != 1.0
             self.servers[server_id] = Server(self, server_id, Store(server_id), clock)
-        for server_id in plan.first_ids:
+
+    def begin(self) -> None:
+        """Boot the first servers, and start routers, clients, the operator and the faults."""
+        for server_id in self.plan.first_ids:
             self.servers[server_id].boot()
         self.routers = {server.id: Router(self, server) for server in self.servers.values()}
-        self.history = History(plan.keys)
-        for _ in range(plan.clients):
+        for _ in range(self.plan.clients):
             Client(self, self.history)
         self._watcher = Watcher(self, self.history)
         Operator(self)
         self._faults = Faults(self)
+
+    def close(self) -> None:
+        """Close the disks. The facts and the counts of the run stay."""
+        for server in self.servers.values():
+            server.store.close()
 
     def link(self, server: Server, peer_id: int) -> Link:
         """Return a new link from a server to another."""

@@ -1,7 +1,8 @@
 """The simulated disk: what it keeps, and what it loses."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -16,10 +17,16 @@ from gf_i2p.wire.log_values import Configuration
 from tests.storage.random_writes import SMALL, State, app, state_of, writes
 
 
+@pytest.fixture
+def store() -> Iterator[Store]:
+    with closing(Store(7)) as made:
+        yield made
+
+
 @pytest.mark.parametrize("seed", range(5))
-def test_a_store_holds_what_was_written_whatever_the_groups_and_the_crashes(seed: int) -> None:
+def test_a_store_holds_what_was_written_whatever_the_groups_and_the_crashes(seed: int, store: Store) -> None:
     rng = random.Random(seed)
-    store, expected = Store(7), State()
+    expected = State()
     history = writes(seed)
     torn = set()
     for _ in range(60):
@@ -45,13 +52,12 @@ def test_a_store_holds_what_was_written_whatever_the_groups_and_the_crashes(seed
     assert torn == {False, True}
 
 
-def test_what_is_not_there_cannot_be_read() -> None:
+def test_what_is_not_there_cannot_be_read(store: Store) -> None:
     with pytest.raises(StorageError, match="does not hold the entries 1 to 2"):
-        Store(7).read(1, 2, 100)
+        store.read(1, 2, 100)
 
 
-def test_a_damaged_snapshot_is_noticed() -> None:
-    store = Store(7)
+def test_a_damaged_snapshot_is_noticed(store: Store) -> None:
     group = store.group()
     group.add(Write(HardState(1, 7), 1, (app(b"x"),)))
     group.add(Write(None, 0, (), Snapshot(1, 1, Configuration(0, 0, ()), b"it")))
@@ -69,8 +75,8 @@ def test_a_damaged_snapshot_is_noticed() -> None:
 class Rig:
     """A disk that takes a second for each sync, and what it says."""
 
+    store: Store
     events: Events = field(default_factory=Events)
-    store: Store = field(default_factory=lambda: Store(7))
     durable: list[int] = field(default_factory=list)
     told: list[int] = field(default_factory=list)
     failures: list[StorageError] = field(default_factory=list)
@@ -93,8 +99,12 @@ class Rig:
         assert self.events.run(self.events.now + seconds, 1_000)
 
 
-def test_what_waits_becomes_durable_together_and_is_told_later() -> None:
-    rig = Rig()
+@pytest.fixture
+def rig(store: Store) -> Rig:
+    return Rig(store)
+
+
+def test_what_waits_becomes_durable_together_and_is_told_later(rig: Rig) -> None:
     disk = rig.disk()
     for number, write in enumerate(SMALL, 1):
         disk.submit(write._replace(number=number))
@@ -107,8 +117,7 @@ def test_what_waits_becomes_durable_together_and_is_told_later() -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_what_the_disk_says_comes_in_order(seed: int) -> None:
-    rig = Rig()
+def test_what_the_disk_says_comes_in_order(seed: int, rig: Rig) -> None:
     disk = rig.disk(seed)
     for number in range(20):
         disk.submit(Write(HardState(1, 7), number + 1, (app(b"x"),), number=number + 1))
@@ -121,31 +130,30 @@ def test_what_the_disk_says_comes_in_order(seed: int) -> None:
 def test_a_crash_loses_what_waits_and_perhaps_what_is_being_written() -> None:
     seen = set()
     for seed in range(20):
-        rig = Rig()
-        disk = rig.disk(seed)
-        for write in SMALL:
-            disk.submit(write)
-        rig.wait(0.5)
-        loss, lost = disk.crash()
-        rig.wait(10)
-        assert rig.told == []
-        rig.store.reopen()
-        last = rig.store.loaded.last_index
+        with closing(Store(7)) as store:
+            rig = Rig(store)
+            disk = rig.disk(seed)
+            for write in SMALL:
+                disk.submit(write)
+            rig.wait(0.5)
+            loss, lost = disk.crash()
+            rig.wait(10)
+            assert rig.told == []
+            store.reopen()
+            last = store.loaded.last_index
         assert (last, lost) == ((3, 2) if loss is Loss.AFTER else (0, 3))
         seen.add(loss)
     assert seen == {Loss.BEFORE, Loss.AFTER, Loss.TORN}
 
 
-def test_a_crash_while_nothing_is_written_loses_nothing() -> None:
-    rig = Rig()
+def test_a_crash_while_nothing_is_written_loses_nothing(rig: Rig) -> None:
     disk = rig.disk()
     disk.submit(SMALL[0])
     rig.wait(5)
     assert disk.crash() == (Loss.NOTHING, 0)
 
 
-def test_a_full_disk_halts_the_server_and_keeps_nothing_of_the_group() -> None:
-    rig = Rig()
+def test_a_full_disk_halts_the_server_and_keeps_nothing_of_the_group(rig: Rig) -> None:
     disk = rig.disk()
     disk.full = True
     disk.submit(SMALL[0])

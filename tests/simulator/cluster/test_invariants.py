@@ -1,6 +1,7 @@
 """Every invariant notices what a hand has made to violate it, and is silent when all is well."""
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -321,11 +322,12 @@ def test_registers_are_linearizable() -> None:
 
 
 def test_liveness_says_what_is_missing() -> None:
-    farm = Farm(draw(1, 3))
-    assert farm.unsettled() == "the leaders are []"
-    farm.servers[2].end(silently=True)
-    assert farm.unsettled() == "the leaders are []"
-    assert farm.unequal() == "the publishers are ['None']"
+    with closing(Farm(draw(1, 3))) as farm:
+        farm.begin()
+        assert farm.unsettled() == "the leaders are []"
+        farm.servers[2].end(silently=True)
+        assert farm.unsettled() == "the leaders are []"
+        assert farm.unequal() == "the publishers are ['None']"
 
 
 def test_every_invariant_is_tested_here_and_says_what_it_states() -> None:

@@ -1,0 +1,66 @@
+"""The files of requirements/ and pyproject.toml agree: the versions are those that `make lock` writes."""
+
+import re
+import tomllib
+from functools import cache
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+LOCKED = {"run": ["uvloop"], "spark": ["uvloop", "spark"], "test": [*EXTRAS]}
+"""The extras of each file; a file also has what the package itself needs."""
+FILES = [*LOCKED, "build"]
+PIN = re.compile(r"(?P<name>[a-z0-9.-]+)==(?P<version>\S+)(?: ; .+?)?(?P<hashes>(?: --hash=sha256:[0-9a-f]{64})+)")
+
+
+@cache
+def pins(file: str) -> dict[str, frozenset[str]]:
+    """Return the versions of each package; markers choose among several. Fails at a line that has no hash."""
+    text = (ROOT / "requirements" / f"{file}.txt").read_text()
+    found: dict[str, frozenset[str]] = {}
+    for line in re.sub(r"\s*\\\n\s*", " ", re.sub(r"^\s*#.*\n", "", text, flags=re.MULTILINE)).splitlines():
+        pin = PIN.fullmatch(line)
+        assert pin is not None, line
+        found[pin["name"]] = found.get(pin["name"], frozenset()) | {pin["version"]}
+    return found
+
+
+def declared(extras: list[str]) -> list[Requirement]:
+    texts = PROJECT["dependencies"] + [text for extra in extras for text in EXTRAS[extra]]
+    return [Requirement(text) for text in texts]
+
+
+@pytest.mark.parametrize("file", LOCKED)
+def test_what_is_declared_is_locked_at_a_version_that_fits(file: str) -> None:
+    for wanted in declared(LOCKED[file]):
+        versions = pins(file).get(canonicalize_name(wanted.name), frozenset())
+        assert versions, f"{wanted} is missing: run `make lock`"
+        assert all(map(wanted.specifier.contains, versions)), f"{wanted}: run `make lock`"
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_a_package_has_the_same_version_in_every_file(file: str) -> None:
+    shared = pins(file).keys() & pins("test").keys()
+    assert {name: pins(file)[name] for name in shared} == {name: pins("test")[name] for name in shared}
+    assert file == "build" or shared == pins(file).keys(), "test.txt has all that is needed to run"
+
+
+def test_every_declared_package_has_a_lower_bound() -> None:
+    bounds = {"~=", ">=", "=="}
+    assert not [
+        str(wanted) for wanted in declared([*EXTRAS]) if bounds.isdisjoint(each.operator for each in wanted.specifier)
+    ]
+
+
+@pytest.mark.parametrize("path", ["Makefile", "docker/Dockerfile"])
+def test_nothing_is_installed_without_a_hash(path: str) -> None:
+    lines = re.findall(r"^.*(?:\bpip (?:install|wheel)|\$\(PIP\)).*$", (ROOT / path).read_text(), flags=re.MULTILINE)
+    installs = [line for line in lines if not line.startswith("PIP = ")]
+    assert len(installs) > 2
+    # uv has what `make test-lowest` installs, where hashes would be those of the newest versions.
+    assert not [each for each in installs if not re.search(r"--require-hashes|--no-deps|/uv\b", each)]
