@@ -58,7 +58,7 @@ class Joining:
     """Tag of the request on the way."""
     sent_at: float = float("-inf")
     pack: tuple[Entry, ...] = ()
-    """The entries on the way."""
+    """Entries of the LogPack on the way."""
     sent_end: int = 0
     """Index of the last entry on the way, or the offset after the block."""
     target: int = 0

@@ -4,12 +4,12 @@ The server offers SHA-256 first and MD5 second, with one nonce for both: `reques
 Not spoken: Basic, `auth-int`, the `-sess` algorithms, `userhash`, and RFC 2069, which has no nonce count. The
 character set is UTF-8 and passwords are normalised to NFC (RFC 7616, 4); user names are plain ASCII.
 
-The knowledge and the cost that a stranger can gain or cause are bounded:
+A stranger learns little and costs little:
 
 - An unknown user and a wrong password get the same bytes after the same computations.
 - A refused request costs one digest over at most one head (16 KiB), two HMACs for a new nonce, and no memory.
 - Only a client with a right digest gets `stale=true`, even for a count that was used before. A client whose
-  connections overtook each other comes back with a new nonce; a replayer cannot.
+  connections overtook each other comes back with a new nonce. A recorded request is useless then.
 
 Nonces live two hours by default and never less than one, because the proposal ("Caching") wants credentials cached for
 one hour. The client also keeps a challenge for two hours.

@@ -45,7 +45,7 @@ class ClientFile(Table):
             if not Endpoint.parse(server.endpoint).is_i2p:
                 continue
             if server.fingerprint is not None:
-                raise ValueError(f"servers[{number}].fingerprint: inside I2P the address says who it is; leave it out")
+                raise ValueError(f"servers[{number}].fingerprint: inside I2P the address is enough; leave it out")
             if self.way is None:
                 raise ValueError(
                     f"{self.way_name}: is missing, and {server.endpoint} can be reached through an I2P router only"

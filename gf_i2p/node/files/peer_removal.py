@@ -95,7 +95,7 @@ def replace_files(directory: Path, texts: Mapping[str, str], backup: Path | None
 
 
 def free_path(directory: Path, name: str) -> Path:
-    """Return a path that is not taken: two names may fall into one second."""
+    """Return a free path: two commands in one second would choose the same name."""
     path, number = directory / name, 1
     while path.exists():
         number += 1

@@ -177,7 +177,7 @@ def _begin_history(saved: SavedSnapshot, directory: Path, planned: Plan, rotatio
 def _take_place(new: Path, database: Path, backup: Path) -> None:
     """Put the new log in the place of the old one.
 
-    The side files of the old log leave first: SQLite would take an old WAL beside the new log for the new log's.
+    The side files of the old log leave first: SQLite would read an old WAL as part of the new log.
     """
     for path in sorted(database.parent.glob(database.name + "-*")):
         if path.is_file() and not path.name.endswith("-lock"):

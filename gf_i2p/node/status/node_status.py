@@ -89,7 +89,7 @@ def membership_of(node: Node) -> str:
 
 
 def membership(core: Core) -> str:
-    """Whether this server belongs to the farm: "member", "joining", "leaving" until that is committed, "removed"."""
+    """Return a server's place in its farm: "member", "joining", "leaving" (not yet committed) or "removed"."""
     configuration = core.configuration
     if core.is_member:
         return "member"
