@@ -1,18 +1,18 @@
 """The local interface: HTTP on a Unix socket in the node's directory, which only the node's user can open.
 
-    GET  /v1/status                     what the node knows, leader or not
-    GET  /v1/explain                    who publishes what, and why (node/status/publishing_status.py)
-    GET  /v1/administration             what administrators have said, and what it leads to (admin_status.py)
+    GET  /v1/status                     the node's status, on any server
+    GET  /v1/explain                    the choice of the publisher, with reasons (node/status/publishing_status.py)
+    GET  /v1/administration             the administrators' settings, and their effect (admin_status.py)
     POST /v1/entries?timeout=SECONDS    {"values": [TEXT, ...]} -> {"index": INDEX OF THE LAST}, when committed
-    GET  /v1/entries?first=N&limit=N    committed entries, from where the log begins without `first`;
+    GET  /v1/entries?first=N&limit=N    committed entries, from the log's beginning without `first`;
                                         `stale=1` reads a server that does not lead
     POST /v1/servers                    {"add": {"id": N, "endpoint": TEXT}} or {"remove": N}
-                                        -> {"begun": true, "leader": WHO HAS BEGUN IT, "term": WHEN}
-    POST /v1/stepdown                   {} -> {"leader": WHO LEADS NOW, OR NULL}
-    POST /v1/reload                     {} -> what came of it, as "reload" of the status has it; as SIGHUP does
-    GET  /v1/snapshot                   what `gf-i2p snapshot save` keeps, as bytes (storage/snapshot_file.py)
+                                        -> {"begun": true, "leader": LEADER THAT HAS BEGUN, "term": ITS TERM}
+    POST /v1/stepdown                   {} -> {"leader": THE NEW LEADER, OR NULL}
+    POST /v1/reload                     {} -> the result, like "reload" of the status; same as SIGHUP
+    GET  /v1/snapshot                   the bytes that `gf-i2p snapshot save` keeps (storage/snapshot_file.py)
 
-An entry's value is a text ("value") when it is one in UTF-8, otherwise "base64". Errors are
+An entry's value is a text ("value") when it is valid UTF-8, otherwise "base64". Errors are
 {"error": SENTENCE, "outcome": "no" | "unknown"} with a 4xx or 5xx status.
 """
 
@@ -49,20 +49,22 @@ from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
 logger = structlog.get_logger()
 
 CHANGE_SECONDS: Final = 30.0
-"""For the leader's answer, or a new leader."""
+"""Seconds for the leader's answer, or for a new leader."""
 STEP_POLL_SECONDS: Final = 0.05
 SNAPSHOT_SECONDS: Final = 30.0
-"""For what is committed to be taken in."""
-_BODY_BYTES: Final = 6 * MAX_ENTRIES_BYTES  # a JSON string may need six bytes for one
+"""Seconds for the node to apply all committed entries."""
+_BODY_BYTES: Final = 6 * MAX_ENTRIES_BYTES  # a JSON string may need six bytes for one byte
 
 
 class LocalInterface:
-    """Serves one node. `status` describes it; `snapshot` makes one of all that is committed, None when nothing is.
+    """Serves one node through these callbacks.
 
-    `lacking` says why the node's files do not let it speak with a server that is to join, None when they do. `farm`
-    tells who belongs to the farm when this server is out of it, None while it is not. `objection` says why the operator
-    of this server may not post these values, None when it may. `administration` gives what administrators have said,
-    and what it leads to. `explain` says who publishes what, and why. `reload` takes the files over that have changed.
+    `status` describes the node. `snapshot` makes a snapshot of all committed entries, None when there are none.
+    `lacking` says why the node's files do not let the node speak with a joining server, None when they do. `farm`
+    returns the members when this server was removed from the farm, None otherwise. `objection` says why this server's
+    operator may not post these values, None when the operator may. `administration` returns the administrators'
+    settings and their effect. `explain` returns the choice of the publisher, with reasons. `reload` takes over changed
+    files.
     """
 
     def __init__(
@@ -107,7 +109,7 @@ class LocalInterface:
         self._open_directory = contextlib.ExitStack()
 
     async def start(self) -> None:
-        """Listen. A socket that a killed node left behind gives way; the lock on the database says who runs."""
+        """Listen. A socket that a killed node left behind is replaced; the database's lock says which node runs."""
         await self._runner.setup()
         self._path.unlink(missing_ok=True)
         name = self._open_directory.enter_context(socket_address(self._path))
@@ -139,11 +141,11 @@ class LocalInterface:
         if (why_not := self._objection_to(values)) is not None:
             return _error(403, f"nothing was posted: {why_not}", outcome="no")
         if (farm := self._farm()) is not None:
-            # It could still hand them to the leader; but who posts here takes this server for one of the farm's.
+            # This server could still pass the values to the leader, but its operator takes it for a member.
             servers = ", ".join(f"{server.id} ({server.endpoint})" for server in farm)
             return _error(
                 409,
-                f"this server was removed from the farm, and takes no posts any more: post on one of its servers, "
+                f"this server was removed from the farm and takes no more posts: post on one of the farm's servers, "
                 f"{servers}, or anywhere with a client-NAME.toml",
                 outcome="no",
             )
@@ -172,8 +174,8 @@ class LocalInterface:
         if first <= base:
             return _error(
                 410,
-                f"the log begins at {base + 1} (--first {base + 1}): what stood before it is in the snapshot, and in "
-                "the history directory",
+                f"the log begins at {base + 1} (--first {base + 1}): older entries are in the snapshot, and in the "
+                "history directory",
                 outcome="no",
             )
         entries = self._driver.core.log.slice(first, last, max_entries=limit, max_bytes=MAX_PAGE_BYTES)
@@ -192,7 +194,7 @@ class LocalInterface:
                 "nothing is known to be committed yet: wait for a leader, or stop this node and save again",
                 outcome="no",
             )
-        # The checksum of a large one takes longer than a heartbeat.
+        # The checksum of a large snapshot takes longer than a heartbeat.
         return web.Response(body=await asyncio.to_thread(saved.encode), content_type="application/octet-stream")
 
     # Servers --------------------------------------------------------------------------------------------------------
@@ -218,7 +220,7 @@ class LocalInterface:
         return web.json_response({"begun": True, "leader": response.source, "term": response.term})
 
     def _objection(self, asked: Request) -> str | None:
-        """Why the leader refuses this, as far as our log and, on the leader, its office tell; None when it does not."""
+        """Why the leader refuses this, from this server's log and, on the leader, its state; None if it does not."""
         core, about = self._driver.core, concerned(asked)
         assert about is not None  # `_change` made it
         members = {server.id: server.endpoint for server in core.configuration.servers}
@@ -226,15 +228,15 @@ class LocalInterface:
             server = ClusterServer.decode(asked.entries[0].value)
             endpoint = server.endpoint
             if members.get(about) == endpoint:
-                return None  # it is done already
+                return None  # the server is a member already
             if about in members:
                 return (
-                    f"the farm has a server {about} already, at {members[about]}: give another id. One that moves is "
-                    "removed first, and invited with a new id"
+                    f"the farm has a server {about} already, at {members[about]}: give another id. A server that moves "
+                    "is removed first, and invited with a new id"
                 )
             holder = next((each for each, other in members.items() if other == endpoint), None)
             if holder is not None:
-                return f"{endpoint} is the endpoint of server {holder}: give the one that server {about} has"
+                return f"{endpoint} is the endpoint of server {holder}: give the endpoint that server {about} has"
             if core.is_leader and (lacking := self._lacking(server)) is not None:
                 return f"nothing was begun: {lacking}"
         elif about not in members:

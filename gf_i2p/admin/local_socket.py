@@ -1,4 +1,4 @@
-"""What the server and the clients of the administration API share: the socket's address, limits, and sentences."""
+"""The common part of the administration API's server and clients: the socket's address, limits, and sentences."""
 
 import contextlib
 import os
@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Final
 
 ADDRESS_BYTES: Final = 107
-"""Linux takes no longer path for a Unix socket (unix(7))."""
+"""Longest path of a Unix socket on Linux (unix(7))."""
 _OPEN_FILES: Final = Path("/proc/self/fd")
 
 
 @contextlib.contextmanager
 def socket_address(path: Path) -> Iterator[str]:
-    """Give a name of `path`, of any length, by which a socket can be bound or connected while the context is open.
+    """Give a name for `path`, of any length, to bind or connect a socket while the context is open.
 
     A long path is named through its open directory, as /proc/self/fd/N/FILE. Raises `OSError` when there is no such
     directory, or no /proc.
@@ -34,7 +34,7 @@ def socket_address(path: Path) -> Iterator[str]:
 
 
 DEFAULT_TIMEOUT: Final = 30.0
-"""Seconds for a post."""
+"""Seconds that a post may take."""
 MAX_TIMEOUT: Final = 3600.0
 MAX_PAGE: Final = 1000
 """Entries in one answer."""
@@ -43,9 +43,9 @@ MAX_PAGE_BYTES: Final = 4 << 20
 
 
 NO_LEADER: Final = (
-    "no server leads, as far as this one knows. Wait a moment: an election may be under way. If it does not end, start "
-    "the servers that are down (`gf-i2p members list DIR` shows which); when a majority is gone for good, make a farm "
-    "of one that is left: `gf-i2p recover DIR`"
+    "no server leads, as far as this server knows. Wait a moment: an election may be under way. If no election "
+    "succeeds, start the servers that are down (`gf-i2p members list DIR` shows which). When a majority is gone for "
+    "good, make a farm of one server that is left: `gf-i2p recover DIR`"
 )
 LAST_SERVER: Final = (
     "the last server cannot leave its farm: stop it, and the farm has ended. Its directory keeps the log"

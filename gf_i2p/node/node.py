@@ -102,7 +102,7 @@ class Node:
         self.rights = Rights(config.node.cluster, lambda: {each.id for each in self.driver.core.configuration.servers})
         self._started = False
         self.last_reload: Reload | None = None
-        """Set by the caller of `reload`."""
+        """Result of the last reload; the caller of `reload` sets it."""
         self._tasks: list[asyncio.Task[None]] = []
         # A listener that farms share handles its input in no farm's context.
         self._log = logger.bind(**get_contextvars(), server=config.node.id)
@@ -137,7 +137,7 @@ class Node:
         self.server, self.gate = self.door.server, self.door.gate
         self._transport = transport
         self._credentials: dict[int, Credentials] = {}
-        """By server. Each server has its own nonces; a nonce that is kept saves a request."""
+        """By server. Each server issues nonces of its own; kept credentials save a request."""
         self.links: dict[int, Link] = {}
         """Links to the servers to reach: all of the Configuration, and servers that are joining or leaving."""
         self._ending: set[asyncio.Task[None]] = set()
@@ -213,7 +213,7 @@ class Node:
 
     @property
     def choice(self) -> Choice:
-        """The publishers that the farm has chosen, from the applied part of the log."""
+        """The farm's choice of publisher and leaves, from the applied part of the log."""
         return self.member.view.choice
 
     @property

@@ -62,7 +62,7 @@ class FarmView:
 
     @property
     def choice(self) -> Choice:
-        """The publishers that the farm has chosen, from the applied part of the log."""
+        """The farm's choice of publisher and leaves, from the applied part of the log."""
         return self.state.choice
 
     async def run(self) -> None:

@@ -1,16 +1,16 @@
 """The consensus core of one server of one farm: `step` takes one input and returns its effects.
 
 The paper is "In Search of an Understandable Consensus Algorithm" (Ongaro, Ousterhout; extended version), "Raft" in the
-comments here; the thesis is Ongaro's. Where this core is stricter than the paper or than JRaft:
+comments here; the thesis is Ongaro's. This core is stricter than the paper or JRaft in some points:
 
-- Leader stickiness (thesis 4.2.3): a vote request that comes within the minimum election time-out of a live leader's
-  message is refused, and its term is not taken over. With check-quorum (a leader that has not heard from a majority
-  for the maximum election time-out steps down) it stands in for the pre-vote that the wire lacks.
-- A leader that cannot be dialled any more since its connection broke is given half the time (`Timing.doubt`), by those
-  only who have found it so: to all others it is as live as ever.
+- Leader stickiness (thesis 4.2.3): a vote request within the minimum election time-out after a live leader's message is
+  refused, and its term is not taken over. Check-quorum: a leader that has not heard from a majority for the maximum
+  election time-out steps down. Both stand in for the pre-vote that the wire lacks.
+- A server that cannot dial the leader after a broken connection waits only half the time (`Timing.doubt`). For all
+  other servers, the leader counts as live.
 - A follower commits at most up to the last entry that a request has proved to be the leader's.
-- What a client hears is final: accepted means committed, refused means not in the log, and where nobody knows the
-  connection is closed.
+- An answer to a client is final: accepted means committed, refused means not in the log. When the outcome is unknown,
+  the connection is closed.
 """
 
 from collections.abc import Callable, Sequence
@@ -43,26 +43,26 @@ from gf_i2p.wire.log_values import Configuration
 from gf_i2p.wire.messages import NOBODY, RESPONSE_TYPE, MessageType, Request
 
 MAX_TERM_STEP: Final = 2**32
-"""By how much one message may raise our term. Ten elections a second need thirteen years for so many; without a bound,
-one message of a broken or hostile server would bring the farm to the last term that there is."""
+"""Largest step by which one message may raise the term. At ten elections a second, so many terms take thirteen years.
+Without a bound, one message of a broken or hostile server would bring the farm to the last possible term."""
 
 MAX_YIELDING: Final = 3
 """How often a candidate that is refused again and again doubles its wait: up to eight times the time-outs. Stock JRaft
-waits for 3 to 5 s, and anew whenever it hears of a higher term: candidates in haste that it must refuse would keep it
-from ever standing for election itself."""
+waits for 3 to 5 s, and begins the wait anew at every higher term. Hasty candidates that JRaft must refuse would keep
+JRaft from ever standing for election."""
 
 
 class Core:
     """One server's part in the consensus.
 
     Arguments:
-        server_id: our id, 0 to 2^32-2.
+        server_id: this server's id, 0 to 2^32-2.
         hard_state: the stored term and vote; (0, `NOBODY`) for a new server.
         log: the stored log.
-        configurations: the stored Configurations and the one to begin with.
-        snapshot: the stored one; None when there is none, or it is damaged: then the leader is asked for another.
+        configurations: the stored Configurations, and the first one.
+        snapshot: the stored one; None when there is none, or when it is damaged and the leader must send another.
         uniform: returns a random float between its two arguments, for the election time-out.
-        now: the present, in seconds of any clock that never goes back; so are all later times.
+        now: the present, in seconds of any clock that never goes back, as are all later times.
     """
 
     def __init__(
@@ -91,18 +91,18 @@ class Core:
         self._now = now
         self._role: Leader | Candidate | None = None  # None: follower
         self._heard_at = float("-inf")  # when the leader last sent something
-        self._in_doubt = False  # whether the leader cannot be dialled since its connection broke
+        self._in_doubt = False  # whether dialling the leader has failed since its connection broke
         self._election_at = 0.0
-        self._refusals = 0  # elections in a row in which we were refused
-        self._asked_in_vain = False  # whether a member with a shorter log wanted our vote since a leader was heard
+        self._refusals = 0  # elections in a row that other servers refused
+        self._asked_in_vain = False  # whether, since the last leader, a member with a shorter log asked for a vote
         self._following = Following(self._state)
         self._await_election()
 
-    # What the driver may look at -----------------------------------------------------------------------------------
+    # For the driver to read -----------------------------------------------------------------------------------------
 
     @property
     def id(self) -> int:
-        """Our server id."""
+        """Id of this server."""
         return self._state.id
 
     @property
@@ -112,17 +112,17 @@ class Core:
 
     @property
     def vote(self) -> int:
-        """Whom we voted for in it, or `NOBODY`."""
+        """The server that got this server's vote in the present term, or `NOBODY`."""
         return self._state.vote
 
     @property
     def leader(self) -> int:
-        """The leader's id as far as we know, or `NOBODY`."""
+        """The leader's id as far as known, or `NOBODY`."""
         return self._state.leader
 
     @property
     def is_leader(self) -> bool:
-        """Whether we lead."""
+        """Whether this server leads."""
         return isinstance(self._role, Leader)
 
     @property
@@ -132,7 +132,7 @@ class Core:
 
     @property
     def log(self) -> Log:
-        """The log, to read."""
+        """The log, for reading."""
         return self._state.log
 
     @property
@@ -142,7 +142,7 @@ class Core:
 
     @property
     def applicable(self) -> int:
-        """Index up to which entries may be applied: committed, and durable here."""
+        """Index up to which entries may be applied: committed, and durable on this server."""
         return min(self._state.commit, self._state.log.stored)
 
     @property
@@ -151,27 +151,27 @@ class Core:
         return self._state.configurations.current
 
     def configuration_at(self, index: int) -> Configuration:
-        """The Configuration that counts when the entries up to `index`, the log's base or a later one, are taken in."""
+        """The Configuration that counts after the entries up to `index`, which is the log's base or higher."""
         return self._state.configurations.at(index)
 
     @property
     def is_member(self) -> bool:
-        """Whether the Configuration that counts has us."""
+        """Whether the Configuration that counts has this server."""
         return self.id in self._state.configurations.members
 
     @property
     def was_member(self) -> bool:
-        """Whether a Configuration that is still known has us; not before we have joined."""
+        """Whether any known Configuration has this server; False before the server has joined."""
         return self._state.configurations.ever_has(self.id)
 
     @property
     def snapshot(self) -> Snapshot | None:
-        """The newest, to read."""
+        """The newest snapshot, for reading."""
         return self._state.snapshot
 
     @property
     def contacts(self) -> dict[int, str]:
-        """Endpoints of all that we may have to send to, ourselves left out: members, and who is joining or leaving."""
+        """Endpoints of the other servers to reach: the members, and servers that are joining or leaving."""
         servers = {server.id: server.endpoint for server in self._state.configurations.current.servers}
         if isinstance(self._role, Leader):
             servers = self._role.leavers | servers
@@ -183,7 +183,7 @@ class Core:
 
     @property
     def contacts_mark(self) -> object:
-        """Differs from an earlier one when `contacts` may have changed; cheap, to be looked at after every step."""
+        """A mark that differs when `contacts` may have changed; cheap enough to compare after every step."""
         role, changes = self._role, self._state.configurations.changes
         if not isinstance(role, Leader):
             return changes
@@ -191,18 +191,18 @@ class Core:
 
     @property
     def change_obstacle(self) -> str | None:
-        """Why no change of the servers can begin on this leader now, a clause; None when one can."""
+        """Why this server cannot begin a change of the servers now, a clause; None when it can."""
         return self._role.changes.obstacle if isinstance(self._role, Leader) else "this server does not lead"
 
     @property
     def match(self) -> dict[int, int]:
-        """On the leader, how far each follower's log is known to be ours; empty elsewhere."""
+        """On the leader, the last index known to match on each follower; empty elsewhere."""
         role = self._role
         return {peer: p.match for peer, p in role.progress.items()} if isinstance(role, Leader) else {}
 
     @property
     def heard(self) -> dict[int, float]:
-        """On the leader, when each other member was last heard in this term, or the office began; empty elsewhere."""
+        """On the leader, when each other member was last heard in this term, or the term's start; empty elsewhere."""
         role = self._role
         if not isinstance(role, Leader):
             return {}
@@ -210,12 +210,12 @@ class Core:
 
     @property
     def deadline(self) -> float:
-        """When the next `Tick` is due."""
+        """Time at which the next `Tick` is due."""
         return self._role.deadline(self._now) if isinstance(self._role, Leader) else self._election_at
 
     @property
     def timing(self) -> Timing:
-        """The time-outs; may be exchanged at run time and count from the next time-out on (see `redraw`)."""
+        """The time-outs. New ones may be set at any time, and count from the next time-out on (see `redraw`)."""
         return self._state.timing
 
     @timing.setter
@@ -223,10 +223,10 @@ class Core:
         self._state.timing = timing
 
     def redraw(self, now: float) -> None:
-        """Draw the wait under way again where it does not fit to time-outs that have been exchanged.
+        """Draw the running wait again where new time-outs do not allow it.
 
-        That is one longer than any new one could be; or shorter, as long as no leader was ever heard: to one that has
-        yet to find us we leave its time.
+        A wait is drawn again when it is longer than any new one could be. Before any leader was heard, a wait that is
+        shorter than the new minimum is drawn again, too: a leader may still be on the way to this server.
         """
         if self.is_leader:
             return
@@ -239,7 +239,7 @@ class Core:
     # Inputs ----------------------------------------------------------------------------------------------------------
 
     def step(self, event: Input, now: float) -> Effects:
-        """Take one input at the time `now` and return what is to be done about it.
+        """Take one input at the time `now` and return its effects.
 
         Steps must not overlap, and writes must be handed to the storage in the order of the steps.
         """
@@ -289,7 +289,7 @@ class Core:
                 self._role.tell_commit(self._now)
                 self._follow(NOBODY)
             elif self._following.needs_snapshot and (self._role.is_established or self._role.is_equalled):
-                self._step_down()  # who has all of our log can win as well, and has the state that we lack
+                self._step_down()  # a server with the whole log can win as well, and has the state that is lost here
         return self._state.take_effects()
 
     def _tick(self) -> None:
@@ -305,14 +305,16 @@ class Core:
                 self._await_election()
 
     def _may_campaign(self) -> bool:
-        """Whether it is on us to ask for votes.
+        """Whether this server should ask for votes.
 
-        Also when Configurations without us are not known to be committed: we may be the only one that has them, and
-        then nobody else can win (thesis 4.2.2). But only when a member has shown that it lacks them. A JRaft leader
-        sends nothing more to a server that is out, so that one may never learn of the commitment, and the terms of its
-        elections would cost every JRaft leader the office. So does one whose state is lost, as it can lead only until
-        somebody else has its log; and not at all when the Configuration is lost, too (only what a farm begins with is
-        of no entry), for whose votes would it count?
+        A member should. A server outside the newest Configuration should when that Configuration is not known to be
+        committed: this server may be the only one that has the entry, and then no other server can win (thesis 4.2.2).
+        But first a member must have shown that it lacks the entry. A JRaft leader sends nothing more to a removed
+        server, which may never learn of the commit; the terms of its elections would depose one JRaft leader after the
+        other.
+
+        A server that has lost its state campaigns under the same condition, since it can lead only until another
+        server has its log. If its Configuration is lost, too, it never campaigns: nobody says whose votes count.
         """
         state = self._state
         if self._following.needs_snapshot:
@@ -324,7 +326,7 @@ class Core:
 
     def _snapshotted(self, last_index: int, data: bytes, drop: int) -> None:
         state = self._state
-        assert drop <= last_index <= self.applicable, "what is not applied is in no snapshot"
+        assert drop <= last_index <= self.applicable, "a snapshot covers only applied entries"
         if last_index > (0 if state.snapshot is None else state.snapshot.index) and last_index >= state.log.base:
             term, configuration = state.log.term(last_index), state.configurations.at(last_index)
             state.take_snapshot(Snapshot(last_index, term, configuration, data), drop)
@@ -392,7 +394,7 @@ class Core:
 
     @property
     def _yielding(self) -> int:
-        """By how much we wait for longer than others; twice refused may be chance: both had voted for themselves."""
+        """Factor by which this server waits longer; a second refusal may be chance, as both voted for themselves."""
         return 1 << min(max(self._refusals - 1, 0), MAX_YIELDING)
 
     def _await_election(self) -> None:
@@ -400,7 +402,7 @@ class Core:
         self._election_at = self._now + self._uniform(timing.election_min, timing.election_max) * self._yielding
 
     def _hurry(self) -> None:
-        """Wait no longer than others: a member has shown that it needs our log."""
+        """Wait no longer than others, since a member has shown that it needs this server's log."""
         timing = self._state.timing
         if self._refusals:
             self._refusals = 0
@@ -409,21 +411,21 @@ class Core:
             )
 
     def _doubt_leader(self) -> None:
-        """Wait for less, but as much at random as ever: the others may find the same at the same time."""
+        """Shorten the wait, but not its random span: other servers may doubt the leader at the same time."""
         timing = self._state.timing
         self._in_doubt = True
         first = max(self._now, self._heard_at + timing.doubt)
         self._election_at = min(self._election_at, self._uniform(first, first + timing.election_min))
 
     def _trust_leader(self) -> None:
-        """It can be dialled again: wait as ever."""
+        """Return to the normal wait: the leader can be dialled again."""
         timing = self._state.timing
         self._in_doubt = False
         normal = self._heard_at + self._uniform(timing.election_min, timing.election_max)
         self._election_at = max(self._election_at, normal)
 
     def _follow(self, leader: int) -> None:
-        """Be a follower, of nobody yet perhaps, in the present term."""
+        """Become a follower in the present term, perhaps of no leader yet."""
         if isinstance(self._role, Leader):
             self._role.resign()
             self._await_election()  # only a leader had no time-out running
@@ -432,12 +434,12 @@ class Core:
         self._state.leader = leader
 
     def _enter_term(self, term: int) -> None:
-        """Whoever sees a higher term follows in it (Raft 5.1)."""
+        """Follow in a higher term (Raft 5.1)."""
         self._state.set_hard_state(term, NOBODY)
         self._follow(NOBODY)
 
     def _campaign(self) -> None:
-        """Raft 5.2: increment the term, vote for oneself, ask the others."""
+        """Raft 5.2: increment the term, vote for this server, ask the others."""
         refused = isinstance(self._role, Candidate) and self._role.refused
         self._refusals = self._refusals + 1 if refused else 0
         self._follow(NOBODY)
@@ -452,7 +454,7 @@ class Core:
             self._role = Leader(self._state, self._now)
 
     def _step_down(self) -> None:
-        """Follow; two time-outs longer than the others: one for their election, one should the first be split."""
+        """Follow, and wait two time-outs longer than others: one for their election, one in case it is split."""
         if isinstance(self._role, Leader):
             self._follow(NOBODY)
             self._election_at += 2 * self._state.timing.election_max
@@ -461,7 +463,7 @@ class Core:
 
     def _leader_is_live(self) -> bool:
         if isinstance(self._role, Leader):
-            return True  # check-quorum would have ended the office
+            return True  # otherwise check-quorum would have made it step down
         timing = self._state.timing
         patience = timing.doubt if self._in_doubt else timing.election_min
         return self.leader != NOBODY and self._now < self._heard_at + patience
@@ -486,7 +488,7 @@ class Core:
         state.promise(token, request, accepted=granted)
 
     def _hear_leader(self, token: Token, request: Request) -> bool:
-        """Take in that a server leads, as it says, in a term; False: it does not, and is told so, or cut off."""
+        """Accept a request's sender as leader of its term; on False the request has been refused or dropped."""
         state = self._state
         if request.term < state.term:
             state.promise(token, request, accepted=False, next_index=state.log.last_index + 1)

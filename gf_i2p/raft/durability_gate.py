@@ -1,4 +1,4 @@
-"""Holds a core's promises back until they are kept: whoever drives a core needs one, whatever its disk is."""
+"""The durability gate: holds a core's promises back until they are durable. Every driver needs one."""
 
 from collections import deque
 
@@ -6,7 +6,7 @@ from gf_i2p.raft.effects import Effects, Reply, Send
 
 
 class Promises:
-    """Says which messages of one core may leave (Raft, figure 2)."""
+    """Decides which messages of one core may leave (Raft, figure 2)."""
 
     def __init__(self) -> None:
         self._issued = 0  # number of the last write
@@ -15,13 +15,13 @@ class Promises:
 
     @property
     def held(self) -> int:
-        """How many messages wait for the disk."""
+        """Number of messages that wait for the disk."""
         return len(self._held)
 
     def take(self, effects: Effects) -> list[Send | Reply]:
-        """Take in the effects of the next step, whose write has gone to the disk; return what may leave now, in order.
+        """Take the effects of the next step, whose write has gone to the disk; return the messages free to leave.
 
-        To be called for every step, in the order of the steps.
+        Call this for every step, in the order of the steps.
         """
         if effects.write is not None:
             self._issued = effects.write.number
@@ -32,8 +32,8 @@ class Promises:
         return [*effects.sends, *effects.replies]
 
     def stored(self, number: int) -> list[Send | Reply]:
-        """All writes up to `number` are durable: return what has waited for no more than them, in order."""
-        assert number >= self._durable, "a disk does not take back what it has stored"
+        """Note that all writes up to `number` are durable; return the messages that have waited for them, in order."""
+        assert number >= self._durable, "a disk never takes back a durable write"
         self._durable = number
         free: list[Send | Reply] = []
         while self._held and self._held[0][0] <= number:

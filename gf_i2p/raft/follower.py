@@ -1,6 +1,6 @@
-"""What a server does with a leader's requests: entries, a snapshot, an invitation (Raft 5.3, 7; jraft-facts, "Join").
+"""A server's handling of a leader's requests: entries, a snapshot, an invitation (Raft 5.3, 7; jraft-facts, "Join").
 
-`Core` has seen before that it is the leader of the present term.
+`Core` has checked before that the sender leads the present term.
 """
 
 from collections.abc import Sequence
@@ -15,19 +15,20 @@ from gf_i2p.wire.messages import Request
 
 
 class Newcomer:
-    """One invitation. It is over when we are a member, or another server leads."""
+    """One invitation. It ends when this server is a member, or another server leads."""
 
     def __init__(self, state: State, leader: int, term: int) -> None:
         self._state = state
         self.leader = leader
         self.term = term
         self.agreed = state.commit
-        """Up to which index our log is known to be the leader's: packs say nothing of the entry before them."""
+        """Index up to which the log is known to match the leader's: packs say nothing of the entry before them."""
 
     def take(self, request: Request) -> tuple[int, Sequence[Entry]] | int:
-        """Look at a SyncLogRequest: the entries that are new, and the index that they begin at.
+        """Read a SyncLogRequest; return the index of its first entry, and its entries.
 
-        Or the next index that we need, when the pack does not follow what we have. Raises `RemoteProtocolError`.
+        When the pack does not follow the log, or brings nothing new, return the next index needed instead. Raises
+        `RemoteProtocolError`.
         """
         first = request.last_log_index + 1
         if first > self.agreed + 1:
@@ -40,23 +41,23 @@ class Newcomer:
 
 
 def check_terms(before: int, entries: Sequence[Entry], term: int) -> None:
-    """Check that terms rise, from that of the entry before to the sender's. Raises `RemoteProtocolError`."""
+    """Check that terms rise, from the term of the entry before to the sender's term. Raises `RemoteProtocolError`."""
     terms = [max(before, 1), *(entry.term for entry in entries), term]
     if terms != sorted(terms):
         raise RemoteProtocolError("entries whose terms fall, or lie above its own")
 
 
 class Receiving:
-    """Puts blocks together, and goes on after a lost connection; another leader's snapshot begins anew."""
+    """Assembles a snapshot's blocks, also after a lost connection. Another leader's snapshot begins anew."""
 
     def __init__(self) -> None:
         self._covers: tuple[int, int, int] | None = None
         self._data = bytearray()
 
     def take(self, source: int, block: SnapshotSyncRequest) -> int | Snapshot:
-        """Take a block from this server; return the offset that is due next, or the whole snapshot.
+        """Take a block from this server; return the next offset, or the whole snapshot.
 
-        The offset is the end of this block when it fitted. Raises `RemoteProtocolError` when no snapshot looks so.
+        When the block fitted, the offset is its end. Raises `RemoteProtocolError` for a block that no snapshot has.
         """
         covers = source, block.last_log_index, block.last_log_term
         if block.offset == 0 and (covers != self._covers or not self._has(block)):
@@ -67,7 +68,7 @@ class Receiving:
         if self._has(block):
             end = block.offset + len(block.data)
             if not block.done:
-                return end  # it was sent twice
+                return end  # a block that was sent twice
             del self._data[end:]
         elif block.offset == len(self._data):
             if len(self._data) + len(block.data) > MAX_SNAPSHOT_BYTES:
@@ -84,28 +85,28 @@ class Receiving:
         return snapshot
 
     def forget(self) -> None:
-        """Let go of what has come so far."""
+        """Drop the blocks received so far."""
         self._covers = None
         self._data.clear()
 
     def _has(self, block: SnapshotSyncRequest) -> bool:
-        """Whether these very bytes are here already."""
+        """Whether these very bytes are already here."""
         end = block.offset + len(block.data)
         return end <= len(self._data) and self._data[block.offset : end] == block.data and bool(block.data)
 
 
 class Following:
-    """One server's log as leaders write it."""
+    """One server's log as leaders write to it."""
 
     def __init__(self, state: State) -> None:
         self._state = state
         self._receiving = Receiving()
         self._newcomer: Newcomer | None = None
         self.needs_snapshot = state.snapshot is None and state.log.base > 0
-        """Whether what the dropped entries had led to is lost: until a leader has sent it, nothing else is taken."""
+        """Whether the state behind the dropped entries is lost: then only a leader's snapshot is accepted."""
 
     def append_entries(self, token: Token, request: Request) -> None:
-        """Take entries, or say where the logs may agree (Raft 5.3)."""
+        """Take entries, or name the index where the logs may agree (Raft 5.3)."""
         state, log = self._state, self._state.log
         if self.needs_snapshot:
             state.promise(token, request, accepted=False, next_index=0)
@@ -113,8 +114,8 @@ class Following:
         previous = request.last_log_index
         if not log.matches(previous, request.last_log_term):
             next_index = log.back_off(previous, request.last_log_term)
-            # Never the first entry: a JRaft leader that has dropped it would not speak to us again, whereas from the
-            # second on it sends its snapshot; one that has it goes one back by itself (jraft-facts 11).
+            # Never ask for entry 1: a JRaft leader that has dropped it would not speak to this server again. Asked for
+            # entry 2, such a leader sends its snapshot, and one that has entry 1 steps back by itself (jraft-facts 11).
             state.promise(token, request, accepted=False, next_index=max(next_index, state.commit + 1, 2))
             return
         known = log.known_entries(request)
@@ -127,7 +128,7 @@ class Following:
         state.promise(token, request, accepted=True, next_index=last + 1)
 
     def _take_entries(self, request: Request, first: int, new: Sequence[Entry]) -> str | None:
-        """Append what is new, cutting what conflicts (Raft 5.3); return what is wrong with the request, if anything."""
+        """Append new entries and cut conflicting ones (Raft 5.3); return the fault of the request, if any."""
         state = self._state
         if not new:
             return None
@@ -140,17 +141,17 @@ class Following:
             check_terms(state.log.term(first - 1), new, request.term)
             state.replace_from(first, new)
         except RemoteProtocolError as error:
-            return f"server {request.source} sent what is no log: {error}"
+            return f"server {request.source} sent entries that are no log: {error}"
         return None
 
     def install_snapshot(self, token: Token, request: Request) -> None:
-        """Take a block of a snapshot; with the last one, go on behind it (Raft 7)."""
+        """Take a block of a snapshot; after the last block, go on after the snapshot (Raft 7)."""
         state, log = self._state, self._state.log
         try:
             block = SnapshotSyncRequest.decode(request.entries[0].value)
             end = block.offset + len(block.data)
             if block.last_log_index <= (log.base - 1 if self.needs_snapshot else state.commit):
-                # Of no use. A leader that believes in it goes on behind it; one whose snapshot we need makes a newer.
+                # Too old to help. A leader goes on after an accepted one; after a refusal it makes a newer snapshot.
                 next_index = block.offset if self.needs_snapshot else end
                 state.promise(token, request, accepted=not self.needs_snapshot, next_index=next_index)
                 return
@@ -163,7 +164,7 @@ class Following:
             return
         self.needs_snapshot = False
         if log.base <= taken.index <= log.last_index and log.term(taken.index) == taken.term:
-            state.take_snapshot(taken, taken.index)  # what follows it here stays (Raft 7)
+            state.take_snapshot(taken, taken.index)  # entries after the snapshot stay (Raft 7)
             state.configurations.begin(taken.index, taken.configuration)
         else:
             state.install_snapshot(taken)
@@ -174,18 +175,18 @@ class Following:
         state.promise(token, request, accepted=True, next_index=end)
 
     def join_cluster(self, token: Token, request: Request) -> None:
-        """Accept an invitation; the leader's packs come next."""
+        """Accept an invitation; the leader's packs follow."""
         self._newcomer = Newcomer(self._state, request.source, request.term)
         self._state.promise(token, request, accepted=True, next_index=self._state.log.last_index + 1)
 
     def sync_log(self, token: Token, request: Request) -> None:
-        """Take a pack of entries, of which a newcomer knows that they are committed; not as anybody else."""
+        """Take a pack of entries, which are committed; only a newcomer takes packs."""
         state, newcomer = self._state, self._newcomer
         if newcomer is None or (newcomer.leader, newcomer.term) != (request.source, request.term):
             if state.id in state.configurations.members:
                 state.promise(token, request, accepted=False, next_index=state.log.last_index + 1)
                 return
-            # We were restarted in the midst of it. A JRaft leader invites once, and then sends packs for ever.
+            # A restart has lost the invitation. A JRaft leader invites only once, and then sends packs for ever.
             newcomer = self._newcomer = Newcomer(state, request.source, request.term)
         try:
             taken = newcomer.take(request)

@@ -1,8 +1,9 @@
-"""What a leader knows of one follower.
+"""A leader's knowledge of one follower.
 
-A follower is *probed* until the leader knows where its log agrees: one AppendEntries at a time. Then it is
-*replicated* to: `next` runs ahead of the answers and several AppendEntries are on the way at once. A refusal or a lost
-request leads back to probing. What a follower needs and the log has dropped comes as a *snapshot*, a block at a time.
+A follower is *probed*, with one AppendEntries at a time, until the leader knows where the logs agree. Then the leader
+*replicates*: `next` runs ahead of the answers, and several AppendEntries are on the way at once. A refusal or a lost
+request leads back to probing. Entries that the follower needs and the log has dropped are replaced by a *snapshot*,
+sent a block at a time.
 """
 
 from dataclasses import dataclass, field
@@ -15,15 +16,15 @@ class Flight:
     """An AppendEntries on the way."""
 
     previous: int
-    """Index just before its entries."""
+    """Index just before the request's entries."""
     last: int
-    """Index of its last entry; `previous` for a heartbeat."""
+    """Index of the request's last entry; `previous` for a heartbeat."""
     round: int
-    """The leader's heartbeat round when it left."""
+    """The leader's heartbeat round when the request left."""
     commit: int = 0
-    """The commit index that it told of."""
+    """The commit index in the request."""
     block_end: int = 0
-    """Of an InstallSnapshot: the offset behind its data."""
+    """For an InstallSnapshot: the offset after its data."""
 
 
 @dataclass(slots=True)
@@ -32,55 +33,55 @@ class Sending:
 
     snapshot: Snapshot
     offset: int = 0
-    """Bytes that it has."""
+    """Bytes that the follower has."""
 
 
 @dataclass(slots=True)
 class Progress:
-    """Indexes, times and requests on the way, of one follower."""
+    """Indexes, times and requests on the way, for one follower."""
 
     next: int
     """Index of the next entry to send."""
     match: int = 0
-    """Highest index known to be the same as ours and durable there."""
+    """Highest index known to match the leader's log and to be durable on the follower."""
     probing: bool = True
     sent_at: float = float("-inf")
-    """When the latest AppendEntries left."""
+    """Time when the latest AppendEntries left."""
     heard_at: float = float("-inf")
-    """When the latest answer of this term came."""
+    """Time when the latest answer of this term came."""
     round: int = 0
-    """Newest heartbeat round that it has answered."""
+    """Newest heartbeat round that the follower has answered."""
     forgetful: bool = False
-    """Whether it has denied what it had acknowledged."""
+    """Whether the follower has denied an entry that it had acknowledged."""
     sending: Sending | None = None
-    """The snapshot that it is sent now."""
+    """The snapshot that the follower is receiving."""
     refused: int = 0
-    """Index of the last snapshot that did not help it."""
+    """Index of the last snapshot that did not help the follower."""
     removed_at: int = 0
-    """Index of the Configuration without it, above 0 when it is no member any more."""
+    """Index of the Configuration without the follower; 0 for a member."""
     removed_since: float = 0.0
-    """When that was appended."""
+    """Time when that Configuration was appended."""
     endpoint: str = ""
-    """Of one that is no member any more."""
+    """Endpoint of a follower that is no longer a member."""
     flights: dict[int, Flight] = field(default_factory=dict)
-    """By tag, in the order of sending."""
+    """Requests on the way, by tag, in the order of sending."""
 
     def back_to_probing(self, next_index: int) -> None:
-        """Ask where the logs agree, from `next_index` on; answers still on the way no longer count."""
+        """Probe where the logs agree, from `next_index` on; answers still on the way no longer count."""
         self.probing = True
         self.next = max(next_index, self.match + 1)
         self.flights.clear()
 
     def lost(self) -> None:
-        """Requests, or their answers, are lost: ask whether all of it has arrived; a refusal says where to begin again.
+        """Probe again after a loss of requests or answers; a refusal says where to begin.
 
-        Not from `match` on: a JRaft follower may have dropped its log beyond that meanwhile, and closes the connection
-        on whatever goes on from there, each time (jraft-facts 12).
+        The probe does not start at `match`: a JRaft follower may have dropped its log beyond `match` meanwhile. Such a
+        follower closes the connection on every request that goes on from there (jraft-facts 12).
         """
         self.back_to_probing(self.next)
 
     def matched(self, index: int) -> None:
-        """The follower holds everything up to `index`."""
+        """Note that the follower holds all entries up to `index`."""
         self.probing = False
         self.sending = None
         self.match = max(self.match, index)

@@ -1,4 +1,4 @@
-"""What can happen to the core: every `Core.step` takes exactly one of these, and the time."""
+"""The inputs of the core: every `Core.step` takes exactly one of these, and the time."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -13,14 +13,14 @@ class Tick(NamedTuple):
 
 
 class Incoming(NamedTuple):
-    """A request arrived. It is answered by a reply with this token, or dropped."""
+    """A request arrived. A reply with this token answers it, or the token is dropped."""
 
     token: Token
     request: Request
 
 
 class Answered(NamedTuple):
-    """The response to the request that was sent with this tag."""
+    """The response to the request with this tag."""
 
     peer: int
     tag: int
@@ -28,7 +28,7 @@ class Answered(NamedTuple):
 
 
 class Failed(NamedTuple):
-    """The request with this tag will never be answered: the connection broke or there was none."""
+    """The request with this tag will never be answered: the connection broke, or there was none."""
 
     peer: int
     tag: int
@@ -41,18 +41,19 @@ class Reachable(NamedTuple):
 
 
 class Unreachable(NamedTuple):
-    """Our connection to this peer broke, and an attempt to make it anew has failed since.
+    """The connection to this peer broke, and a later attempt to dial the peer has failed.
 
-    Not to be given when the fault may be our own: when no other peer is connected either.
+    Not to be given when the fault may be this server's own, that is, when no other peer is connected.
     """
 
     peer: int
 
 
 class Proposal(NamedTuple):
-    """Entries that one caller wants in the log, in order. Their terms are filled in by the leader.
+    """Entries that one caller wants in the log, in order. The leader fills in the terms.
 
-    When the caller is dropped, a prefix of them may be in the log, or get there: messages to followers are cut by size.
+    When the caller is dropped, some first part of the entries may be in the log, or get there, because messages to
+    followers are cut by size.
     """
 
     token: Token
@@ -60,19 +61,19 @@ class Proposal(NamedTuple):
 
 
 class Propose(NamedTuple):
-    """Proposals that arrived together; taken in one step, they share one write and one round of messages."""
+    """Proposals that arrived together; in one step, they share one write and one round of messages."""
 
     proposals: Sequence[Proposal]
 
 
 class Read(NamedTuple):
-    """A caller wants to read the state machine linearizably."""
+    """A caller wants a linearizable read of the state machine."""
 
     token: Token
 
 
 class Snapshotted(NamedTuple):
-    """The state machine's state after the entry at `last_index`, which it has applied: `data`, not empty.
+    """The state machine's state after applying the entry at `last_index`: `data`, not empty.
 
     Entries up to `drop`, at most `last_index`, are no longer needed.
     """
@@ -83,7 +84,7 @@ class Snapshotted(NamedTuple):
 
 
 class StepDown(NamedTuple):
-    """The operator wants another server to lead: lay the office down, and leave the next elections to others."""
+    """The operator wants another server to lead: stop leading, and leave the next elections to others."""
 
 
 class Stored(NamedTuple):

@@ -1,4 +1,4 @@
-"""A server that leads: replication, commitment, proposals and reads (Raft 5.3, 5.4, 8; thesis 6.4)."""
+"""The leader role: replication, commitment, proposals and reads (Raft 5.3, 5.4, 8; thesis 6.4)."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from gf_i2p.wire.messages import MessageType, Response
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A caller whose entries are in the log and not committed yet."""
+    """A caller whose entries are in the log, but not yet committed."""
 
     last_index: int
     size: int
@@ -26,10 +26,10 @@ class Waiting:
 
 
 class Leader:
-    """One leadership in one term. It begins by appending a Configuration with the servers unchanged.
+    """One leadership in one term. The leader begins by appending a Configuration with the servers unchanged.
 
-    That entry is Raft's no-op (Raft 8), in the one neutral form that JRaft accepts; in a new farm it is also the
-    initial Configuration, at index 1.
+    That entry is Raft's no-op (Raft 8), in the one neutral form that JRaft accepts. In a new farm, the entry is also
+    the initial Configuration, at index 1.
     """
 
     def __init__(self, state: State, now: float) -> None:
@@ -52,9 +52,10 @@ class Leader:
     # Proposals ---------------------------------------------------------------------------------------------------
 
     def propose(self, proposals: Sequence[Proposal], now: float) -> None:
-        """Append what the queue has room for, refuse the rest; answer when committed.
+        """Append the proposals for which the queue has room, refuse the others; answer when committed.
 
-        A refusal names this server as the leader: come back here, later. A proposal without entries asks who leads.
+        A refusal names this server as the leader: the caller should try again here. A proposal without entries asks
+        for the leader.
         """
         state = self._state
         taken: list[Entry] = []
@@ -90,7 +91,7 @@ class Leader:
         progress = self.progress[peer]
         previous = progress.next - 1
         last = previous + len(entries)
-        # Never a commit index beyond what the request proves: JRaft would commit entries of another leader there.
+        # The commit index never exceeds the proven entries: JRaft would commit another leader's entries there.
         commit = min(self._state.commit, last)
         tag = self._state.send(peer, MessageType.APPEND_ENTRIES_REQUEST, previous, commit, entries, gated=False)
         progress.flights[tag] = Flight(previous, last, self._round, commit)
@@ -106,7 +107,7 @@ class Leader:
         )
 
     def _replicate(self, peer: int, now: float) -> None:
-        """Send all that is new, as far as requests on the way allow."""
+        """Send all new entries, as far as the limit of requests on the way allows."""
         progress = self.progress[peer]
         if progress.next <= self._state.log.base:
             progress.lost()
@@ -118,9 +119,9 @@ class Leader:
             progress.next += len(entries)
 
     def _probe(self, peer: int, now: float) -> None:
-        """Find out where the logs agree; the entries come along, for most often they fit at once.
+        """Find out where the logs agree. The entries go along, since most often they fit at once.
 
-        When the log has dropped what would come next, a snapshot takes its place.
+        When the log has dropped the next entry, a snapshot takes its place.
         """
         progress = self.progress[peer]
         if progress.flights:
@@ -152,7 +153,7 @@ class Leader:
             self._send(peer, (), now)
 
     def tick(self, now: float) -> None:
-        """Send the heartbeats that are due."""
+        """Send the heartbeats that are due, and drop removed servers after a time."""
         for peer, progress in tuple(self.progress.items()):
             if now >= progress.sent_at + self._state.timing.heartbeat:
                 self._heartbeat(peer, now)
@@ -169,7 +170,7 @@ class Leader:
         progress.heard_at = now
         flight = progress.flights.pop(tag, None)
         if flight is None:
-            return  # overtaken by a refusal or a lost request before it
+            return  # an earlier refusal or loss made this answer void
         progress.round = max(progress.round, flight.round)
         if flight.block_end:
             self._block_answered(peer, progress, response, now)
@@ -177,19 +178,19 @@ class Leader:
             progress.matched(flight.last)
             self._advance_commit(now)
             if progress.removed_at and min(flight.commit, progress.match) >= progress.removed_at:
-                del self.progress[peer]  # it knows that it is out
+                del self.progress[peer]  # the follower knows of its removal
             else:
                 self._replicate(peer, now)
-        elif response.next_index == 0:  # only a server whose snapshot is damaged says so
+        elif response.next_index == 0:  # only a server with a damaged snapshot sends 0
             progress.back_to_probing(progress.match + 1)
             self._begin_snapshot(progress)
             if progress.sending is not None:
                 self._probe(peer, now)
         else:
-            # The follower says where its log ends or may agree; at least one back, so that this ends.
+            # The follower names where its log ends or may agree; at least one step back, so that this ends.
             asked = flight.previous + 1
             proposed = min(response.next_index, flight.previous)
-            # Where it would begin proves nothing: after a restart it may name a place before what it has acknowledged.
+            # The place itself proves nothing: a restarted follower may name one before acknowledged entries.
             if 0 < flight.previous <= progress.match and not progress.forgetful:
                 progress.forgetful = True
                 self._state.effects.violation = (
@@ -197,7 +198,7 @@ class Leader:
                     "removed, or replaced by an older one. Stop that server; it can only come back under a new id"
                 )
             progress.back_to_probing(proposed)
-            if progress.next < asked:  # otherwise it refuses for no reason that we can mend: not at once again
+            if progress.next < asked:  # otherwise the refusal has no reason that a probe can mend; wait
                 self._probe(peer, now)
         self._advance_reads(now)
 
@@ -213,20 +214,20 @@ class Leader:
         elif response.next_index < size and (response.accepted or response.next_index != sending.offset):
             sending.offset = response.next_index
             self._probe(peer, now)
-        else:  # it has no use for this one; the next heartbeat finds out what it needs
+        else:  # this snapshot does not help the follower; the next heartbeat finds out what does
             progress.refused = sending.snapshot.index
             progress.sending = None
             progress.back_to_probing(max(progress.next, sending.snapshot.index + 1))
 
     def failed(self, peer: int, tag: int, now: float) -> None:
-        """A request was lost. The next heartbeat, or a new connection, probes again."""
+        """Note a lost request. The next heartbeat, or a new connection, probes again."""
         self.changes.failed(peer, tag, now)
         progress = self.progress.get(peer)
         if progress is not None and tag in progress.flights:
             progress.lost()
 
     def reachable(self, peer: int, now: float) -> None:
-        """A connection came up: whatever was sent before is lost."""
+        """Note a new connection: everything sent before is lost."""
         self.changes.reachable(peer, now)
         progress = self.progress.get(peer)
         if progress is not None:
@@ -237,22 +238,22 @@ class Leader:
 
     @property
     def retired(self) -> bool:
-        """Whether a committed Configuration does without us: then we lead no more (thesis 4.2.2).
+        """Whether this leader should stop, since a committed Configuration is without it (thesis 4.2.2).
 
-        Not before all that we have accepted is committed: who waits for it is to hear how it went.
+        It leads on until all accepted entries are committed, so that their callers get an answer.
         """
         return self._leaves and self._state.commit == self._state.log.last_index
 
     @property
     def is_established(self) -> bool:
-        """Whether an entry of its term is committed, and with it all before."""
+        """Whether an entry of this leader's term is committed, and so are all before it."""
         return self._state.commit >= self._first_index
 
     @property
     def is_equalled(self) -> bool:
-        """Whether another member has all of our log.
+        """Whether another member has the whole log of this leader.
 
-        More than one may not be had: who lacks the same state as we do gets it from that member only.
+        More than one may not be possible: other members without the state can get the state from that member only.
         """
         members, last = self._state.configurations.members, self._state.log.last_index
         return any(peer in members and progress.match >= last for peer, progress in self.progress.items())
@@ -263,17 +264,17 @@ class Leader:
 
     @property
     def leavers(self) -> dict[int, str]:
-        """Endpoints of those that are out, and do not know it yet."""
+        """Endpoints of servers that are removed and do not know it yet."""
         return {peer: progress.endpoint for peer, progress in self.progress.items() if progress.removed_at}
 
     def tell_commit(self, now: float) -> None:
-        """Let all know what is committed, before the heartbeats end."""
+        """Tell all followers the commit index before the heartbeats end."""
         for peer, progress in self.progress.items():
             if not progress.probing and progress.next > self._state.log.base:
                 self._send(peer, (), now)
 
     def _set_servers(self, servers: tuple[ClusterServer, ...], next_index: int, now: float) -> None:
-        """Append a Configuration. It counts at once: what follows is committed by its majority (thesis 4.1)."""
+        """Append a Configuration. It counts at once: its majority commits the following entries (thesis 4.1)."""
         state = self._state
         last = state.log.last_index + 1
         value = state.configurations.next(last, servers)
@@ -294,12 +295,12 @@ class Leader:
     # Commitment --------------------------------------------------------------------------------------------------
 
     def stored(self, now: float) -> None:
-        """Our own disk has caught up."""
+        """Note that this server's own disk has caught up."""
         self._advance_commit(now)
         self._advance_reads(now)
 
     def _agreed(self, ours: float, theirs: dict[int, float]) -> float:
-        """What a majority of the members has reached."""
+        """The value that a majority of the members has reached."""
         return agreed(
             [ours if member == self._state.id else theirs[member] for member in self._state.configurations.members]
         )
@@ -322,9 +323,9 @@ class Leader:
     # Reads -------------------------------------------------------------------------------------------------------
 
     def read(self, token: Token, now: float) -> None:
-        """Serve a read when a majority has confirmed, after its arrival, that we still lead (thesis 6.4).
+        """Serve a read once a majority has confirmed, after the read's arrival, that this server leads (thesis 6.4).
 
-        Reads that arrive while a round of heartbeats is under way share the next one.
+        Reads that arrive during a round of heartbeats share the next round.
         """
         self._reads.append(token)
         if not self._asked:
@@ -332,7 +333,7 @@ class Leader:
             self._advance_reads(now)
 
     def _begin_round(self, now: float) -> None:
-        # Before the first commit of its term a leader does not know what is committed (Raft 8).
+        # Before the first commit of its term, a leader does not know the commit index (Raft 8).
         if not self._reads or not self.is_established:
             return
         self._round += 1
@@ -350,14 +351,14 @@ class Leader:
             self._asked = []
             self._begin_round(now)
 
-    # Holding and losing office -----------------------------------------------------------------------------------
+    # Keeping and losing the lead --------------------------------------------------------------------------------------
 
     def quorum_heard_at(self, now: float) -> float:
-        """When the latest majority, we among it, was last heard of."""
+        """Time at which the latest majority, this server included, was last heard."""
         return self._agreed(now, {peer: p.heard_at for peer, p in self.progress.items()})
 
     def deadline(self, now: float) -> float:
-        """When the next heartbeat is due, or the office is lost for want of a majority."""
+        """Time at which the next heartbeat is due, or the lead is lost for want of a majority."""
         quorum = self.quorum_heard_at(now) + self._state.timing.election_max
         heartbeat, room = self._state.timing.heartbeat, self._state.flow.in_flight
         return min(
@@ -369,6 +370,6 @@ class Leader:
         )
 
     def resign(self) -> None:
-        """Let all callers go: their entries may be committed by the next leader, or never."""
+        """Drop all waiting callers: the next leader may commit their entries, or never."""
         self._state.effects.dropped += [waiting.token for waiting in self._waiting]
         self._state.effects.reads_refused += self._asked + self._reads

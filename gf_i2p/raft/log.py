@@ -1,8 +1,9 @@
-"""The log as the core sees it: term runs for all of it, entries in memory for its newest part.
+"""The log as the core sees it: terms of all entries as runs, and the newest entries in memory.
 
-Terms only rise along a log, so the term of every entry fits into one run per term: a log of a million entries and
-twenty elections takes twenty pairs. Entry values are kept in memory until they are both durable and crowded out;
-older ones come back through a `LogReader`. The beginning may have been dropped: what a snapshot covers (Raft 7).
+Terms only rise along a log, so one run for each term holds the terms of all entries: a log of a million entries and
+twenty elections takes twenty pairs. Entry values stay in memory until they are durable and memory is short; older
+values come back through a `LogReader`. The beginning of the log may have been dropped where a snapshot covers it
+(Raft 7).
 """
 
 from bisect import bisect_right
@@ -14,19 +15,19 @@ from gf_i2p.wire.entries import ENTRY_HEADER_BYTES, Entry
 from gf_i2p.wire.messages import Request
 
 CACHE_BYTES = 16 << 20
-"""Entries are dropped from memory beyond this many bytes. A follower that lags by more is served from disk."""
+"""Most bytes of entries kept in memory. A follower that lags by more is served from the disk."""
 
 
 def size_of(entry: Entry) -> int:
-    """Bytes of the entry on the wire, which is what all limits count."""
+    """Bytes of the entry on the wire, the size that all limits count."""
     return ENTRY_HEADER_BYTES + len(entry.value)
 
 
 class Log:
-    """Entries `base` + 1 to `last_index`; they are known to be durable up to `stored`.
+    """The entries `base` + 1 to `last_index`; those up to `stored` are known to be durable.
 
-    `base` and `base_term`: the last entry that was dropped, 0 for a log that is whole. `terms` are (first index, term)
-    pairs, both strictly ascending, for the entries after the base; the first run may begin before them.
+    `base` and `base_term` belong to the last dropped entry; 0 for a whole log. `terms` are (first index, term) pairs,
+    both strictly ascending, for the entries after the base; the first run may begin before them.
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class Log:
         self.stored = last_index
         self.base, self.base_term = base
         runs = [(max(first, self.base + 1), term) for first, term in terms if first <= last_index]
-        begun = max(sum(first <= self.base + 1 for first, _ in terms) - 1, 0)  # of those that begin before, one counts
+        begun = max(sum(first <= self.base + 1 for first, _ in terms) - 1, 0)  # of the runs begun before, one counts
         runs = runs[begun:] if last_index > self.base else []
         assert (last_index == self.base) == (not runs), "every entry has a term"
         self._run_starts = [first for first, _ in runs]
@@ -56,7 +57,7 @@ class Log:
 
     @property
     def last_term(self) -> int:
-        """Term of the last entry, dropped or not; 0 when there was none."""
+        """Term of the last entry, dropped or not; 0 when there was no entry."""
         return self._run_terms[-1] if self._run_terms else self.base_term
 
     def term(self, index: int) -> int:
@@ -65,7 +66,7 @@ class Log:
         return self.base_term if index == self.base else self._run_terms[bisect_right(self._run_starts, index) - 1]
 
     def is_up_to_date(self, last_term: int, last_index: int) -> bool:
-        """Whether a log that ends so is at least as up-to-date as this one (Raft 5.4.1)."""
+        """Whether a log with this end is at least as up-to-date as this one (Raft 5.4.1)."""
         return (last_term, last_index) >= (self.last_term, self.last_index)
 
     def slice(self, first: int, last: int, *, max_entries: int, max_bytes: int) -> tuple[Entry, ...]:
@@ -115,7 +116,7 @@ class Log:
         self._cache_first = min(self._cache_first, first)
         self.last_index = first - 1
         self.stored = min(self.stored, first - 1)
-        # What a pending write stores from here on is about to be overwritten by the next one.
+        # The next write will overwrite whatever a pending write stores from `first` on.
         self._writes_pending = deque((number, min(last, first - 1)) for number, last in self._writes_pending)
 
     def drop(self, index: int) -> None:
@@ -125,7 +126,7 @@ class Log:
         runs = bisect_right(self._run_starts, index)
         if index < self.last_index and (runs == len(self._run_starts) or self._run_starts[runs] > index + 1):
             runs -= 1
-            self._run_starts[runs] = index + 1  # its term goes on
+            self._run_starts[runs] = index + 1  # the term of this run goes on
         del self._run_starts[:runs]
         del self._run_terms[:runs]
         self.base, self.base_term = index, term
@@ -137,7 +138,7 @@ class Log:
             self._cache_first = index + 1
 
     def restart(self, index: int, term: int) -> None:
-        """Forget everything: the log goes on, empty, after an entry that a snapshot covers."""
+        """Forget all entries: the log goes on, empty, after an entry that a snapshot covers."""
         self._run_starts.clear()
         self._run_terms.clear()
         self._cache.clear()
@@ -145,22 +146,22 @@ class Log:
         self.base, self.base_term = index, term
         self.last_index = self.stored = index
         self._cache_first = index + 1
-        self._writes_pending.clear()  # of what is gone
+        self._writes_pending.clear()  # these were writes of forgotten entries
 
     def write_issued(self, write: Write) -> None:
-        """Note the core's next write, so that `write_stored` knows what it made durable."""
+        """Note the core's next write, so that `write_stored` knows its last index."""
         if write.entries:
             self._writes_pending.append((write.number, write.first_index + len(write.entries) - 1))
 
     def write_stored(self, number: int) -> None:
-        """All writes up to `number` are durable."""
+        """Note that all writes up to `number` are durable."""
         while self._writes_pending and self._writes_pending[0][0] <= number:
             self.stored = max(self.stored, self._writes_pending.popleft()[1])
         if self._cache_size > self._cache_bytes:
             self._evict()
 
     def _evict(self) -> None:
-        """Drop the older half of the memory, as far as it is durable: each entry is moved at most about once."""
+        """Drop the older half of the memory, as far as durable, so that each entry is moved about once at most."""
         target = self._cache_bytes // 2
         keep = 0
         durable = self.stored - self._cache_first + 1
@@ -171,18 +172,18 @@ class Log:
         self._cache_first += keep
 
     def matches(self, index: int, term: int) -> bool:
-        """Whether this log has, or had, an entry with that index and term; 0 always matches (jraft-facts 12).
+        """Whether this log has, or had, an entry with that index and term; index 0 always matches (jraft-facts 12).
 
-        What was dropped was committed, so it is the same wherever it is committed, and matches too.
+        Dropped entries were committed, so they are the same on every server, and match.
         """
         return index < self.base or index == 0 or (index <= self.last_index and self.term(index) == term)
 
     def known_entries(self, request: Request) -> int:
-        """How many of the entries of a matching AppendEntries are here already."""
+        """Return how many entries of a matching AppendEntries this log already has."""
         return self.known(request.last_log_index + 1, request.entries)
 
     def known(self, first: int, entries: Sequence[Entry]) -> int:
-        """How many of these entries, which go on from `first`, are here already, or were before they were dropped."""
+        """Return how many of these entries, from index `first` on, this log has or had before they were dropped."""
         known = 0
         for index, entry in enumerate(entries, first):
             if index > self.last_index or (index > self.base and self.term(index) != entry.term):
@@ -191,10 +192,10 @@ class Log:
         return known
 
     def back_off(self, index: int, term: int) -> int:
-        """Next index to ask for after a mismatch at `index`, where the leader has `term` (Raft 5.3, last paragraphs).
+        """Return the next index to ask for after a mismatch at `index`, where the leader has `term` (Raft 5.3, end).
 
-        Skips a whole term of this log at a time: runs of a higher term than the leader's cannot match there, and a
-        run of a lower term that reaches up to `index` is tried from its beginning. At most one round trip a term.
+        Skips a whole term of this log at a time. A run with a higher term than the leader's cannot match there. A run
+        with a lower term that reaches up to `index` is tried from its beginning. At most one round trip a term.
         """
         candidate = min(index, self.last_index)
         run = bisect_right(self._run_starts, candidate) - 1

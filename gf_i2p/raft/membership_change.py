@@ -1,14 +1,14 @@
 """The leader's part in changing the servers, one at a time (Raft thesis 4; proposal 150, "Establishment").
 
-Join: AddServer is accepted; the new server is invited (JoinCluster), brought up to the committed end of the log by a
-snapshot, if the log's beginning is dropped, and LogPacks (SyncLog), and only then is the Configuration with it
-appended. So it slows nobody while it catches up, and one that does not is given up.
+Join: the leader accepts AddServer, and invites the new server (JoinCluster). The new server is brought up to the
+committed end of the log by LogPacks (SyncLog), and by a snapshot if the log's beginning is dropped. Only then is the
+Configuration with the new server appended. So a server that catches up slows nobody, and one that does not is given up.
 
-Leave: RemoveServer is accepted; the server is told (LeaveCluster), and the Configuration without it is appended when
-it has answered, or did not in time. It is still sent the log until it knows that this is committed.
+Leave: the leader accepts RemoveServer, and tells the server (LeaveCluster). The Configuration without that server is
+appended after its answer, or after a time-out. The log is still sent to that server until it knows of the commit.
 
-A change begins only when the one before it is committed, and an entry of our own term: otherwise two leaders could
-commit by majorities that share no server (Ongaro's correction of 2015 to the thesis).
+A change begins only when the previous change is committed, and an entry of the leader's own term. Otherwise two leaders
+could commit by majorities that share no server (Ongaro's correction of 2015 to the thesis).
 """
 
 from collections.abc import Callable
@@ -30,41 +30,41 @@ from gf_i2p.wire.log_values import (
 from gf_i2p.wire.messages import MessageType, Request, Response
 
 JOIN_PATIENCE: Final = 10
-"""Maximum election time-outs without a sign of a server that is to join, and then it is given up."""
+"""Maximum election time-outs without a sign of a joining server, after which the server is given up."""
 MAX_ROUNDS: Final = 10
-"""How often a server that is to join may need longer for all that is new than an election takes (thesis 4.2.1), or may
-take nothing at all."""
+"""How often a joining server may take nothing, or need longer for all new entries than an election takes (thesis
+4.2.1)."""
 _ALMOST: Final = 5
-"""Missing entries that need no round of their own; JRaft's number."""
+"""Missing entries that need no round of their own; the number is JRaft's."""
 
 SetServers = Callable[[tuple[ClusterServer, ...], int, float], None]
-"""Appends a Configuration with these servers, at this time; the index is the first that a new one among them lacks."""
+"""Appends a Configuration with these servers at this time; the index is the first that a new server lacks."""
 
 
 @dataclass(slots=True)
 class Joining:
-    """A server that is to join."""
+    """A server that is joining."""
 
     server: ClusterServer
     heard_at: float
     invited: bool = False
-    """Whether it has accepted."""
+    """Whether the server has accepted the invitation."""
     next: int = 1
-    """Index of the next entry that it lacks."""
+    """Index of the next entry that the server lacks."""
     offset: int = 0
-    """`record_bytes` of what it has been sent in packs, the one on the way included: see `LogPack.base`."""
+    """`record_bytes` of all entries sent in packs, including the pack on the way: see `LogPack.base`."""
     sending: Sending | None = None
     tag: int | None = None
-    """Of the request on the way."""
+    """Tag of the request on the way."""
     sent_at: float = float("-inf")
     pack: tuple[Entry, ...] = ()
-    """On the way."""
+    """Entries of the LogPack on the way."""
     sent_end: int = 0
-    """Index of its last entry, or offset behind the block."""
+    """Index of the last entry on the way, or the offset after the block."""
     target: int = 0
-    """The commit index when the pack on the way was sent."""
+    """The commit index when the pack on the way left."""
     rounds: int = 0
-    """How often it was too slow, or took nothing."""
+    """How often the server was too slow, or took nothing."""
 
 
 @dataclass(slots=True)
@@ -77,10 +77,10 @@ class Leaving:
 
 
 class Changes:
-    """At most one change that is not in the log yet. `set_servers` appends it."""
+    """At most one change that is not in the log yet. `set_servers` appends the change."""
 
     def __init__(self, state: State, first_index: int, set_servers: SetServers) -> None:
-        """`first_index`: of the first entry of our term."""
+        """`first_index`: index of the first entry of the leader's term."""
         self._state = state
         self._first_index = first_index
         self._set_servers = set_servers
@@ -89,7 +89,7 @@ class Changes:
 
     @property
     def obstacle(self) -> str | None:
-        """Why no change can begin now; a clause."""
+        """Why no change can begin now, a clause; None when one can."""
         state = self._state
         if state.commit < self._first_index:
             return "this leader has not committed anything yet: try again in a moment"
@@ -104,7 +104,7 @@ class Changes:
     # Beginning -------------------------------------------------------------------------------------------------------
 
     def add(self, token: Token, request: Request, now: float) -> None:
-        """Take an AddServerRequest; one for a member, with the endpoint that it has, is done already."""
+        """Take an AddServerRequest; for a member with the same endpoint, nothing is left to do."""
         state = self._state
         try:
             server = ClusterServer.decode(request.entries[0].value)
@@ -123,7 +123,7 @@ class Changes:
             self._go_on(now)
 
     def remove(self, token: Token, request: Request, now: float) -> None:
-        """Take a RemoveServerRequest, for ourselves perhaps. The last server cannot leave."""
+        """Take a RemoveServerRequest, perhaps for this server itself. The last server cannot leave."""
         state = self._state
         try:
             server_id = decode_server_id(request.entries[0].value)
@@ -154,7 +154,7 @@ class Changes:
     # Inputs ----------------------------------------------------------------------------------------------------------
 
     def deadline(self) -> float:
-        """When `tick` has something to do."""
+        """Time at which `tick` has work to do."""
         timing = self._state.timing
         if self.leaving is not None:
             return self.leaving.since + timing.election_min
@@ -164,7 +164,7 @@ class Changes:
         return float("inf")
 
     def tick(self, now: float) -> None:
-        """Time has passed."""
+        """Act on the time that has passed."""
         leaving, joining = self.leaving, self.joining
         timing = self._state.timing
         if leaving is not None and now >= leaving.since + timing.election_min:
@@ -178,13 +178,13 @@ class Changes:
                 self._go_on(now)
 
     def reachable(self, peer: int, now: float) -> None:
-        """A connection came up: what was on the way is lost."""
+        """Note a new connection: requests on the way are lost."""
         if self.joining is not None and peer == self.joining.server.id:
             self._lost(self.joining)
             self._go_on(now)
 
     def failed(self, peer: int, tag: int, now: float) -> None:
-        """A request was lost; to one that is to join it is sent again by the next tick."""
+        """Note a lost request; the next tick repeats a request to a joining server."""
         if self.joining is not None and (peer, tag) == (self.joining.server.id, self.joining.tag):
             self._lost(self.joining)
         elif self.leaving is not None and tag == self.leaving.tag:
@@ -197,7 +197,7 @@ class Changes:
             joining.pack = ()
 
     def answered(self, tag: int, response: Response, now: float) -> None:
-        """Take the answer to one of our requests; of any other nothing happens."""
+        """Take the answer to a request of this change; ignore any other."""
         if self.leaving is not None and tag == self.leaving.tag:
             self._remove(self.leaving.server_id, now)
         elif self.joining is not None and tag == self.joining.tag:
@@ -214,7 +214,7 @@ class Changes:
     # Catching up -----------------------------------------------------------------------------------------------------
 
     def _go_on(self, now: float) -> None:
-        """Send what is next."""
+        """Send the next request to the joining server."""
         joining, state = self.joining, self._state
         assert joining is not None
         joining.sent_at = now
@@ -237,7 +237,7 @@ class Changes:
 
     def _begin_snapshot(self, joining: Joining) -> None:
         if self._state.snapshot is None:
-            self._state.effects.snapshot_wanted = True  # and the next tick tries again
+            self._state.effects.snapshot_wanted = True  # the next tick tries again
             return
         joining.sending = Sending(self._state.snapshot)
         self._send_block(joining, joining.sending)
@@ -248,7 +248,7 @@ class Changes:
     def _send_pack(self, joining: Joining) -> None:
         state = self._state
         flow = state.flow
-        # A JRaft server commits all that comes this way at once, so it must be committed.
+        # A JRaft server commits all entries of a pack at once, so all must be committed.
         entries = state.log.slice(
             joining.next, state.commit, max_entries=flow.append_entries, max_bytes=flow.append_bytes
         )
@@ -284,7 +284,7 @@ class Changes:
             sending.offset = response.next_index
             self._go_on(now)
         else:
-            self._give_up("it refuses our snapshot")
+            self._give_up("it refuses the leader's snapshot")
 
     def _got_pack(self, response: Response, now: float) -> None:
         joining = self._joining
@@ -295,7 +295,7 @@ class Changes:
             if not joining.next <= response.next_index <= joining.sent_end:
                 self._give_up(f"it wants the log from {response.next_index} on, which nobody has offered it")
                 return
-            # It goes on where it says.
+            # The server took a part of the pack, and names the next entry.
             joining.offset -= record_bytes(joining.pack[response.next_index - joining.next :])
         elif joining.sent_end >= joining.target and now - joining.sent_at > self._state.timing.election_max:
             joining.rounds += 1
@@ -307,25 +307,25 @@ class Changes:
         self._go_on_or_end(now, fast=now - joining.sent_at <= self._state.timing.election_max)
 
     def _took_nothing(self, joining: Joining, now: float) -> None:
-        """It is no newcomer any more, by its own reckoning. To send the same again at once would go on for ever."""
+        """Handle a server that took nothing: to send the same again at once would go on for ever."""
         if self._state.configurations.ever_has(joining.server.id):
-            # A JRaft server takes packs only until it has read a Configuration that has it, were it an old one. It
-            # takes AppendEntries then.
+            # A JRaft server takes packs only until it has read a Configuration that has it, even an old one. After
+            # that it takes AppendEntries.
             self._end(joining, now)
             return
         joining.rounds += 1
         if joining.rounds == MAX_ROUNDS:
             self._give_up("it takes nothing of the log; see what its own log file says")
             return
-        # It was restarted, and has forgotten the invitation: the next tick invites it anew.
+        # A restart made it forget the invitation: the next tick invites it again.
         joining.invited = False
         joining.next, joining.offset, joining.pack = 1, 0, ()
 
     def _go_on_or_end(self, now: float, *, fast: bool = True) -> None:
-        """Append the Configuration when what is missing will not keep the farm waiting.
+        """Append the Configuration when the missing entries will not keep the farm waiting; else go on.
 
-        Not before one pack or the snapshot has arrived: a JRaft server has elected itself before it is invited, so it
-        has a first entry of its own. If that is of the same term as ours, AppendEntries would leave it there.
+        One pack or the snapshot must have arrived first: a JRaft server has elected itself before it is invited, so it
+        has a first entry of its own. AppendEntries would leave that entry in place if its term is the leader's.
         """
         joining = self._joining
         missing = self._state.commit + 1 - joining.next
@@ -351,7 +351,7 @@ class Changes:
 
 
 def send_block(state: State, peer: int, sending: Sending) -> tuple[int, int]:
-    """Send the block that is due; return its tag and the offset behind its data."""
+    """Send the next block; return its tag and the offset after its data."""
     snapshot = sending.snapshot
     end = min(sending.offset + state.flow.snapshot_bytes, len(snapshot.data))
     block = SnapshotSyncRequest(

@@ -1,18 +1,18 @@
-"""What an operator can tune in the core, with the profiles of the design."""
+"""The operator's settings for the core, with the profiles of the design."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Seconds. A follower waits a random time between the election bounds (Raft 5.2)."""
+    """The time-outs in seconds. A follower waits a random time between the election bounds (Raft 5.2)."""
 
     heartbeat: float
     election_min: float
     election_max: float
 
     def __post_init__(self) -> None:
-        """Refuse values with which no leader could keep its office.
+        """Refuse values with which no leader could stay leader.
 
         Raises:
             ValueError: a sentence for the operator.
@@ -24,9 +24,9 @@ class Timing:
 
     @property
     def doubt(self) -> float:
-        """The silence after which a leader that cannot be dialled any more is held for lost.
+        """Seconds of silence after which a leader that cannot be dialled counts as lost.
 
-        Half of what others are given, but time for two heartbeats: one that still reaches us keeps its office.
+        Half of the normal silence, but time for two heartbeats: a leader whose heartbeats still arrive stays leader.
         """
         return max(self.election_min / 2, 2 * self.heartbeat)
 
@@ -45,8 +45,8 @@ class Flow:
     append_entries: int = 1024
     """Entries in one AppendEntries."""
     append_bytes: int = 128 << 10
-    """Bytes of entries in one AppendEntries (one larger entry goes alone): few enough to pass a slow line within an
-    election time-out, since a follower hears of its leader only when a whole message has arrived."""
+    """Bytes of entries in one AppendEntries (one larger entry goes alone). A slow line must carry them within an
+    election time-out, since a follower hears its leader only when a whole message has arrived."""
     snapshot_bytes: int = 128 << 10
     """Data of one InstallSnapshot, for the same reason."""
     in_flight: int = 16
@@ -54,4 +54,4 @@ class Flow:
     queue_entries: int = 16_384
     """Proposed and uncommitted entries; a further proposal is refused."""
     queue_bytes: int = 32 << 20
-    """Their bytes."""
+    """Bytes of proposed and uncommitted entries."""

@@ -1,4 +1,4 @@
-"""What all roles share: who we are, the durable state, the log, and the effects that the present step collects."""
+"""The state that all roles share: this server's id, the durable state, the log, and the effects of the present step."""
 
 from collections.abc import Sequence
 
@@ -31,16 +31,16 @@ class State:
         self.commit = log.base if snapshot is None else snapshot.index
         self.log = log
         self.snapshot = snapshot
-        """The newest; None when there is none, or when the stored one is damaged."""
+        """The newest snapshot; None when there is none, or when the stored one is damaged."""
         self.configurations = configurations
         self.timing = timing
         self.flow = flow
         self.effects = Effects()
         self._hard_state_changed = False
         self._last_tag = 0
-        self._writes = 0  # issued
-        self._stored = 0  # of them durable
-        self._vote_write = 0  # the one with the present term and vote
+        self._writes = 0  # number of the last issued write
+        self._stored = 0  # number of the last durable write
+        self._vote_write = 0  # number of the write with the present term and vote
 
     @property
     def peers(self) -> list[int]:
@@ -53,13 +53,13 @@ class State:
         return self._stored >= self._vote_write
 
     def write_stored(self, number: int) -> None:
-        """All writes up to `number` are durable."""
+        """Note that all writes up to `number` are durable."""
         assert number <= self._writes
         self._stored = number
         self.log.write_stored(number)
 
     def set_hard_state(self, term: int, vote: int) -> None:
-        """Change term and vote; the step's write makes it durable."""
+        """Change term and vote; the step's write makes the change durable."""
         assert term > self.term or (term == self.term and self.vote in {NOBODY, vote}), "one vote a term, terms rise"
         self.term = term
         self.vote = vote
@@ -74,9 +74,9 @@ class State:
         self.effects.write = Write(None, first, tuple(entries))
 
     def take_snapshot(self, snapshot: Snapshot, drop: int) -> None:
-        """Keep a snapshot that our log agrees with, and drop entries up to `drop` if they are there."""
+        """Keep a snapshot that agrees with the log, and drop entries up to `drop` if they are still there."""
         assert self.effects.write is None, "one write a step"
-        assert snapshot.index >= drop, "a snapshot covers what is dropped"
+        assert snapshot.index >= drop, "a snapshot covers the dropped entries"
         self.snapshot = snapshot
         if drop > self.log.base:
             self.log.drop(drop)
@@ -84,7 +84,7 @@ class State:
         self.effects.write = Write(None, 0, (), snapshot, self.log.base)
 
     def install_snapshot(self, snapshot: Snapshot) -> None:
-        """Let the log begin anew behind a snapshot."""
+        """Let the log begin anew after a snapshot."""
         assert self.effects.write is None, "one write a step"
         self.snapshot = snapshot
         self.log.restart(snapshot.index, snapshot.term)
@@ -131,9 +131,10 @@ class State:
         return self._last_tag
 
     def promise(self, token: Token, request: Request, *, accepted: bool, next_index: int = 0) -> None:
-        """Answer another server, once everything that the answer says is durable.
+        """Answer another server once everything in the answer is durable.
 
-        The destination of an AppendEntriesResponse is the leader, of any other the asker (proposal, "Responses").
+        The destination of an AppendEntriesResponse is the leader; that of other responses is the asking server
+        (proposal, "Responses").
         """
         to_leader = request.type == MessageType.APPEND_ENTRIES_REQUEST
         response = Response(
@@ -154,7 +155,7 @@ class State:
         next_index: int = 0,
         message_type: MessageType = MessageType.APPEND_ENTRIES_RESPONSE,
     ) -> None:
-        """Answer whoever asked for something that only a leader does; the destination says who leads."""
+        """Answer a request that only a leader serves; the destination names the leader."""
         response = Response(
             type=message_type,
             source=self.id,
@@ -166,12 +167,12 @@ class State:
         self.effects.replies.append(Reply(token, response))
 
     def violated(self, token: Token, what: str) -> None:
-        """A peer did what no correct server does: close its connection and tell the operator."""
+        """Drop the connection of a peer that did what no correct server does, and tell the operator."""
         self.effects.dropped.append(token)
         self.effects.violation = what
 
     def take_effects(self) -> Effects:
-        """The effects of the step that ends here; its changes of the durable state are one write."""
+        """Return the effects of the finished step; its changes of the durable state are one write."""
         effects, self.effects = self.effects, Effects()
         if self._hard_state_changed:
             self._hard_state_changed = False

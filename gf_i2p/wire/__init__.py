@@ -1,1 +1,1 @@
-"""The wire: Raft messages, log values, HTTP upgrade, Digest, all limits. Bytes in, values out; no I/O."""
+"""The wire: Raft messages, log values, HTTP upgrade, Digest, and all limits. Bytes in, values out; no I/O."""

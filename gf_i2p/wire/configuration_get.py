@@ -1,15 +1,15 @@
-"""Asking a farm node for the Configuration: who belongs to the farm, and where each is reached.
+"""The request for a farm's Configuration: the members of the farm, and their endpoints.
 
     GET /GarlicFarm/CLUSTER/1/config  ------->
                                       <-------  200, application/octet-stream: the Configuration value; both close
 
-The proposal leaves open how one finds the servers ("Issues"); this is our answer. A node without it says 404, and then
-what was known before has to do. Limits: the value is `MAX_CONFIGURATION_BYTES` long at most, refused by its announced
-length before a byte of it is read. It must have a Content-Length, which no router's proxy takes away: of an answer
-that ends when the connection does, nobody could tell whether it is whole.
+The proposal leaves open how a client finds the servers ("Issues"); this request is the answer here. A node without the
+resource answers 404, and the client keeps the servers it knows. Limits: the value is at most `MAX_CONFIGURATION_BYTES`
+long; a longer announced length is refused before any byte of the value is read. The answer must have a Content-Length,
+which no router's proxy removes. Where the connection's end ends the answer, nobody could tell whether it is whole.
 
-What the Configuration says may be older than what others know, and the newest entry of a log is not always committed:
-who gets several takes the one with the greatest `log_index`.
+The Configuration may be older than another server's, and the newest entry of a log is not always committed. A client
+with several answers takes the one with the greatest `log_index`.
 """
 
 from gf_i2p.wire.errors import RemoteProtocolError
@@ -19,7 +19,7 @@ from gf_i2p.wire.log_values import Configuration
 
 
 class ConfigurationGet(ClientGet[Configuration]):
-    """The client's side of one connection. `receive` raises `NotFound` for a peer that does not tell."""
+    """The client's side of one connection. `receive` raises `NotFound` for a peer that serves no Configuration."""
 
     resource = Resource.CONFIG
     success = 200
@@ -41,7 +41,7 @@ class ConfigurationGet(ClientGet[Configuration]):
         lengths = values_of(response, b"content-length")
         if not lengths:
             raise _unusable("does not say how long it is")
-        # h11 has seen to it that there is one, of at most 20 digits.
+        # h11 has checked that there is one, of at most 20 digits.
         self._length = int(lengths[0])
         if self._length > MAX_CONFIGURATION_BYTES:
             raise _unusable(f"has {self._length} bytes, and {MAX_CONFIGURATION_BYTES} are the most")
@@ -59,5 +59,5 @@ class ConfigurationGet(ClientGet[Configuration]):
 
 def _unusable(what: str) -> HandshakeRefused:
     return HandshakeRefused(
-        f"the answer 200 {what}: check that the endpoint is a farm node's, and what a proxy on the way does to answers"
+        f"the answer 200 {what}: check that the endpoint is a farm node's, and how proxies on the way change answers"
     )

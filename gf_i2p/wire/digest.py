@@ -4,15 +4,15 @@ The server offers SHA-256 first and MD5 second, with one nonce for both: `reques
 Not spoken: Basic, `auth-int`, the `-sess` algorithms, `userhash`, and RFC 2069, which has no nonce count. The
 character set is UTF-8 and passwords are normalised to NFC (RFC 7616, 4); user names are plain ASCII.
 
-What a stranger can learn or cost:
+A stranger learns little and costs little:
 
-- An unknown user and a wrong password are answered with the same bytes after the same computations.
+- An unknown user and a wrong password get the same bytes after the same computations.
 - A refused request costs one digest over at most one head (16 KiB), two HMACs for a new nonce, and no memory.
-- `stale=true` is said only to who has computed a right digest. A count that was used before gets it, too: a
-  client whose connections overtook each other comes back with a new nonce, and a replayer has none.
+- Only a client with a right digest gets `stale=true`, even for a count that was used before. A client whose
+  connections overtook each other comes back with a new nonce. A recorded request is useless then.
 
-Nonces live two hours by default and never less than one, the time for which the proposal ("Caching") wants
-credentials cached; the client, too, keeps a challenge for two hours.
+Nonces live two hours by default and never less than one, because the proposal ("Caching") wants credentials cached for
+one hour. The client also keeps a challenge for two hours.
 
 Header values are `str` of one character to a byte (Latin-1), see `http_auth`.
 """
@@ -62,9 +62,9 @@ _HEX = {
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """What a server stores of one user of one realm: HA1 of RFC 7616, 3.4.2 by both hashes, hexadecimal.
+    """A server's verifier of one user of one realm: HA1 of RFC 7616, 3.4.2 by both hashes, hexadecimal.
 
-    As good as the password within the realm, so keep it as secret; `repr` hides it.
+    As good as the password within the realm, so it must be kept as secret; `repr` hides it.
 
     Raises:
         ValueError: a value is not the hexadecimal form of a hash of its kind.
@@ -101,7 +101,7 @@ def digest_response(
 ) -> str:
     """Compute the `response` parameter for `qop=auth` (RFC 7616, 3.4.1), in lower-case hexadecimal.
 
-    `count` is the nonce count as it stands on the wire; all texts are Latin-1 images of bytes.
+    `count` is the nonce count as written on the wire; all texts are Latin-1 images of bytes.
 
     Raises:
         UnicodeEncodeError: a text is no such image.
@@ -112,14 +112,14 @@ def digest_response(
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """The request comes from somebody who knows this user's password."""
+    """The sender of the request knows this user's password."""
 
     user: str
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The request gets a 401; `stale` if only its nonce or nonce count was bad."""
+    """The request gets a 401. `stale`: whether only the nonce or the nonce count was bad."""
 
     stale: bool
 
@@ -132,9 +132,9 @@ class Authenticator:
 
     Args:
         realm: the cluster's name.
-        secrets: the users who may come in.
+        secrets: the users that may log in.
         key: 32 random bytes, new in each process (see `nonces`).
-        nonce_seconds: how long a nonce lives, at least 3,600.
+        nonce_seconds: life of a nonce, at least 3,600.
 
     Raises:
         ValueError: an argument is out of these ranges.
@@ -153,14 +153,14 @@ class Authenticator:
         self._realm = check_name("cluster name", realm)
         self._secrets = dict(secrets)
         self._nonces = Nonces(realm, key=key, seconds=nonce_seconds)
-        # Nobody can compute a digest that matches this one, but we compute as much to compare with it.
+        # No password has this digest; the comparison with it costs an unknown user the same time.
         self._nobody = Secret(
             md5=hmac.digest(key, b"nobody", "sha256")[:16].hex(),
             sha256=hmac.digest(key, b"nobody", "sha256").hex(),
         )
 
     def replace(self, secrets: Mapping[str, Secret]) -> None:
-        """Use these users from now on; nonces stay good, so nobody who is still known has to come twice."""
+        """Use these users from now on; nonces stay good, so known users need no second request."""
         self._secrets = dict(secrets)
 
     def challenge(self, now: float, entropy: Callable[[int], bytes], *, stale: bool = False) -> list[str]:
@@ -174,12 +174,12 @@ class Authenticator:
         ]
 
     def verify(self, header: str, method: str, uri: str, now: float) -> Verified | Refused:
-        """Judge an Authorization header's value.
+        """Check an Authorization header's value.
 
         Args:
             header: the value, of any content and length up to one HTTP head.
             method: the request's method.
-            uri: the request target, in the path or the absolute form; the header's may be in the other one.
+            uri: the request target, in the path or the absolute form; the form in the header may differ.
             now: monotonic seconds.
         """
         answer = _Answer.parse(header)
@@ -205,7 +205,7 @@ class Authenticator:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """An Authorization header of the only form we take (RFC 7616, 3.4)."""
+    """An Authorization header of the only accepted form (RFC 7616, 3.4)."""
 
     user: str
     realm: str
@@ -247,7 +247,7 @@ class _Answer:
 
 @dataclass(frozen=True, slots=True)
 class _Challenge:
-    """A WWW-Authenticate challenge that we can answer (RFC 7616, 3.3)."""
+    """A WWW-Authenticate challenge that the client can answer (RFC 7616, 3.3)."""
 
     realm: str
     nonce: str
@@ -273,17 +273,17 @@ class _Challenge:
 
 
 class Credentials:
-    """The client's side, one per peer, to be kept as long as the process lives.
+    """The client's side, one object for each peer, kept as long as the process lives.
 
-    Remembers the peer's last challenge for two hours, so that a reconnect needs one request, and the best
-    algorithm that it ever offered, so that nobody on the way can talk us into a weaker one.
+    The object keeps the peer's last challenge for two hours, so that a reconnect needs one request. It also keeps the
+    best algorithm that the peer ever offered, so that an attacker on the way cannot enforce a weaker one.
 
     Raises:
         ValueError: see `Secret.derive`.
     """
 
     def __init__(self, user: str, password: str) -> None:
-        Secret.derive(user, "", password)  # says at once what is wrong with them
+        Secret.derive(user, "", password)  # raises at once when user or password is bad
         self.user: Final = user
         self._password = password
         self._challenge: _Challenge | None = None
@@ -296,20 +296,20 @@ class Credentials:
     def untried(self) -> bool:
         """Whether a challenge has come that no request has answered yet.
 
-        A 401 to the first answer means that the password is wrong; to a later one, that the nonce has aged.
+        A 401 to the first answer means that the password is wrong; a 401 to a later answer, that the nonce has aged.
         """
         return self._untried
 
     @property
     def has_challenge(self) -> bool:
-        """Whether the peer has asked for credentials: whatever came of it, somebody who speaks Digest is there."""
+        """Whether the peer has asked for credentials, and so speaks Digest, whatever came after."""
         return self._challenge is not None
 
     def authorize(self, method: str, uri: str, now: float, entropy: Callable[[int], bytes]) -> str | None:
         """Return the value of an Authorization header with the next nonce count.
 
-        None when no challenge is known that is younger than two hours: make a request without credentials, and
-        pass its 401 to `challenged`. `uri` must be the request target as the server gets to see it.
+        None when no challenge younger than two hours is known: make a request without credentials, and pass its 401 to
+        `challenged`. `uri` must be the request target that the server sees.
         """
         challenge = self._challenge
         if challenge is None or now - self._received > NONCE_SECONDS or self._count == _MAX_COUNT:
@@ -339,11 +339,11 @@ class Credentials:
         """Remember the strongest challenge among the WWW-Authenticate headers of a 401.
 
         Returns:
-            Whether the peer says `stale=true`: the password was right, only the nonce was not.
+            Whether the peer says `stale=true`: the password was right, but the nonce was not.
 
         Raises:
-            RemoteProtocolError: there is none that we answer, or it is weaker than the peer's earlier ones; what
-                was remembered stays.
+            RemoteProtocolError: no challenge can be answered, or the best is weaker than the peer's earlier ones; the
+                stored challenge stays.
         """
         usable: dict[Algorithm, _Challenge] = {}
         names: set[str] = set()
@@ -351,7 +351,7 @@ class Credentials:
             try:
                 schemes = parse_schemes(value)
             except RemoteProtocolError:
-                continue  # of a scheme that we do not speak, perhaps; the others count
+                continue  # perhaps a scheme unknown here; the other headers count
             for scheme in schemes:
                 names.add(scheme.name)
                 challenge = _Challenge.read(scheme.parameters) if scheme.name == "digest" else None
@@ -369,7 +369,7 @@ class Credentials:
                 "replaced by one that speaks only MD5, restart this node"
             )
         if self._challenge is None or self._challenge.nonce != chosen.nonce:
-            self._count = 0  # only for a new nonce: each count of a nonce is good once
+            self._count = 0  # only for a new nonce: each count of a nonce can be used once
         self._challenge = chosen
         self._received = now
         self._untried = True

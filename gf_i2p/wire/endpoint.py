@@ -1,7 +1,7 @@
-"""Where a server is reached: the text "tcp://host:port" of proposal 150, "ClusterServer".
+"""The endpoint of a server: the text "tcp://host:port" of proposal 150, "ClusterServer".
 
-The host decides how it is dialled, so it is checked strictly: nothing that a resolver could read in another
-way than we do gets through. `.i2p` in particular is never seen by DNS.
+The host decides how the server is dialled, so the check is strict: no host passes that a resolver could read in another
+way. In particular, DNS never sees a host in `.i2p`.
 """
 
 import re
@@ -25,7 +25,7 @@ class Endpoint:
     """A host and a TCP port.
 
     `host`: a host name without trailing dot (ASCII, at most 253 bytes), an IPv4 address, or an IPv6 address
-    without brackets and scope. `port`: 1 to 65,535. The texts are kept as they were written: "A.example" and
+    without brackets and scope. `port`: 1 to 65,535. The texts are kept as written: "A.example" and
     "a.example" are different values. Raises `EndpointError` on anything else.
     """
 
@@ -54,16 +54,16 @@ class Endpoint:
 
     @property
     def authority(self) -> str:
-        """Host and port as an HTTP request names them (RFC 9110, 7.2).
+        """Host and port as in an HTTP request (RFC 9110, 7.2).
 
-        A name in .i2p in small letters: i2pd's proxy takes no other for one inside I2P.
+        A name in .i2p is in lower case: i2pd's proxy takes no other name for one inside I2P.
         """
         text = str(self).removeprefix(_SCHEME)
         return text.lower() if self.is_i2p else text
 
     @property
     def is_i2p(self) -> bool:
-        """Whether it lies inside I2P: such a host is neither resolved nor dialled in any other way."""
+        """Whether the host lies inside I2P: such a host is never resolved, and never dialled outside I2P."""
         return self.host.lower().endswith(".i2p")
 
 

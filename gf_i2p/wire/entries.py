@@ -1,7 +1,7 @@
-"""Log entries as they stand in a request: proposal 150, "Log Entries".
+"""Log entries as written in a request: proposal 150, "Log Entries".
 
-An entry is a header of 13 bytes (term 8, value type 1, size 4; big-endian) and its value. The code here runs
-once for every entry of every request, so it does each check once and builds nothing that it throws away.
+An entry is a header of 13 bytes (term 8, value type 1, size 4; big-endian) and its value. This code runs once for every
+entry of every request, so each check is done once, and no object is built in vain.
 """
 
 import struct
@@ -14,7 +14,7 @@ from gf_i2p.wire.limits import MAX_ENTRIES, MAX_ENTRIES_BYTES, MAX_INTEGER, MAX_
 
 
 class ValueType(IntEnum):
-    """What a log value holds: proposal 150, "Log Contents"."""
+    """The type of a log value: proposal 150, "Log Contents"."""
 
     APPLICATION = 1
     CONFIGURATION = 2
@@ -26,7 +26,7 @@ class ValueType(IntEnum):
 class Entry(NamedTuple):
     """One log entry.
 
-    `term`: 0 to 2**63 - 1; 0 in the requests of clients, who know no term. `value`: the bytes of the value,
+    `term`: 0 to 2**63 - 1; 0 in clients' requests, since clients know no term. `value`: the bytes of the value,
     zero to `MAX_VALUE_BYTES` long (a LogPack or snapshot block may be larger); zero-length values are legal.
     """
 
@@ -37,18 +37,18 @@ class Entry(NamedTuple):
 
 ENTRY_HEADER_BYTES: Final = 13
 
-# Terms are read as signed numbers: one above MAX_INTEGER then shows as a negative one, which costs one cheap
+# Terms are read as signed numbers: a term above MAX_INTEGER then shows as a negative number, found by one cheap
 # comparison.
 _HEADER: Final = struct.Struct(">qBI")
 _VALUE_TYPES: Final[dict[int, ValueType]] = {int(each): each for each in ValueType}
-# These carry other entries or a snapshot; what bounds them is the size of the request.
+# These values carry other entries or a snapshot; the size of the request bounds them.
 _CARRIERS: Final = frozenset((ValueType.LOG_PACK, ValueType.SNAPSHOT_SYNC_REQUEST))
 
 
 def encode_entries(entries: Iterable[Entry]) -> bytes:
     """Encode entries one after another.
 
-    Raises `LocalProtocolError` when a term, value type or size is out of range, or all together exceed
+    Raises `LocalProtocolError` when a term, value type or size is out of range, or all entries together exceed
     `MAX_ENTRIES` or `MAX_ENTRIES_BYTES`.
     """
     parts: list[bytes] = []
@@ -76,9 +76,9 @@ def encode_entries(entries: Iterable[Entry]) -> bytes:
 def decode_entries(data: bytes, start: int = 0, end: int | None = None) -> tuple[Entry, ...]:
     """Decode the entries that fill `data[start:end]` exactly.
 
-    Raises `RemoteProtocolError` when an entry is cut short, its term is beyond 2**63 - 1, its value type is
-    outside 1 to 5, its value is larger than `MAX_VALUE_BYTES` (LogPack and SnapshotSyncRequest excepted), or
-    there are more than `MAX_ENTRIES`.
+    Raises `RemoteProtocolError` when an entry is cut short or its term is beyond 2**63 - 1. A value type outside 1 to 5
+    raises, too, as does a value larger than `MAX_VALUE_BYTES` (except a LogPack or SnapshotSyncRequest), or more than
+    `MAX_ENTRIES` entries.
     """
     if end is None:
         end = len(data)
@@ -103,7 +103,7 @@ def decode_entries(data: bytes, start: int = 0, end: int | None = None) -> tuple
                     raise RemoteProtocolError(fault)
             append(new(Entry, (term, types[number], data[value_start:position])))
     except struct.error:
-        # In the midst of a stream the header would have been read from the next message, with the same outcome.
+        # Inside a stream, the header would have been read from the next message, with the same outcome.
         raise RemoteProtocolError("the log entries end inside an entry") from None
     if position != end:
         raise RemoteProtocolError(f"more than {MAX_ENTRIES} log entries in one request")
@@ -111,7 +111,7 @@ def decode_entries(data: bytes, start: int = 0, end: int | None = None) -> tuple
 
 
 def entry_fault(term: int, value_type: int, size: int) -> str | None:
-    """Say what is wrong with an entry of this term, value type and value size in bytes; None: nothing."""
+    """Say what is wrong with an entry of this term, value type and value size in bytes; None when it is legal."""
     if not 0 <= term <= MAX_INTEGER:
         return f"an entry's term is outside 0 to {MAX_INTEGER}: {term}"
     if value_type not in _VALUE_TYPES:

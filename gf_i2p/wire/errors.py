@@ -1,28 +1,28 @@
-"""The errors of the wire: which side broke the protocol, and what became of a request to the farm."""
+"""The errors of the wire: the side that broke the protocol, and the outcome of a request to the farm."""
 
 
 class ProtocolError(Exception):
-    """Something does not follow proposal 150; `str()` says what, in a sentence for the log."""
+    """A violation of proposal 150; `str()` says which, in a sentence for the log."""
 
 
 class LocalProtocolError(ProtocolError):
-    """We were about to send something illegal: a defect of the caller, nothing has left the machine."""
+    """An illegal message was about to be sent: a defect of the caller. No byte has left the machine."""
 
 
 class RemoteProtocolError(ProtocolError):
-    """A peer sent something illegal: close its connection, its stream has no way to find its place again."""
+    """A peer sent an illegal message: close its connection, because the stream cannot be resynchronised."""
 
 
 class EndpointError(ProtocolError, ValueError):
-    """A text that should be an endpoint is none; the operator's own file or a peer may have written it."""
+    """A text that should be an endpoint is none. Its author may be the operator or a peer."""
 
 
 class NotCommittedError(Exception):
-    """A request to the farm has surely changed nothing, and never will: to send it again is safe.
+    """A request to the farm has surely changed nothing, and never will: a repetition is safe.
 
-    `str()` says why, and what to do.
+    `str()` says why, and gives advice.
     """
 
 
 class OutcomeUnknownError(Exception):
-    """Nobody knows whether a request to the farm is committed, or will be: sent again, it may be stored twice."""
+    """The outcome of a request to the farm is unknown: it may be committed, and a repetition may store it twice."""

@@ -1,10 +1,10 @@
 """The grammar of WWW-Authenticate and Authorization (RFC 7235, 2.1): schemes with parameters.
 
-Limits: 32 parameters and schemes to a header, 1,024 characters to a value. Every pattern is possessive (it
-never tries again what it has matched), so the time is linear in the header's length.
+Limits: 32 parameters and schemes in a header, 1,024 characters in a value. Every pattern is possessive (it never tries
+again a text that has matched), so the time is linear in the header's length.
 
-Header values are `str` in which each character stands for one byte (Latin-1), as WSGI has it: what a peer
-sends may be UTF-8 or anything, and must be hashed and sent back byte for byte.
+Header values are `str` in which each character stands for one byte (Latin-1), as in WSGI. A peer may send UTF-8 or any
+other bytes, and all must be hashed and sent back byte for byte.
 """
 
 import re
@@ -24,7 +24,7 @@ _ESCAPED = re.compile(r"\\(.)")
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """One challenge, or the credentials: its name and its parameters' names in lower case."""
+    """One challenge, or the credentials: the names of the scheme and of its parameters are in lower case."""
 
     name: str
     parameters: dict[str, str] = field(default_factory=dict)
@@ -34,7 +34,7 @@ def parse_schemes(value: str) -> list[Scheme]:
     """Read one header's value: any number of schemes, each with parameters or a token (which is dropped).
 
     Raises:
-        RemoteProtocolError: it does not follow the grammar, names a parameter twice, or goes beyond a limit.
+        RemoteProtocolError: the value breaks the grammar, names a parameter twice, or exceeds a limit.
     """
     schemes: list[Scheme] = []
     position = 0
@@ -67,5 +67,5 @@ def _add(parameters: dict[str, str], name: str, quoted: str | None, plain: str |
 
 
 def quote(text: str) -> str:
-    """Return `text` as a quoted string (RFC 7230, 3.2.6); it has no control characters."""
+    """Return `text` as a quoted string (RFC 7230, 3.2.6); `text` has no control characters."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,19 +1,19 @@
-"""One GET to a farm node by whoever dials it: the request, Digest, and the head of the answer.
+"""One GET to a farm node, the dialling side: the request, Digest, and the head of the answer.
 
-What is asked for, and what follows the head, is the business of those who build on it: `upgrade` asks for the Raft
-stream, `configuration_get` for the Configuration.
+Subclasses choose the resource and read the data after the head: `upgrade` asks for the Raft stream, `configuration_get`
+for the Configuration.
 
     client                                              server
-    GET /GarlicFarm/CLUSTER/1/WHAT           ------->
+    GET /GarlicFarm/CLUSTER/1/RESOURCE       ------->
                                              <-------   401 with challenges; both close
     GET the same with Authorization          ------->
-                                             <-------   what was asked for
+                                             <-------   the resource
 
-A client that remembers a challenge begins with the second request. One request is made per connection; the limits
-are those of `http_head` and `http_auth`, and time is the caller's to limit.
+A client that remembers a challenge begins with the second request. A connection carries one request. The limits are
+those of `http_head` and `http_auth`; the caller limits the time.
 
-Proxies are tolerated as i2p-facts 6 describes them: they change between the path and the absolute form, rewrite
-Host and User-Agent, add headers of their own and a CR. h11 parses what `http_head` has cleaned.
+Proxies are tolerated as i2p-facts 6 describes them: they change between the path and the absolute form, rewrite Host
+and User-Agent, add headers, and add a CR. `http_head` cleans the bytes before h11 parses them.
 """
 
 import re
@@ -32,7 +32,7 @@ from gf_i2p.wire.limits import MAX_INTERIM_RESPONSES
 from gf_i2p.wire.names import check_name
 
 VERSION: Final = 1
-"""Of the protocol, as it stands in the path."""
+"""Version of the protocol in the path."""
 
 AnyResponse = h11.InformationalResponse | h11.Response
 
@@ -40,52 +40,52 @@ _HOST = re.compile(r"[A-Za-z0-9._:\[\]-]+", re.ASCII)
 
 
 class Resource(StrEnum):
-    """What a farm node has at its paths, as the last word of the path says it."""
+    """A resource of a farm node: the last word of its path."""
 
     WEBSOCKET = "websocket"
     """The Raft stream: proposal 150, "Implementation"."""
     CONFIG = "config"
-    """The Configuration, our answer to the proposal's "Issues": whom to ask, when all that is known is one server."""
+    """The Configuration, which answers the proposal's "Issues": a client that knows one server finds the others."""
 
 
 class HandshakeRefused(RemoteProtocolError):  # noqa: N818 -- reads as what happened, like its siblings Retry, Upgraded
-    """The peer, or a proxy on the way, did not give what was asked for; the text says what to check."""
+    """The peer, or a proxy on the way, did not give the resource; the text says what to check."""
 
 
 class NotFound(HandshakeRefused):
-    """The peer answers 404: it has no such farm, or not this resource of it."""
+    """The peer answers 404: it has no such farm, or no such resource of the farm."""
 
 
 class PeerNotReached(HandshakeRefused):
-    """The answer is a proxy's, which could not reach the peer."""
+    """The answer comes from a proxy, which could not reach the peer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """The challenge is stored: close, dial again and make a new request with the same credentials."""
+    """The challenge is stored: close, dial again, and make a new request with the same credentials."""
 
 
 OutcomeT = TypeVar("OutcomeT")
 
 
 class ClientGet(ABC, Generic[OutcomeT]):
-    """The client's side of one connection, as far as all resources have it in common.
+    """The client's side of one connection, common to all resources.
 
     Args:
         host: the peer as in the Host header, "host:port" or "host".
         cluster: the farm's name.
-        credentials: ours for this peer, shared by all connections to it.
+        credentials: this client's for the peer, shared by all connections to the peer.
         now: monotonic seconds, for the age of the remembered challenge.
         entropy: returns that many random bytes.
-        proxied: through an HTTP proxy: the request target is the absolute form (RFC 7230, 5.3.2).
+        proxied: whether an HTTP proxy is used: then the request target is the absolute form (RFC 7230, 5.3.2).
 
     Raises:
-        ValueError: `host` or `cluster` has characters that cannot stand there.
+        ValueError: `host` or `cluster` has illegal characters.
     """
 
     resource: Resource
     success: int
-    """The status of the answer that is hoped for."""
+    """Status of a successful answer."""
 
     def __init__(
         self,
@@ -110,34 +110,34 @@ class ClientGet(ABC, Generic[OutcomeT]):
         self._reader = HeadReader()
         self._interim = 0
         self._request: bytes | None = None
-        self._welcome = False  # the head of the answer that is hoped for has come
+        self._welcome = False  # the head of a successful answer has come
         self._over = False
         self._first_try = False
 
-    # --- What differs -------------------------------------------------------------------------------------
+    # --- For subclasses -----------------------------------------------------------------------------------
 
     @abstractmethod
     def _headers(self) -> list[tuple[str, str]]:
-        """Return what stands between Cache-Control and Authorization in a request with credentials."""
+        """Return the headers between Cache-Control and Authorization in a request with credentials."""
 
     @abstractmethod
     def _begin(self, response: AnyResponse) -> None:
-        """Look at the head of the answer that was hoped for. Raises `HandshakeRefused`."""
+        """Check the head of a successful answer. Raises `HandshakeRefused`."""
 
     @abstractmethod
     def _take(self, data: bytes) -> OutcomeT | None:
-        """Take what follows that head, or nothing; None while more has to come. Raises `HandshakeRefused`."""
+        """Take the data after that head; None while more has to come. Raises `HandshakeRefused`."""
 
-    # --- What does not ------------------------------------------------------------------------------------
+    # --- For callers --------------------------------------------------------------------------------------
 
     def request(self) -> bytes:
-        """Return the bytes to send: with credentials if a challenge is remembered."""
+        """Return the bytes to send, with credentials if a challenge is remembered."""
         if self._request is not None:
             return self._request
         untried = self._credentials.untried
         authorization = self._credentials.authorize("GET", self._path, self._now, self._entropy)
         self._first_try = untried and authorization is not None
-        # i2pd's proxy knows these names only as they are written here, and only with a space after the colon.
+        # i2pd's proxy knows these names only in this spelling, and only with a space after the colon.
         headers = [("Host", self._host), ("Cache-Control", "no-cache")]
         if authorization is None:
             headers.append(("Connection", "close"))
@@ -156,13 +156,13 @@ class ClientGet(ABC, Generic[OutcomeT]):
         return head
 
     def receive(self, data: bytes, now: float) -> Retry | OutcomeT | None:
-        """Take the next bytes of the answer; None while it is incomplete.
+        """Take the next bytes of the answer; None while the answer is incomplete.
 
         Raises:
-            HandshakeRefused: we do not get what we asked for; the text says what to check.
+            HandshakeRefused: the peer does not give the resource; the text says what to check.
             NotFound: the same, because the peer answers 404.
             PeerNotReached: the same, because a proxy could not reach the peer.
-            LocalProtocolError: nothing was sent yet, or the outcome has been given already.
+            LocalProtocolError: `request` was not called yet, or the outcome has been given already.
         """
         if self._request is None or self._over:
             raise LocalProtocolError("an answer is taken between the request and its outcome only")
@@ -190,7 +190,7 @@ class ClientGet(ABC, Generic[OutcomeT]):
         return outcome
 
     def _final(self, data: bytes) -> tuple[AnyResponse, bytes] | None:
-        """Return the first response that is not interim, and what came after it."""
+        """Return the first final response, and the data after it."""
         while (head := self._reader.feed(data)) is not None:
             self._connection.receive_data(head.text)
             response = self._connection.next_event()
@@ -232,7 +232,7 @@ class ClientGet(ABC, Generic[OutcomeT]):
             )
         if status == 426:
             return HandshakeRefused(
-                f"{said}: the peer let us in, but the header 'Connection: Upgrade' did not reach it: a server "
+                f"{said}: the peer let this node in, but the header 'Connection: Upgrade' did not arrive: a server "
                 "tunnel must be of the plain type (i2pd: server, Java: standard), not http"
             )
         if status == 407:
@@ -243,7 +243,7 @@ class ClientGet(ABC, Generic[OutcomeT]):
             return HandshakeRefused(
                 f"{said}, which no farm node gives: check that the endpoint is a farm node's and nothing stands between"
             )
-        # Whatever else a proxy answers it answers for the peer; 503 is for itself, as Java's while it has no tunnels.
+        # Any other status from a proxy is about the peer; 503 is about the proxy, as Java's while it has no tunnels.
         kind = HandshakeRefused if status == 503 else PeerNotReached
         return kind(
             f"{said}: it comes from the HTTP proxy, which could not reach {self._host}: check the address, "
@@ -252,5 +252,5 @@ class ClientGet(ABC, Generic[OutcomeT]):
 
 
 def values_of(message: h11.Request | AnyResponse, name: bytes) -> list[str]:
-    """Return the values of all headers of this name, which is given in small letters, each as Latin-1."""
+    """Return the values of all headers of this name (in lower case), each as Latin-1."""
     return [value.decode("latin-1") for key, value in message.headers if key == name]

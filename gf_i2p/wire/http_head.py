@@ -1,8 +1,8 @@
 """One HTTP/1.1 head, gathered from pieces, bounded and cleaned before h11 parses it.
 
-Limits: 16,384 bytes up to and with the blank line, 64 header lines, 2 CRs before an LF. Work is linear in the
-bytes received, however they are cut. Control characters and bare CRs never reach h11: its patterns for header
-lines take quadratic time only on lines that fail to match, and without those characters none with a colon does.
+Limits: 16,384 bytes up to and including the blank line, 64 header lines, 2 CRs before an LF. Work is linear in the
+bytes received, in pieces of any size. Control characters and bare CRs never reach h11. h11's patterns for header lines
+take quadratic time only on lines that fail to match; without those characters, every line with a colon matches.
 
 Line ends are read as RFC 7230, 3.5 allows: LF, CRLF, and CRCRLF, which i2pd's HTTP proxy sends.
 """
@@ -20,7 +20,7 @@ _AUTHORITY = re.compile(r"https?://[^/?#]*+", re.IGNORECASE)
 
 
 class Head(NamedTuple):
-    """One head with every line ended by CRLF, blank line included, and what came after it."""
+    """One head, with CRLF after every line and the blank line included, and the data after it."""
 
     text: bytes
     rest: bytes
@@ -33,10 +33,10 @@ class HeadReader:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Head | None:
-        """Take the next bytes, at least the previous call's rest; None while the blank line has not come.
+        """Take the next bytes, at least the previous call's rest; None until the blank line has come.
 
         Raises:
-            RemoteProtocolError: the head is too long, has too many lines or illegal characters.
+            RemoteProtocolError: the head is too long, or has too many lines or illegal characters.
         """
         seen = len(self._buffer)
         self._buffer += data
@@ -62,7 +62,7 @@ class HeadReader:
 def path_of(target: str) -> str:
     """Return the path and query of a request target, in the path form or the absolute form (RFC 7230, 5.3).
 
-    Proxies turn the one form into the other and rewrite the authority, so only what follows it is comparable.
+    Proxies change one form into the other and rewrite the authority, so only the part after it can be compared.
     """
     authority = _AUTHORITY.match(target)
     return target[authority.end() :] or "/" if authority else target

@@ -1,8 +1,8 @@
-"""What log values hold: proposal 150, "Log Contents". All numbers are big-endian.
+"""The contents of log values: proposal 150, "Log Contents". All numbers are big-endian.
 
-Every `encode` raises `LocalProtocolError` when something is out of range, every `decode` takes a whole value
-and raises `RemoteProtocolError` when it is not exactly one. Decoding and encoding again gives the same bytes
-(of a LogPack: the same bytes after gunzip). Application values are bytes to the wire and not decoded here.
+Every `encode` raises `LocalProtocolError` when a number or text is out of range. Every `decode` takes a whole value,
+and raises `RemoteProtocolError` when the bytes are not exactly one value. Decoding and encoding again gives the same
+bytes (of a LogPack: the same bytes after gunzip). Application values are opaque bytes, and not decoded here.
 """
 
 import struct
@@ -34,10 +34,10 @@ _SNAPSHOT_BLOCK: Final = struct.Struct(">QI")
 
 @dataclass(frozen=True, slots=True)
 class ClusterServer:
-    """One server: its id and where it is reached; the value of an AddServerRequest.
+    """One server: its id and endpoint; the value of an AddServerRequest.
 
-    `id`: 0 to 2**32 - 2. `endpoint`: printable ASCII, at most `MAX_ENDPOINT_BYTES`. It is not parsed here,
-    since a cluster that JRaft nodes began may hold other forms; `Endpoint.parse` says whether we can dial it.
+    `id`: 0 to 2**32 - 2. `endpoint`: printable ASCII, at most `MAX_ENDPOINT_BYTES`. The endpoint is not parsed here,
+    since a cluster that JRaft nodes began may hold other forms; `Endpoint.parse` raises for one that cannot be dialled.
     """
 
     id: int
@@ -76,9 +76,9 @@ def decode_server_id(data: bytes) -> int:
 class Configuration:
     """The servers of the cluster.
 
-    `log_index`: the index of the entry that holds it; `last_log_index`: that of the Configuration before it;
-    both 0 to 2**63 - 1. `servers`: at most `MAX_SERVERS`, in the order they were written, no id twice: two
-    servers of one id would count as one vote here and as two there.
+    `log_index`: index of the entry that holds this value; `last_log_index`: index of the Configuration before it; both
+    0 to 2**63 - 1. `servers`: at most `MAX_SERVERS`, in the written order, no id twice: two servers of one id would
+    count as one vote here and as two there.
     """
 
     log_index: int
@@ -113,7 +113,7 @@ class SnapshotSyncRequest:
 
     `last_log_index`, `last_log_term`: the last entry that the snapshot covers. `configuration`: the servers
     as of that entry. `offset`: the block's position in the snapshot, in bytes. `data`: the block, at most
-    `MAX_SNAPSHOT_BLOCK_BYTES`. `done`: whether it is the last one.
+    `MAX_SNAPSHOT_BLOCK_BYTES`. `done`: whether this is the last block.
     """
 
     last_log_index: int
@@ -124,7 +124,7 @@ class SnapshotSyncRequest:
     done: bool
 
     def encode(self) -> bytes:
-        """Encode the block and what it belongs to."""
+        """Encode the block with its header."""
         _require(_snapshot_fault(self.last_log_index, self.last_log_term, self.offset, len(self.data)))
         configuration = self.configuration.encode()
         return b"".join(
@@ -158,13 +158,13 @@ RECORD_HEADER_BYTES: Final = 9
 _PACK_HEAD: Final = struct.Struct(">II")
 _RECORD: Final = struct.Struct(">QB")
 _VALUE_TYPES: Final[dict[int, ValueType]] = {int(each): each for each in ValueType}
-# What Java writes: deflate, no flags, no time, no level, operating system unknown. It tells nothing about us.
+# The header that Java writes: deflate, no flags, no time, no level, unknown operating system. It reveals nothing.
 _GZIP_HEAD: Final = bytes.fromhex("1f8b08000000000000ff")
 _GZIP_TAIL: Final = struct.Struct("<II")
 
 
 def record_bytes(entries: Iterable[Entry]) -> int:
-    """How many bytes of log data these entries make: 9 for each and its value. See `LogPack.base`."""
+    """Return the bytes of log data in these entries: 9 for each entry, and its value. See `LogPack.base`."""
     return sum(RECORD_HEADER_BYTES + len(entry.value) for entry in entries)
 
 
@@ -172,13 +172,13 @@ def record_bytes(entries: Iterable[Entry]) -> int:
 class LogPack:
     """Consecutive entries for a server that catches up; the value of a SyncLogRequest.
 
-    Gunzipped it holds two lengths, the offsets (8 bytes each) and the records: term, value type and value
-    without a length, so that the next offset, or the end of the data, ends a record.
+    After gunzip, a pack holds two lengths, the offsets (8 bytes each) and the records. A record is term, value type and
+    value, without a length: the next offset, or the end of the data, ends a record.
 
-    `entries`: 1 to `MAX_ENTRIES`, together at most `MAX_LOG_PACK_BYTES` unpacked. `base`: the first record's
-    offset. In what we send it must be `record_bytes` of all entries from the sender's first stored one up to
-    the first packed: a JRaft receiver takes the offsets over into its own log. In what we receive any base
-    will do: the records are cut by their offsets alone.
+    `entries`: 1 to `MAX_ENTRIES`, together at most `MAX_LOG_PACK_BYTES` unpacked. `base`: offset of the first record.
+    In a sent pack, `base` must be `record_bytes` of all entries from the sender's first stored entry up to the first
+    packed one: a JRaft receiver copies the offsets into its own log. In a received pack, any base is legal: only the
+    offsets cut the records.
     """
 
     entries: tuple[Entry, ...]
@@ -207,14 +207,14 @@ class LogPack:
     def decode(cls, data: bytes) -> Self:
         """Unpack and cut.
 
-        The two lengths are read and checked first, and no more than they say is unpacked: memory is bounded
-        by `MAX_LOG_PACK_BYTES` whatever the compressed bytes would grow to. One gzip member is legal.
+        The two lengths are checked first, and no more bytes than announced are unpacked. So `MAX_LOG_PACK_BYTES` bounds
+        the memory, whatever the compressed bytes would grow to. One gzip member is legal.
         """
         index_bytes, packed = _gunzip(data)
         offsets = struct.unpack_from(f">{index_bytes // 8}Q", packed)
         base = offsets[0]
         _refuse(_numbers_fault("LogPack", offsets[-1]))
-        # Position of a record = its offset + shift: the first one stands right behind the offsets.
+        # Position of a record = its offset + shift: the first record follows the offsets.
         shift = index_bytes - base
         entries: list[Entry] = []
         for offset, following in pairwise((*offsets, base + len(packed) - index_bytes)):
@@ -231,7 +231,7 @@ class LogPack:
 
 
 def _gunzip(data: bytes) -> tuple[int, bytes]:
-    """Unpack a LogPack; returns the length of its offsets, and offsets and records."""
+    """Unpack a LogPack; return the length of its offsets, and the offsets and records."""
     inflate = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
     try:
         head = inflate.decompress(data, _PACK_HEAD.size)
@@ -239,7 +239,7 @@ def _gunzip(data: bytes) -> tuple[int, bytes]:
             raise RemoteProtocolError("a LogPack that ends before its lengths")
         index_bytes, size = _PACK_HEAD.unpack(head)
         _refuse(_pack_fault(index_bytes, size))
-        # One byte more than announced: to see that nothing follows, and to make zlib read the check sum.
+        # One byte more than announced: shows whether data follows, and makes zlib read the check sum.
         packed = inflate.decompress(inflate.unconsumed_tail, index_bytes + size + 1)
     except zlib.error as error:
         raise RemoteProtocolError(f"a LogPack that is no sound gzip: {error}") from None
@@ -249,7 +249,7 @@ def _gunzip(data: bytes) -> tuple[int, bytes]:
 
 
 class _Reader:
-    """Takes a value apart from front to end; what is not there is the peer's fault."""
+    """Takes a value apart from front to end; missing bytes are the peer's fault."""
 
     __slots__ = ("_data", "_name", "_position")
 

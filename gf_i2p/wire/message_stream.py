@@ -1,9 +1,9 @@
-"""Messages out of a byte stream that arrives in pieces of any size.
+"""Decodes messages from a byte stream that arrives in pieces of any size.
 
-A decoder keeps nothing but the rest of the piece that did not make a whole message. What it keeps is at most
-the size which that message's header announced, and the header was checked before: a bad one is refused
-without waiting for what it announces. Whole messages are decoded where they lie, without a copy of the piece;
-a message in many pieces is collected in one buffer, so the work is linear however small the pieces are.
+A decoder keeps only the end of a piece that holds no whole message. The kept bytes never exceed the size that the
+message's header announced. The header is checked first, so a bad message is refused without waiting for its entries.
+Whole messages are decoded in place, without a copy of the piece. A message in many pieces is collected in one buffer,
+so the work is linear however small the pieces are.
 """
 
 from collections.abc import Callable
@@ -16,29 +16,29 @@ MessageT = TypeVar("MessageT", Request, Response)
 
 
 class _Decoder(Generic[MessageT]):
-    """What the two decoders share; `read` decodes one message at a position."""
+    """The common part of the two decoders; `read` decodes one message at a position."""
 
     __slots__ = ("_buffer", "_due", "_failure", "_read", "before_error")
 
     def __init__(self, read: Callable[[bytes, int], tuple[MessageT | None, int]]) -> None:
         self._read: Callable[[bytes, int], tuple[MessageT | None, int]] = read
         self._buffer = bytearray()
-        self._due = 0  # the length of _buffer from which on it is worth trying again
+        self._due = 0  # length of _buffer from which another try can succeed
         self._failure: str | None = None
-        # The whole messages that stood before the bad one in the piece that raised.
+        # The whole messages before the bad one in the piece that raised.
         self.before_error: list[MessageT] = []
 
     @property
     def buffered(self) -> int:
-        """Bytes of a message that has begun and is not whole: over 0 at the end of a stream, it was cut."""
+        """Bytes of an incomplete message: above 0 at the end of a stream, the stream was cut."""
         return len(self._buffer)
 
     def feed(self, data: bytes) -> list[MessageT]:
-        """Take the next piece of the stream and return the messages that are now whole, in order.
+        """Take the next piece of the stream; return the messages that are now whole, in order.
 
-        Raises `RemoteProtocolError` at the first byte that shows a message to be illegal, and from then on
-        at every call: the stream cannot find its place again. The messages before it are in `before_error`,
-        so that what is handled does not depend on how the network cut the stream.
+        Raises `RemoteProtocolError` at the first byte that shows a message to be illegal, and at every later call: the
+        stream cannot be resynchronised. The messages before the bad one are in `before_error`, so that the cuts of the
+        network do not decide which messages are handled.
         """
         if self._failure is not None:
             raise RemoteProtocolError(self._failure)
@@ -68,7 +68,7 @@ class _Decoder(Generic[MessageT]):
 
 
 class RequestDecoder(_Decoder[Request]):
-    """Requests out of a stream: the side that accepted the connection."""
+    """Decodes requests from a stream, on the side that accepted the connection."""
 
     __slots__ = ()
 
@@ -77,7 +77,7 @@ class RequestDecoder(_Decoder[Request]):
 
 
 class ResponseDecoder(_Decoder[Response]):
-    """Responses out of a stream: the side that made the connection."""
+    """Decodes responses from a stream, on the side that dialled."""
 
     __slots__ = ()
 

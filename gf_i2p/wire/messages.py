@@ -5,16 +5,16 @@ A request is a header of 45 bytes and log entries; a response is 26 bytes. All n
 Shape rules of the proposal's table that hold on both sides (a peer that breaks one is disconnected):
 
 - RequestVote and LeaveCluster carry no entries.
-- ClientRequest carries Application entries only; none at all is legal, a client may so ask who leads.
+- ClientRequest carries Application entries only; without entries, a client legally asks for the leader.
 - AddServer carries one ClusterServer entry with id and endpoint, RemoveServer one with the id alone.
 - SyncLog carries one LogPack, JoinCluster one Configuration, InstallSnapshot one SnapshotSyncRequest.
 - AppendEntries may carry values of all five types: JRaft stores the odd ones in its log and replicates them.
 
-Tolerated: any id as source and destination, any number in a field that does not apply, any entry term. What
-a value holds is checked by whoever decodes it (`wire/log_values.py`), not here.
+Tolerated: any id as source and destination, any number in a field that does not apply, any entry term. The decoders of
+the values (`wire/log_values.py`) check the values.
 
-A response's last byte must be 0 or 1. JRaft takes every other number for "not accepted"; we refuse it, since
-no implementation sends one and a refusal is a promise ("surely not committed") that garbage must not make.
+A response's last byte must be 0 or 1. JRaft takes every other number for "not accepted". Other numbers are refused:
+no implementation sends one, and garbage must not make the promise of a refusal ("surely not committed").
 """
 
 import struct
@@ -33,7 +33,7 @@ from gf_i2p.wire.limits import (
     MAX_SNAPSHOT_BLOCK_BYTES,
 )
 
-# The id that stands for no server: no vote, no known leader. JRaft's -1.
+# The id that stands for no server, as for "no vote" or "no known leader". JRaft's -1.
 NOBODY: Final = MAX_ID
 
 
@@ -75,11 +75,11 @@ RESPONSE_TYPE: Final[dict[MessageType, MessageType]] = {
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request, whichever side sent it.
+    """A request of either side.
 
-    `source`, `destination`: server ids, 0 to 2**32 - 1. `term`: the sender's. `last_log_term` and
-    `last_log_index`: the entry that the request's entries follow (a candidate's last one in RequestVote), 0
-    for none. `commit_index`: the leader's. All four: 0 to 2**63 - 1, and 0 where they do not apply.
+    `source`, `destination`: server ids, 0 to 2**32 - 1. `term`: of the sender. `last_log_term`, `last_log_index`: of
+    the entry just before the request's entries (in RequestVote, of the candidate's last entry), 0 for none.
+    `commit_index`: of the leader. All four: 0 to 2**63 - 1, and 0 where they do not apply.
     """
 
     type: MessageType
@@ -96,9 +96,9 @@ class Request:
 class Response:
     """A response.
 
-    `source`: the responder. `destination`: the requestor, or in the responses 4, 7 and 9 the leader as far as
-    the responder knows, else `NOBODY`. `term`, `next_index`: 0 to 2**63 - 1; `next_index` is the next log
-    index that the responder wants (in InstallSnapshotResponse the next byte offset).
+    `source`: the responder. `destination`: the requestor; in the responses 4, 7 and 9, the leader as far as the
+    responder knows, else `NOBODY`. `term`, `next_index`: 0 to 2**63 - 1; `next_index` is the next log index that the
+    responder wants (in InstallSnapshotResponse, the next byte offset).
     """
 
     type: MessageType
@@ -112,15 +112,15 @@ class Response:
 REQUEST_HEADER_BYTES: Final = 45
 RESPONSE_BYTES: Final = 26
 
-# Terms and indexes are read as signed numbers: one above MAX_INTEGER then shows as a negative one, and the
-# sign of all of them together is that of their bitwise "or".
+# Terms and indexes are read as signed numbers: one above MAX_INTEGER then shows as a negative number, and the sign of
+# their bitwise "or" shows whether any is negative.
 _REQUEST: Final = struct.Struct(">BIIqqqqI")
 _RESPONSE: Final = struct.Struct(">BIIqqB")
 
 _REQUEST_TYPES: Final[dict[int, MessageType]] = {int(each): each for each in RESPONSE_TYPE}
 _RESPONSE_TYPES: Final[dict[int, MessageType]] = {int(each): each for each in RESPONSE_TYPE.values()}
 
-# Naming a member of an Enum is a look-up that costs as much as decoding a field: done once for the busy path.
+# Naming a member of an Enum is a look-up that costs as much as decoding a field: so it is done once, for the busy path.
 _CLIENT_REQUEST: Final = MessageType.CLIENT_REQUEST
 _APPLICATION: Final = ValueType.APPLICATION
 
@@ -133,7 +133,7 @@ _SINGLE: Final[dict[int, ValueType]] = {
     MessageType.INSTALL_SNAPSHOT_REQUEST: ValueType.SNAPSHOT_SYNC_REQUEST,
 }
 
-# Smallest and largest "log entries size" by request type, so that a header alone tells what cannot be legal.
+# Smallest and largest "log entries size" by request type, so that the header alone shows an illegal size.
 _SERVER: Final = 4 + 4 + MAX_ENDPOINT_BYTES
 _NO_SERVERS: Final = 8 + 8
 _SNAPSHOT_SYNC: Final = 8 + 8 + 4 + 8 + 4 + 1
@@ -156,8 +156,8 @@ _BODY_BYTES: Final[dict[int, tuple[int, int]]] = {
 def encode_request(request: Request) -> bytes:
     """Encode a request.
 
-    Raises `LocalProtocolError` when a number is out of range, the entries break the shape rules of the
-    request's type, or they are too many or too large.
+    Raises `LocalProtocolError` when a number is out of range, the entries break the shape rules of the request's type,
+    or there are too many or too large entries.
     """
     body = encode_entries(request.entries)
     size = len(body)
@@ -178,7 +178,7 @@ def encode_request(request: Request) -> bytes:
 
 
 def encode_response(response: Response) -> bytes:
-    """Encode a response; raises `LocalProtocolError` when a number is out of range or its type is none's."""
+    """Encode a response; raises `LocalProtocolError` when a number is out of range or the type is no response's."""
     fault = _response_fault(response.type, response.term | response.next_index, response.accepted)
     if fault is not None:
         raise LocalProtocolError(fault)
@@ -212,11 +212,11 @@ def decode_response(data: bytes) -> Response:
 
 
 def read_request(data: bytes, start: int) -> tuple[Request | None, int]:
-    """Decode the request that begins at `start`, if it is there as a whole.
+    """Decode the request that begins at `start`, if `data` holds all of it.
 
-    Returns the request and the position of its end; or None and the position up to which data must be there
-    before it is worth trying again. Raises `RemoteProtocolError` as soon as what is there shows that the
-    request is not legal: at the first byte, at the header, or at the entries.
+    Returns the request and the position of its end; or None and the position up to which data is needed before another
+    try. Raises `RemoteProtocolError` as soon as the data shows an illegal request: at the first byte, at the header, or
+    at the entries.
     """
     body = start + REQUEST_HEADER_BYTES
     if body > len(data):
@@ -241,7 +241,7 @@ def read_request(data: bytes, start: int) -> tuple[Request | None, int]:
 
 
 def read_response(data: bytes, start: int) -> tuple[Response | None, int]:
-    """Decode the response that begins at `start`, if it is there as a whole: like `read_request`."""
+    """Decode the response that begins at `start`, if `data` holds all of it: like `read_request`."""
     end = start + RESPONSE_BYTES
     if end > len(data):
         if start < len(data) and data[start] not in _RESPONSE_TYPES:

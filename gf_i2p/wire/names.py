@@ -1,7 +1,7 @@
-"""What a cluster and a user may be called.
+"""The legal names of clusters and users.
 
-Both stand in HTTP paths, quoted strings, log lines and command lines. The narrow alphabet means that nobody
-ever has to escape them, and that no two texts on the wire are the same name.
+Both are used in HTTP paths, quoted strings, log lines and command lines. The narrow alphabet needs no escapes, and no
+two texts on the wire are the same name.
 """
 
 import re
@@ -19,7 +19,7 @@ def check_name(what: str, name: str) -> str:
         name: 1 to 64 ASCII letters, digits, `.`, `_` and `-`; the first is not a dot.
 
     Raises:
-        ValueError: it cannot; the text says what is allowed.
+        ValueError: the name is not legal; the text says which names are.
     """
     if _NAME.fullmatch(name) is None:
         raise ValueError(

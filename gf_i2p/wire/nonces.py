@@ -1,16 +1,16 @@
-"""The server's side of Digest nonces: made without memory, remembered once somebody has authenticated.
+"""The server's side of Digest nonces: issued without memory, remembered after the first right answer.
 
-A nonce carries its own time of issue, so strangers cost no memory. It is 56 characters of base64url:
+A nonce carries its own time of issue, so strangers cost no memory. A nonce is 56 characters of base64url:
 
     salt, 16 bytes | time of issue, 8 bytes, under a mask made from salt and key | tag, 18 bytes
 
-The time is masked because it is the monotonic clock, which on most systems is the machine's uptime: shown in
-clear, it would let a stranger tell that two I2P services run on one machine.
+The time is the monotonic clock, which on most systems is the machine's uptime. The time is masked, because in clear it
+would let a stranger tell that two I2P services run on one machine.
 
-After the first success a nonce's counts are remembered as IPsec does it for sequence numbers (RFC 4303, 3.4.3):
-the highest count and a bit for each of the 256 below it. Each count is accepted once, in any order within that
-window. At most 4,096 nonces are remembered; when there are more, the oldest is forgotten and every unremembered
-nonce as old as that one is stale from then on, so that forgetting never lets a count be used again.
+After the first success, a nonce's counts are remembered as IPsec remembers sequence numbers (RFC 4303, 3.4.3): the
+highest count, and a bit for each of the 256 counts below. Each count is accepted once, in any order within that window.
+At most 4,096 nonces are remembered. Beyond that, the oldest nonce is forgotten, and every nonce as old as that one and
+not remembered is stale from then on. So forgetting never lets a count be used again.
 """
 
 import base64
@@ -36,31 +36,31 @@ class Nonces:
     """The nonces of one realm.
 
     Args:
-        realm: bound into each nonce; another realm's nonce is a forged one, even under the same key.
-        key: 32 random bytes, new in each process. Were it kept, a restart would forget which counts were used.
-        seconds: how long a nonce lives.
+        realm: bound into each nonce; another realm's nonce is refused, even under the same key.
+        key: 32 random bytes, new in each process, because a restart forgets the used counts.
+        seconds: life of a nonce.
     """
 
     def __init__(self, realm: str, *, key: bytes, seconds: float) -> None:
         self._realm = realm.encode()
         self._key = key
         self._seconds = seconds
-        # Of each remembered nonce the highest count, and a bit for each count of the window below and with it.
+        # For each remembered nonce: the highest count, and a bit for each count of the window up to that count.
         self._used: dict[str, tuple[int, int]] = {}
         self._by_age: list[tuple[float, str]] = []
         self._forgotten = float("-inf")
 
     def issue(self, now: float, entropy: Callable[[int], bytes]) -> str:
-        """Return a new nonce; nothing is remembered of it."""
+        """Return a new nonce, of which the server remembers nothing."""
         salt = entropy(_SALT_BYTES)
         body = salt + _xor(_TIME.pack(now), self._mac(b"time", salt))
         return base64.urlsafe_b64encode(body + self._tag(body)).decode("ascii")
 
     def spend(self, nonce: str, count: int, now: float) -> bool:
-        """Use up one count of a nonce, after its digest was found right.
+        """Use up one count of a nonce after its digest was found right; return whether the count could be used.
 
-        False if it cannot be used: the count was used before or fell out of the window, or the nonce is not one
-        that we issued in this process, not too long ago, and whose counts we still know.
+        A count cannot be used twice, nor after it fell out of the window. The nonce must come from this process, must
+        not be too old, and its counts must not be forgotten.
         """
         issued = self._issued(nonce, now)
         if issued is None:
@@ -73,7 +73,7 @@ class Nonces:
         highest, window = self._used[nonce]
         ahead = count - highest
         if ahead > 0:
-            # The count is the peer's: it must not become a shift of 4 billion bits.
+            # The peer chooses the count: it must not become a shift of 4 billion bits.
             window = ((window << ahead) | 1) & _WINDOW_MASK if ahead < NONCE_COUNT_WINDOW else 1
             self._used[nonce] = (count, window)
             return True
@@ -97,7 +97,7 @@ class Nonces:
         return issued
 
     def _forget(self, now: float) -> None:
-        # The nonce just added has not expired, so these loops leave at least one.
+        # The newest nonce has not expired, so these loops leave at least one.
         while now - self._by_age[0][0] > self._seconds:
             del self._used[heapq.heappop(self._by_age)[1]]
         while len(self._used) > MAX_NONCES:

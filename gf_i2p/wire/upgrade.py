@@ -1,7 +1,7 @@
-"""The handshake of proposal 150: one or two GETs, Digest, and an upgrade as WebSocket's (RFC 6455, 4).
+"""The handshake of proposal 150: one or two GETs, Digest, and an upgrade like WebSocket's (RFC 6455, 4).
 
-The server's side also answers who asks for the Configuration instead; the client's side of that has a module of its
-own, `configuration_get`.
+The server's side also answers a request for the Configuration. The client's side of that request is in
+`configuration_get`.
 
     client                                              server
     GET /GarlicFarm/CLUSTER/1/websocket      ------->
@@ -9,17 +9,17 @@ own, `configuration_get`.
     GET the same, Upgrade and Authorization  ------->
                                              <-------   101; Raft follows on this connection
 
-A client that remembers a challenge begins with the second request. What the server says otherwise:
+A client that remembers a challenge begins with the second request. The server's other answers:
 
     200  right credentials, and .../config asked for: the Configuration value; both close
-    404  anything that looks like HTTP but is not a good GET of a path of ours: always the same bytes
+    404  anything that looks like HTTP but is not a good GET of a farm's path: always the same bytes
     401  no or wrong credentials, or a stale nonce
-    426  right credentials, but a proxy took the upgrade away
+    426  right credentials, but a proxy removed the upgrade
     (nothing, closed)  not HTTP, or beyond a limit
 
-No answer has a Server or Date header, and only the 200 has a body. One request is read per connection; the limits are
-those of `http_head` and `http_auth`, and time is the caller's to limit (`HANDSHAKE_SECONDS`). What the client's side
-and proxies do is in `http_get`.
+No answer has a Server or Date header, and only the 200 has a body. A connection carries one request. The limits are
+those of `http_head` and `http_auth`; the caller limits the time (`HANDSHAKE_SECONDS`). The client's side, and the
+effect of proxies, are in `http_get`.
 """
 
 import base64
@@ -52,27 +52,27 @@ _UPGRADE_REQUIRED: Final = (
 
 
 ToldConfiguration = Callable[[str], bytes | None]
-"""Given the name of a user who has authenticated, returns an encoded Configuration, or None: there is none for them."""
+"""Takes the name of an authenticated user; returns an encoded Configuration, or None when the user gets none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Who is at the other end of an authenticated connection, and of which farm."""
+    """The user and the farm of an authenticated connection."""
 
     cluster: str
     user: str
 
 
 class Verdict(Enum):
-    """How the handshake has ended for the client."""
+    """The outcome of the handshake."""
 
     UPGRADED = auto()
-    """Raft follows on this connection; in all other cases the server closes it behind the answer."""
+    """Raft follows on this connection; after every other outcome the server closes the connection."""
     TOLD = auto()
-    """The client has authenticated and asked for the Configuration; the answer has it, or is 404."""
+    """The client has authenticated and asked for the Configuration; the answer carries it, or is 404."""
     NOT_FOUND = auto()
     CHALLENGED = auto()
-    """The client brought no credentials, or right ones for a stale nonce."""
+    """The client sent no credentials, or right ones for a stale nonce."""
     REFUSED = auto()
     """The user or the password is wrong."""
     NOT_UPGRADED = auto()
@@ -83,8 +83,8 @@ class Verdict(Enum):
 class Answer:
     """The server's answer.
 
-    `data`: the bytes to send. `session`: the user who has authenticated, if the verdict is `UPGRADED` or `TOLD`.
-    `rest`: the bytes behind an upgraded request, which begin the Raft stream.
+    `data`: the bytes to send. `session`: the authenticated user, if the verdict is `UPGRADED` or `TOLD`. `rest`: the
+    bytes after an upgraded request, which begin the Raft stream.
     """
 
     verdict: Verdict
@@ -99,8 +99,8 @@ class ServerHandshake:
     Args:
         clusters: the farms that this process serves, by name; read when the request has come.
         entropy: returns that many random bytes.
-        configurations: for the farms whose Configuration may be asked for, what gives it; called after
-            authentication only. For the others, that path is as wrong as any.
+        configurations: by farm, a function that returns its Configuration, called only after authentication. The path
+            of any other farm's Configuration is as wrong as any wrong path.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class ServerHandshake:
         """Take the next bytes; None while the request is incomplete.
 
         Raises:
-            RemoteProtocolError: this is not HTTP, or beyond a limit: close without an answer.
+            RemoteProtocolError: the bytes are not HTTP, or exceed a limit: close without an answer.
             LocalProtocolError: the answer has been given already.
         """
         if self._answered:
@@ -184,7 +184,7 @@ def _upgrade(request: h11.Request, session: Session, rest: bytes) -> Answer:
 
 
 def _parse_request(text: bytes) -> h11.Request | None:
-    """Return the request if it is one that we may answer: HTTP/1.1, GET, without a body."""
+    """Return the request if it may be answered: HTTP/1.1, GET, without a body."""
     connection = h11.Connection(h11.SERVER)
     try:
         connection.receive_data(text)
@@ -202,7 +202,7 @@ def _parse_request(text: bytes) -> h11.Request | None:
 
 @dataclass(frozen=True, slots=True)
 class Upgraded:
-    """We are in. `rest` is what came after the answer, the first bytes of the Raft stream."""
+    """The server has switched to Raft. `rest`: the bytes after the answer, which begin the Raft stream."""
 
     rest: bytes
 
@@ -210,7 +210,7 @@ class Upgraded:
 class ClientHandshake(ClientGet[Upgraded]):
     """The client's side of one connection.
 
-    Through an HTTP proxy Sec-WebSocket headers go along, because a proxy may want them.
+    Through an HTTP proxy, the request carries Sec-WebSocket headers, because a proxy may want them.
     """
 
     resource = Resource.WEBSOCKET
@@ -232,7 +232,7 @@ class ClientHandshake(ClientGet[Upgraded]):
         accepts = values_of(response, b"sec-websocket-accept")
         if self._key is not None and accepts and accepts != [_accept(self._key)]:
             raise HandshakeRefused(
-                "the answer 101 is to another request than ours (Sec-WebSocket-Accept differs): check whether a "
+                "the answer 101 belongs to another request (Sec-WebSocket-Accept differs): check whether a "
                 "proxy on the way caches answers"
             )
 
@@ -252,6 +252,6 @@ def _has_word(message: h11.Request | AnyResponse, name: bytes, wanted: str) -> b
 
 
 def _accept(key: str) -> str:
-    """Answer a Sec-WebSocket-Key (RFC 6455, 4.2.2)."""
+    """Return the answer to a Sec-WebSocket-Key (RFC 6455, 4.2.2)."""
     digest = hashlib.sha1(key.encode("latin-1") + _WEBSOCKET_GUID, usedforsecurity=False)
     return base64.b64encode(digest.digest()).decode()

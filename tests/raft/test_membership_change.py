@@ -398,7 +398,7 @@ def test_a_newcomer_that_refuses_the_snapshot_is_given_up() -> None:
     reply(lab, 0, accepted=False)
     sent(lab, MessageType.INSTALL_SNAPSHOT_REQUEST)
     reply(lab, 0, accepted=False)
-    assert "it refuses our snapshot" in lab.notices[0]
+    assert "it refuses the leader's snapshot" in lab.notices[0]
 
 
 def test_heartbeats_go_on_beside_a_snapshot_that_is_on_its_way() -> None:

@@ -304,7 +304,7 @@ def test_without_the_upgrade_who_is_known_is_told_what_is_missing(old: bytes, ne
     client = handshake(mine, 0.0)
     answer = node.answer(client.request().replace(old, new), 0.0)
     assert (status(answer), answer.verdict, answer.session) == (426, Verdict.NOT_UPGRADED, None)
-    with pytest.raises(HandshakeRefused, match="'Connection: Upgrade' did not reach it: a server tunnel must be"):
+    with pytest.raises(HandshakeRefused, match="'Connection: Upgrade' did not arrive: a server tunnel must be"):
         client.receive(answer.data, 0.0)
 
 
@@ -552,7 +552,7 @@ def test_an_accept_header_must_fit_the_key_but_may_be_missing() -> None:
         if fits:
             assert client.receive(answer, 0.0) == Upgraded(b"")
         else:
-            with pytest.raises(HandshakeRefused, match="is to another request than ours"):
+            with pytest.raises(HandshakeRefused, match="belongs to another request"):
                 client.receive(answer, 0.0)
 
 

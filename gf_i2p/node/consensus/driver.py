@@ -230,8 +230,8 @@ class Driver:
         except UnansweredError:
             why = self._over or "the connection to the leader broke, or it lost its office, or the time was over"
             raise OutcomeUnknownError(
-                f"{why}: the entry may be in the log, or get there. Look before you post it again, or post what is "
-                "harmless twice."
+                f"{why}: the entry may be in the log, or get there. Look for the entry before you post again, or post "
+                "only entries that do no harm twice."
             ) from None
         except NotDeliveredError as error:
             raise NotCommittedError(f"not committed: {self._over or error}") from None

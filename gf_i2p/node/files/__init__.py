@@ -1,1 +1,1 @@
-"""The files in the directory of a node, a client or a leaf-only member. No running node is needed here."""
+"""The files in the directory of a node, a client or a leaf member. Nothing here needs a running node."""

@@ -1,6 +1,6 @@
-"""Reads what an operator has put into files: bounded, checked whole, and every mistake named in a `ConfigError`.
+"""Reads an operator's files: bounded, checked as a whole; a `ConfigError` names every mistake.
 
-A read never waits for a file that is no regular file, and never reads without end.
+A read never waits for a file that is not a regular file, and never reads without end.
 """
 
 import os
@@ -17,13 +17,13 @@ class ConfigError(Exception):
 
 
 MAX_BYTES: Final = 16 * 1024 * 1024
-"""Of settings: far more than they need."""
+"""Most bytes of a settings file: far more than settings need."""
 
 
 def read_regular(path: Path, limit: int) -> tuple[bytes, os.stat_result]:
-    """Return at most the first `limit` bytes of a regular file, and what it was then.
+    """Return at most the first `limit` bytes of a regular file, and its status at that time.
 
-    Raises `ConfigError` when it cannot be read, or is something else: to open a pipe would wait for a writer.
+    Raises `ConfigError` when the file cannot be read or is not regular: to open a pipe would wait for a writer.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
@@ -39,7 +39,7 @@ def read_regular(path: Path, limit: int) -> tuple[bytes, os.stat_result]:
 
 
 def check_mode(path: Path, status: os.stat_result) -> None:
-    """Refuse a secret that others on this machine can read or change, or what is no file; raises `ConfigError`."""
+    """Refuse a secret that other users can read or change, or that is no regular file; raises `ConfigError`."""
     _check_file(path, status)
     if stat.S_IMODE(status.st_mode) & 0o077:
         raise ConfigError(
@@ -56,7 +56,7 @@ def _check_file(path: Path, status: os.stat_result) -> None:
         raise ConfigError(f"{path} cannot be read: Is a directory.")
     if not stat.S_ISREG(status.st_mode):
         raise ConfigError(
-            f"{path} cannot be read: it is a pipe or a device. Copy what it gives into a file, and name that one."
+            f"{path} cannot be read: it is a pipe or a device. Copy its data into a file, and name that file."
         )
 
 
@@ -78,10 +78,10 @@ def read_text(path: Path) -> str:
 
 
 def parse_toml(text: str, path: Path) -> dict[str, Any]:
-    """Parse the text of a file; raises `ConfigError` that names it."""
+    """Parse the text of a file; raises `ConfigError`, which names the file."""
     try:
         return tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # also what is TOML, and beyond what Python reads
+    except (ValueError, RecursionError) as error:  # also valid TOML that is too deep for Python
         raise ConfigError(f"{path} is not TOML: {error}.") from error
 
 
@@ -89,12 +89,12 @@ T = TypeVar("T", bound=Table)
 
 
 def load_table(model: type[T], path: Path) -> T:
-    """Read a TOML file as a model; raises `ConfigError` naming every key that is wrong."""
+    """Read a TOML file as a model; raises `ConfigError`, which names every wrong key."""
     return table_of(model, read_text(path), path)
 
 
 def table_of(model: type[T], text: str, path: Path) -> T:
-    """Do the same with a text that is in that file, or is to be."""
+    """Parse a text as a model; the text stands in `path`, or is meant for `path`."""
     try:
         return model.model_validate(parse_toml(text, path))
     except ValidationError as error:
@@ -103,7 +103,7 @@ def table_of(model: type[T], text: str, path: Path) -> T:
 
 
 def _sentence(problem: Any) -> str:
-    """Say in one line which key is wrong and what was expected."""
+    """Say in one line which key is wrong, and the expected value."""
     key = ""
     for part in problem["loc"]:
         key += f"[{part + 1}]" if isinstance(part, int) else f"{'.' if key else ''}{part}"

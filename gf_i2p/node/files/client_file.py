@@ -1,4 +1,4 @@
-"""The file of a farm's client, `client-NAME.toml`: credentials, and how to reach the servers and to know them."""
+"""The file of a farm's client, `client-NAME.toml`: credentials, and the servers' endpoints and fingerprints."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -23,17 +23,17 @@ from gf_i2p.wire.messages import Request
 
 
 class ClientFile(Table):
-    """Everything that a program needs to post to a farm. One server that lives is enough to find the others."""
+    """All settings that a program needs to post to a farm. One live server is enough to find the others."""
 
     cluster: Annotated[str, AfterValidator(check_name_of_cluster)]
     user: Annotated[str, AfterValidator(check_name_of_user)]
     password: SecretStr
     ca: str | None = None
-    """A file, relative to this one, with the certificates that vouch for servers without fingerprint."""
+    """A file, relative to this one, with CA certificates for servers without a fingerprint."""
     i2p: ProxyTable | None = None
-    """The way to servers inside I2P."""
+    """The proxy for servers inside I2P."""
     way_name: ClassVar[str] = "i2p"
-    """The table with that way, for errors."""
+    """Name of that table, for errors."""
     servers: Annotated[tuple[ServerTable, ...], Field(strict=False, min_length=1)]
 
     @model_validator(mode="after")
@@ -45,7 +45,7 @@ class ClientFile(Table):
             if not Endpoint.parse(server.endpoint).is_i2p:
                 continue
             if server.fingerprint is not None:
-                raise ValueError(f"servers[{number}].fingerprint: inside I2P the address says who it is; leave it out")
+                raise ValueError(f"servers[{number}].fingerprint: inside I2P the address is enough; leave it out")
             if self.way is None:
                 raise ValueError(
                     f"{self.way_name}: is missing, and {server.endpoint} can be reached through an I2P router only"
@@ -54,20 +54,20 @@ class ClientFile(Table):
 
     @property
     def way(self) -> ProxyTable | None:
-        """The way to servers inside I2P; None when there is none."""
+        """The proxy for servers inside I2P; None when there is none."""
         return self.i2p
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read and check the file; raises `ConfigError`, also when others could read it."""
+        """Read and check the file; raises `ConfigError`, also when other users could read the file."""
         check_private(path)
         file = load_table(cls, path)
         return file if file.ca is None else file.model_copy(update={"ca": str(path.parent / file.ca)})
 
     def open(self, *, backoff: Callable[[], Backoff] = Backoff) -> FarmClient:
-        """Make a client; it dials when it is first used. Raises `TransportError` when the CA file cannot be used.
+        """Make a client, which dials when first used. Raises `TransportError` when the CA file cannot be used.
 
-        `backoff`: makes the delays between attempts to connect, one for each server.
+        `backoff`: makes the delays between attempts to connect, one object for each server.
         """
         ways = _Ways(self)
         endpoints = {server.id: Endpoint.parse(server.endpoint) for server in self.servers}
@@ -83,7 +83,7 @@ class ClientFile(Table):
         )
 
     def _objection(self, request: Request) -> str | None:
-        """Why the servers would hang up on this request: the same rule as theirs. None when they would not."""
+        """Why the servers would refuse this request, by the servers' own rule; None when they would not."""
         try:
             user = User(self.user)
         except ValueError as error:
@@ -91,16 +91,16 @@ class ClientFile(Table):
         if user.objection(request) is None:
             return None
         return (
-            f"Nothing was sent: {user.name} is a {user.role}, and the servers are an administrator's business. Use an "
+            f"Nothing was sent: {user.name} is a {user.role}, and only an administrator may change the servers. Use an "
             "admin-NAME.toml (gf-i2p init --admin NAME)."
         )
 
 
 class _Ways:
-    """How a client reaches servers, and which of those that the farm tells of it can know for what they are.
+    """The transports of a client, and the check which of the servers that the farm names can be verified.
 
-    Inside I2P the address is enough. Outside, a server that has moved is known by the fingerprint that the file gives
-    for its id, and any by the file's CA; nothing that a server says of another's certificate counts.
+    Inside I2P the address is enough. Outside, the fingerprint that the file gives for a server's id verifies a server
+    that has moved, and the file's CA verifies any server. One server's word about another's certificate does not count.
     """
 
     def __init__(self, file: ClientFile) -> None:
@@ -129,7 +129,7 @@ class _Ways:
                 pins.setdefault(place.endpoint, [fingerprint])
         try:
             self._tls.reload(TlsSettings(fingerprints=pins, ca_file=self._ca))
-        except TransportError as error:  # the CA file is there no more: what was known goes on
+        except TransportError as error:  # the CA file is gone: known servers stay usable
             return {place: str(error) for place in places if not place.endpoint.is_i2p}
         objections = {place: self._objection(place, pins) for place in places}
         return {place: objection for place, objection in objections.items() if objection is not None}
@@ -140,13 +140,13 @@ class _Ways:
             if self._inside:
                 return None
             return (
-                f"The client's file names no I2P router, and {endpoint} is inside: add a table [i2p] with "
+                f"The client's file names no I2P router, and {endpoint} is inside I2P: add a table [i2p] with "
                 'proxy = "127.0.0.1:4444", or wherever the router has its HTTP proxy.'
             )
         if endpoint in pins or self._ca is not None:
             return None
         return (
-            f"Nothing in the client's file says which certificate {endpoint} has: add the [[servers]] table of "
+            f"The client's file does not say which certificate {endpoint} has: add the [[servers]] table of "
             f"server {server} with its fingerprint, as in any server's gf-i2p.toml, or ca = the file of a CA that "
-            "vouches for it."
+            "vouches for the server."
         )

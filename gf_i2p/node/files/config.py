@@ -23,12 +23,12 @@ from gf_i2p.wire.names import check_name
 
 
 def check_name_of_cluster(text: str) -> str:
-    """Return the text if it can name a cluster; raises `ValueError`."""
+    """Return the text if it can name a cluster; raises `ValueError` otherwise."""
     return check_name("cluster name", text)
 
 
 def check_name_of_user(text: str) -> str:
-    """Return the text if it can name a user; raises `ValueError`."""
+    """Return the text if it can name a user; raises `ValueError` otherwise."""
     return check_name("user name", text)
 
 
@@ -53,25 +53,25 @@ def _server_id(number: int) -> int:
 
 
 ServerId = Annotated[int, Field(ge=0, le=MAX_ID), AfterValidator(_server_id)]
-Seconds = Annotated[float, Field(ge=0.01, le=3600)]  # less is below what timers and disks keep to
+Seconds = Annotated[float, Field(ge=0.01, le=3600)]  # timers and disks are no more exact than 0.01 s
 
 
 MIN_PASSWORD: Final = 16
-"""Characters of a password of our own that strangers may try to guess, ten a minute."""
+"""Least characters of the bridge's password: strangers may try to guess it, ten times a minute."""
 
 
 class NodeTable(Table):
-    """Who this node is."""
+    """The identity of this node."""
 
     id: ServerId
     cluster: Annotated[str, AfterValidator(check_name_of_cluster)] = "farm"
     listen: Annotated[str, AfterValidator(_endpoint)]
     join: bool = False
-    """Whether this server waits to be taken into a farm that is there already."""
+    """Whether this server waits to be taken into an existing farm."""
 
 
 class TimingTable(Table):
-    """Time-outs: a profile, single values of which may be replaced."""
+    """Time-outs: a profile, with single values replaced."""
 
     profile: Literal["auto", "lan", "i2p"] = "auto"
     heartbeat: Seconds | None = None
@@ -84,7 +84,7 @@ class TimingTable(Table):
         return self
 
     def plan(self, limits: Range) -> Plan:
-        """How the node comes by its time-outs in a farm for which these limits hold."""
+        """Return the plan of the time-outs within these limits of the farm."""
         return Plan(
             self.profile,
             limits,
@@ -96,7 +96,7 @@ class TimingTable(Table):
 
 
 class TlsTable(Table):
-    """Our certificate, and who vouches for others. Paths are relative to the node's directory."""
+    """The node's own certificate, and the CA for other servers. Paths are relative to the node's directory."""
 
     certificate: str = "certificate.pem"
     key: str = "key.pem"
@@ -104,7 +104,7 @@ class TlsTable(Table):
 
 
 class LoggingTable(Table):
-    """What is logged, and how."""
+    """Level and format of log messages."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["text", "json"] = "text"
@@ -117,11 +117,11 @@ class HistoryTable(Table):
     rotate_mib: Annotated[int, Field(ge=1, le=65_536)] = 64
     rotate_hours: Annotated[int, Field(ge=1, le=8_760)] = 24
     keep_days: Annotated[int, Field(ge=0, le=36_500)] = 0
-    """0: for ever."""
+    """Days until packed files are removed; 0: never."""
 
     @property
     def rotation(self) -> Rotation:
-        """The same in bytes and ms."""
+        """The limits of one file in bytes and ms."""
         return Rotation(
             bytes=self.rotate_mib << 20,
             ms=self.rotate_hours * 3_600_000,
@@ -136,11 +136,11 @@ class ServerTable(Table):
     endpoint: Annotated[str, AfterValidator(_endpoint)]
     fingerprint: Annotated[str, AfterValidator(_fingerprint)] | None = None
     founder: bool = True
-    """Whether the farm began with it."""
+    """Whether the server belongs to the first Configuration of the farm."""
 
 
 class RemovedTable(Table):
-    """A server that is out of the farm, and whose place another one has: its id is not used again."""
+    """A server that has left the farm, and whose place another has taken: its id is not used again."""
 
     id: ServerId
 
@@ -181,11 +181,11 @@ class Config(Table):
         if listen.is_i2p:
             raise ValueError(
                 f"node.listen: {listen.host} lies inside I2P: give an address of this machine, where the router brings "
-                "our streams, as tcp://127.0.0.1:4150"
+                "incoming streams, as tcp://127.0.0.1:4150"
             )
         for number, server in enumerate(self.servers, 1):
             if server.fingerprint is not None and Endpoint.parse(server.endpoint).is_i2p:
-                raise ValueError(f"servers[{number}].fingerprint: inside I2P the address says who it is; leave it out")
+                raise ValueError(f"servers[{number}].fingerprint: inside I2P the address is enough; leave it out")
         if router is None:
             inside = [server.endpoint for server in self.servers if Endpoint.parse(server.endpoint).is_i2p]
             if inside:
@@ -193,7 +193,7 @@ class Config(Table):
             if self.publish.mode != "off":
                 raise ValueError(
                     f'router: is missing, and publish.mode = "{self.publish.mode}" needs the I2P router beside '
-                    "this node: add the table [router]; without a line in it, it means one with its usual ports"
+                    "this node: add the table [router]; an empty table means a router with its usual ports"
                 )
             if self.publish.leaf_farm is not None:
                 raise ValueError("router: is missing, and without one nothing of publish.leaf_farm is posted")
@@ -203,25 +203,25 @@ class Config(Table):
         check_leaf(self.publish.leaf, router)
         if self.own_endpoint.is_i2p and not router.beyond_loopback and listen.host not in {"127.0.0.1", "::1"}:
             raise ValueError(
-                f"node.listen: {listen.host} is where the router brings our streams, not encrypted: use 127.0.0.1, or "
+                f"node.listen: {listen.host} is where the router brings streams, not encrypted: use 127.0.0.1, or "
                 "set router.beyond_loopback = true if nobody else can see that network"
             )
         return self
 
     @property
     def own_endpoint(self) -> Endpoint:
-        """Where the others reach this node."""
+        """The endpoint at which other servers reach this node."""
         return Endpoint.parse(next(server.endpoint for server in self.servers if server.id == self.node.id))
 
     @property
     def plan(self) -> Plan:
-        """How the node comes by its time-outs; an endpoint inside I2P makes all of them longer."""
+        """The plan of the node's time-outs; any endpoint inside I2P makes them longer."""
         inside = any(Endpoint.parse(server.endpoint).is_i2p for server in self.servers)
         return self.timing.plan(INSIDE if inside else OUTSIDE)
 
     @property
     def bootstrap(self) -> Configuration:
-        """The Configuration with which a new farm begins; without servers on one that is to join."""
+        """The first Configuration of a new farm; empty on a server that is to join."""
         founders = () if self.node.join else tuple(server for server in self.servers if server.founder)
         return Configuration(0, 0, tuple(ClusterServer(server.id, server.endpoint) for server in founders))
 
@@ -235,24 +235,24 @@ class Config(Table):
 
 
 class UserTable(Table):
-    """What checks one user's password: its HA1 values (RFC 7616, 3.4.2). They are as secret as the password."""
+    """Verifiers of one user's password: the HA1 values (RFC 7616, 3.4.2). They are as secret as the password."""
 
     md5: SecretStr
     sha256: SecretStr
 
 
 class Secrets(Table):
-    """`secrets.toml`: our password, and what checks those of others."""
+    """`secrets.toml`: this node's password, and the verifiers of other users' passwords."""
 
     password: SecretStr
     i2pcontrol_password: SecretStr | None = None
     bridge_password: Annotated[SecretStr, Field(min_length=MIN_PASSWORD)] | None = None
-    """What callers of `gf-i2p bridge serve` must know: another one than the router's."""
+    """Password for callers of `gf-i2p bridge serve`; must differ from the router's."""
     users: dict[Annotated[str, AfterValidator(check_name_of_user)], UserTable]
 
     @property
     def verifiers(self) -> dict[str, Secret]:
-        """By user name."""
+        """The verifiers, by user name."""
         return {
             name: Secret(md5=user.md5.get_secret_value(), sha256=user.sha256.get_secret_value())
             for name, user in self.users.items()
@@ -260,14 +260,14 @@ class Secrets(Table):
 
     @classmethod
     def load(cls, directory: Path) -> Self:
-        """Read and check the file; raises `ConfigError`, also when others could read it."""
+        """Read and check the file; raises `ConfigError`, also when other users could read the file."""
         path = directory / SECRETS_FILE
         check_private(path)
         return cls.of_text(read_text(path), path)
 
     @classmethod
     def of_text(cls, text: str, path: Path) -> Self:
-        """Check a text that is in this file, or is to be; raises `ConfigError`."""
+        """Check a text of this file, or one meant for this file; raises `ConfigError`."""
         secrets = table_of(cls, text, path)
         try:
             _ = secrets.verifiers
@@ -277,7 +277,7 @@ class Secrets(Table):
 
 
 def check_private(path: Path) -> None:
-    """Refuse a secret that others on this machine can read; raises `ConfigError`."""
+    """Refuse a secret that other users on this machine can read; raises `ConfigError`."""
     try:
         status = path.stat()
     except OSError as error:

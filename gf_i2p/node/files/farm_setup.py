@@ -1,4 +1,4 @@
-"""Makes the directories of a new farm: what `gf-i2p init` writes."""
+"""Makes the directories of a new farm, for `gf-i2p init`."""
 
 import os
 import secrets as randomness
@@ -23,28 +23,28 @@ from gf_i2p.wire.names import check_name
 
 _PASSWORD_BYTES: Final = 24
 _I2P_PORT: Final = 80
-"""Inside I2P ports mean little; proxies of Java routers let every way through to this one."""
+"""Inside I2P ports mean little; a Java router's proxy lets every `way` through to this port."""
 _INSIDE: Final = Endpoint("127.0.0.1", 4150)
 
 
 @dataclass(frozen=True, slots=True)
 class NewServer:
-    """One server of a farm that is being made."""
+    """One server of a farm in the making."""
 
     id: int
     endpoint: Endpoint
     password: str
     certificate: bytes | None
-    """PEM; None inside I2P, as the key."""
+    """PEM; None inside I2P, like the key."""
     key: bytes | None
     destination: DestinationKeys | None
-    """Inside I2P only."""
+    """Keys of the address inside I2P; None outside."""
     listen: Endpoint | None = None
-    """Where it listens, None: at its endpoint, or inside I2P where routers bring streams as a rule."""
+    """Endpoint to listen at; None: its own endpoint, or inside I2P the usual place for the router's streams."""
 
     @property
     def user(self) -> str:
-        """The name under which it logs in."""
+        """The name under which the server logs in."""
         return f"server-{self.id}"
 
 
@@ -58,15 +58,15 @@ def make_farm(
     admins: Sequence[str] = (),
     beside: Path | None = None,
 ) -> list[Path]:
-    """Write a directory for each server, `server-ID`, and a file for each client and administrator.
+    """Write a directory `server-ID` for each server, and a file for each client and administrator.
 
-    Those are `client-NAME.toml` and `admin-NAME.toml`.
+    The files are `client-NAME.toml` and `admin-NAME.toml`. A server without an endpoint gets a new address inside I2P.
+    `beside`: the directory of another farm, whose servers are to run in the same processes as this farm's servers of
+    the same ids. Where both have the same endpoint, the new server gets the same certificate. Where both are inside
+    I2P, the new server gets another place for the router's streams.
 
-    A server without endpoint is given a new address inside I2P. `beside`: the directory of another farm whose servers
-    are to run in the same processes as those of this one with the same ids: where they have the same endpoint they get
-    the same certificate, and where both are inside I2P another place for the router's streams.
-    All or nothing: on an error nothing is left. Raises `ConfigError` when the directory holds any of them already.
-    Returns what was written.
+    All or nothing: an error leaves no file behind. Raises `ConfigError` when the directory holds any of the files
+    already. Returns the written paths.
     """
     try:
         check_name("cluster name", cluster)
@@ -117,28 +117,28 @@ def make_farm(
 
 
 def new_password() -> str:
-    """Make up a password that nobody has to remember."""
+    """Make a random password, which nobody has to remember."""
     return randomness.token_urlsafe(_PASSWORD_BYTES)
 
 
 def new_server(server_id: int, endpoint: Endpoint | None) -> NewServer:
-    """Make keys, certificate and password; without an endpoint an address inside I2P, too. Raises `ConfigError`."""
+    """Make keys, certificate and password, and without an endpoint an address inside I2P. Raises `ConfigError`."""
     if server_id >= FIRST_MEMBER_ID:
         raise ConfigError(
-            f"server {server_id}: ids from {FIRST_MEMBER_ID} on are those of leaf-only members; give a server a "
-            "smaller one"
+            f"server {server_id}: ids from {FIRST_MEMBER_ID} on are those of leaf-only members; give the server a "
+            "smaller id"
         )
     if endpoint is None:
         keys = DestinationKeys.generate()
         inside = Endpoint(keys.destination.b32, _I2P_PORT)
         return NewServer(server_id, inside, new_password(), None, None, keys)
-    # Strangers see it, and learn nothing from it: others know it by its fingerprint, not by a name.
+    # Strangers see the name, which tells nothing: other servers check the fingerprint, not a name.
     certificate, key = make_certificate("node")
     return NewServer(server_id, endpoint, new_password(), certificate, key, None)
 
 
 def _new_beside(farm: Path, server_id: int, endpoint: Endpoint | None) -> NewServer:
-    """Make a server that can run in the same process as that one of another farm. Raises `ConfigError`."""
+    """Make a server that can run in one process with another farm's server of the same id. Raises `ConfigError`."""
     directory = farm / f"server-{server_id}"
     config, new = Config.load(directory), new_server(server_id, endpoint)
     listen = Endpoint.parse(config.node.listen)
@@ -185,13 +185,15 @@ def write_server(
     inside: bool,
     join: bool = False,
 ) -> None:
-    """Fill a server's new directory. `servers`: the tables of all. `inside`: whether any of them is inside I2P."""
+    """Fill a server's new directory. `servers`: the tables of all servers. `inside`: whether any is inside I2P."""
     reached = server.destination is not None
     config = templates.CONFIG.format(
         id=server.id,
         cluster=cluster,
         listen=server.listen or (_INSIDE if reached else server.endpoint),
-        listen_comment="where the router brings our streams" if reached else "where this node listens, always by TLS",
+        listen_comment="where the router brings incoming streams"
+        if reached
+        else "where this node listens, always by TLS",
         join=templates.JOIN if join else "",
         profile=profile,
         tls="" if reached else templates.TLS,
@@ -213,7 +215,7 @@ def write_server(
 
 
 def write_private(path: Path, content: str | bytes) -> None:
-    """Write a new file that nobody else could read, not even for a moment; on an error there is none."""
+    """Write a new file that no other user could ever read; an error leaves no file behind."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:

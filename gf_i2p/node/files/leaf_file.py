@@ -1,4 +1,4 @@
-"""The file of a leaf-only member, `leaf.toml`: its credentials, where the servers are, and its router."""
+"""The file of a leaf member, `leaf.toml`: credentials, the servers' endpoints, and the router."""
 
 from pathlib import Path
 from typing import Annotated, ClassVar, Final, Self
@@ -13,20 +13,20 @@ from gf_i2p.node.files.router_config import ProxyTable, RouterTable, check_leaf
 
 LEAF_FILE: Final = "leaf.toml"
 REPORT_FILE: Final = "leaf-status.json"
-"""What the process says of itself, for `gf-i2p leaf status`."""
+"""Status of the leaf member's process, for `gf-i2p leaf status`."""
 
 
 class LeafTable(Table):
-    """What the member serves."""
+    """The leaf that the member reports."""
 
     leaf: str | None = None
-    """Its router's destination of the service: a b32 address, or with i2pcontrol the name of its tunnel."""
+    """The service's destination on this router: a b32 address, or with i2pcontrol the name of its tunnel."""
     status_seconds: Annotated[float, Field(ge=5, le=30)] = 10.0
-    """Between two looks at the router."""
+    """Seconds between two looks at the router."""
 
 
 class LeafFile(ClientFile):
-    """Everything that a leaf-only member needs. Its router's proxy is its way to servers inside I2P."""
+    """All settings of a leaf member. The router's proxy also leads to servers inside I2P."""
 
     router: RouterTable
     publish: LeafTable = LeafTable()
@@ -52,7 +52,7 @@ class LeafFile(ClientFile):
 
     @property
     def id(self) -> int:
-        """Of this member."""
+        """Id of this leaf member."""
         number = User(self.user).member_id
         assert number is not None
         return number
@@ -64,9 +64,9 @@ class LeafFile(ClientFile):
 
     @classmethod
     def find(cls, path: Path) -> Path:
-        """Return the path of the file in a member's directory, or this one; raises `ConfigError` when it is not there.
+        """Return the path of the file, which may be given by its directory; raises `ConfigError` when it is missing.
 
-        What belongs to it stands beside it.
+        Related files stand beside this file.
         """
         file = path / LEAF_FILE if path.is_dir() else path
         if not file.exists():

@@ -1,12 +1,12 @@
-"""Makes a server forget others: where they are, and what checks their passwords.
+"""Removes other servers from a server's files: their endpoints, and the verifiers of their passwords.
 
-One, when another takes its place; all, where a farm begins anew with this server. Then an old server that comes back
-with its old log cannot say anything here, and the new ones that are invited may have its endpoint and, where the farm
-begins anew, its id. Terms do the same for the log: it goes on in one that the old farm cannot have reached.
+One server, when another takes its place; all servers, where a farm begins anew with this server. Then an old server
+that comes back with its old log has no rights here. Newly invited servers may have the old endpoint and, where the farm
+begins anew, the old id. Terms do the same for the log: the log goes on in a term that the old farm cannot have reached.
 
-Only whole tables are taken out of the text, so that everything else stays as the operator wrote it. The result is read
-again, and must be the same but for those tables. tomlkit 0.15 does not serve here: with a table it removes the comment
-that stands before the next one, and it moves `[[servers]]` tables together that have another table between them.
+Only whole tables are taken out of the text, so that everything else stays as the operator wrote it. The result is
+parsed again, and must be the same but for those tables. tomlkit 0.15 does not serve here: with a table, tomlkit removes
+the comment before the next table, and `[[servers]]` tables with another table between them are moved together.
 """
 
 import re
@@ -25,34 +25,34 @@ from gf_i2p.raft.core import MAX_TERM_STEP
 from gf_i2p.storage.private_files import sync_directory, sync_file
 
 ELECTIONS_A_SECOND: Final = 2
-"""That a server which has lost the others calls at worst: with the shortest time-outs of the profiles."""
+"""Most elections a second by a server that has lost the others: with the shortest time-outs of the profiles."""
 TERM_LEAP: Final = 2**28
-"""Terms between what the old farm can have reached and the new log: four years of such elections, where nobody knows
-how long it went on, or the clocks are wrong. At least six new beginnings fit below `MAX_TERM_STEP`, by which a new
-server with an empty log can be behind."""
+"""Terms between the highest term that the old farm can have reached and the new log. The leap covers four years of such
+elections, for a farm that went on for an unknown time, or for wrong clocks. At least six new beginnings fit below
+`MAX_TERM_STEP`, the largest step for a new server with an empty log."""
 TERM_SCATTER: Final = 2**20
-"""Up to so many more, by chance: two new beginnings from one state, at one time, go on in different terms."""
+"""Most further terms, by chance: two new beginnings from one state, at one time, go on in different terms."""
 _TERM_END: Final = MAX_TERM_STEP - 3 * TERM_LEAP
 
 _CHANCE: Final = "[0-9a-f]" * 16
-"""The end of the name of a file that is about to take its place, as a pattern."""
+"""Pattern for the end of a temporary file's name."""
 _HEADER: Final = re.compile(r"^[ \t]*\[", re.MULTILINE)
 
 
 def term_beyond(known: int, *, since: float = 0.0) -> int:
-    """Return a term that a farm which was in term `known`, so many seconds ago, cannot have reached.
+    """Return a term out of reach for a farm that was in term `known` some seconds ago (`since`).
 
-    Nor can one that began anew from the same state in between: it began so much lower as it is older.
-    Raises `ConfigError` when there is none left.
+    Another new beginning from the same state cannot have reached the term either: the older it is, the lower it began.
+    Raises `ConfigError` when no such term is left.
     """
     if known >= _TERM_END:
-        raise ConfigError(f"the farm has reached term {known}, and there are not enough behind it: begin a new farm")
+        raise ConfigError(f"the farm has reached term {known}, and too few terms are left: begin a new farm")
     lived = min(int(ELECTIONS_A_SECOND * max(since, 0.0)), TERM_LEAP)
     return known + lived + TERM_LEAP + randomness.randbelow(TERM_SCATTER)
 
 
 def without_others(directory: Path, own_id: int) -> dict[str, str]:
-    """Return the texts of a node's files as they should be, by name; nothing is changed. Raises `ConfigError`."""
+    """Return the new texts of a node's files, by name; changes nothing. Raises `ConfigError`."""
     return {
         CONFIG_FILE: forget_servers(
             (directory / CONFIG_FILE).read_text(encoding="utf-8"), lambda server: server != own_id
@@ -65,10 +65,10 @@ def without_others(directory: Path, own_id: int) -> dict[str, str]:
 
 
 def replace_files(directory: Path, texts: Mapping[str, str], backup: Path | None = None) -> None:
-    """Put these texts in the place of the files, each all of it or nothing, in this order.
+    """Replace the files by these texts, in this order; each file is replaced whole or not at all.
 
-    A copy of each old one is put into `backup`. All are on the disk before the first takes its place. The caller has
-    the directory to itself (`changing`), from before it has read them.
+    `backup` gets a copy of each old file. All new files are on the disk before the first is replaced. The caller must
+    hold the directory (`changing`) since before the old files were read.
     """
     new: dict[str, Path] = {}
     try:
@@ -77,7 +77,7 @@ def replace_files(directory: Path, texts: Mapping[str, str], backup: Path | None
             if backup is not None:
                 shutil.copy2(path, backup / name)
                 sync_file(backup / name)
-            for left in directory.glob(f"{name}-new-{_CHANCE}"):  # of one that was killed
+            for left in directory.glob(f"{name}-new-{_CHANCE}"):  # of a command that was killed
                 left.unlink(missing_ok=True)
             beside = directory / f"{name}-new-{randomness.token_hex(8)}"
             write_private(beside, text)
@@ -95,7 +95,7 @@ def replace_files(directory: Path, texts: Mapping[str, str], backup: Path | None
 
 
 def free_path(directory: Path, name: str) -> Path:
-    """Return a path that is not taken: two may fall into one second."""
+    """Return a free path: two commands in one second would choose the same name."""
     path, number = directory / name, 1
     while path.exists():
         number += 1
@@ -104,7 +104,7 @@ def free_path(directory: Path, name: str) -> Path:
 
 
 def forget_servers(text: str, out: Callable[[int], bool]) -> str:
-    """Return the text of a `gf-i2p.toml` without the `[[servers]]` whose ids are `out`. Raises `ConfigError`."""
+    """Return a `gf-i2p.toml` text without the `[[servers]]` for whose id `out` is true. Raises `ConfigError`."""
 
     def goes(table: dict[str, Any]) -> bool:
         servers = table.get("servers")
@@ -118,7 +118,7 @@ def forget_servers(text: str, out: Callable[[int], bool]) -> str:
 
 
 def forget_users(text: str, out: Callable[[str], bool]) -> str:
-    """Return the text of a `secrets.toml` without the users whose names are `out`. Raises `ConfigError`."""
+    """Return a `secrets.toml` text without the users for whose name `out` is true. Raises `ConfigError`."""
 
     def goes(table: dict[str, Any]) -> bool:
         users = table.get("users")
@@ -133,7 +133,7 @@ def forget_users(text: str, out: Callable[[str], bool]) -> str:
 
 
 def _without(text: str, goes: Callable[[dict[str, Any]], bool]) -> str:
-    """Leave out the tables of which this says so; a table goes from its header to the next."""
+    """Leave out the tables for which `goes` is true; a table reaches from its header to the next."""
     starts = [*(match.start() for match in _HEADER.finditer(text)), len(text)]
     kept = [text[: starts[0]]]
     for start, end in pairwise(starts):
@@ -147,7 +147,7 @@ def _without(text: str, goes: Callable[[dict[str, Any]], bool]) -> str:
 
 
 def _comments_behind(piece: str) -> str:
-    """Return what stands behind the last line of a table, if it says anything: it belongs to the next one."""
+    """Return the comments after the last line of a table, which belong to the next table; else an empty text."""
     lines = piece.splitlines(keepends=True)
     end = len(lines)
     while end and (not lines[end - 1].strip() or lines[end - 1].lstrip().startswith("#")):

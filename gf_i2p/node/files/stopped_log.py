@@ -1,6 +1,6 @@
-"""What is committed for sure in the log of a node that does not run, and who belongs to the farm by that.
+"""The committed part of a stopped node's log, and the members of the farm by that part.
 
-No server knows by its log alone how much of its end is committed. But what is exported, or in a snapshot, is committed.
+A log alone does not show how much of its end is committed. But entries that are exported, or in a snapshot, are.
 """
 
 from pathlib import Path
@@ -17,9 +17,9 @@ from gf_i2p.wire.log_values import Configuration
 
 
 def members_of_stopped(directory: Path) -> frozenset[int]:
-    """Return the ids of the servers that belong to the farm, by the committed Configuration in a stopped node's log.
+    """Return the ids of the farm's members, by the committed Configuration in a stopped node's log.
 
-    Raises `ConfigError`, with what to do, when the log cannot tell, and `StorageError` when it cannot be read.
+    Raises `ConfigError`, with advice, when the log cannot tell, and `StorageError` when the log cannot be read.
     """
     config = Config.load(directory)
     cluster, own = config.node.cluster, config.node.id
@@ -37,15 +37,16 @@ def members_of_stopped(directory: Path) -> frozenset[int]:
     members = frozenset(server.id for server in newest.servers)
     if own not in members:
         raise ConfigError(f"the node of {directory} is no member, as far as its log goes: {run}")
-    if index > max(sure, covered) and members != {own}:  # what one of one has is committed
+    if index > max(sure, covered) and members != {own}:  # in a farm of one, every entry is committed
         raise ConfigError(
-            f"who belongs to it is not known to be committed in the log in {directory}, where no node runs: {run}"
+            f"the log in {directory}, where no node runs, does not show whether its newest Configuration is committed: "
+            f"{run}"
         )
     return members
 
 
 def exported_up_to(directory: Path, cluster: str, server_id: int) -> int:
-    """Return the last index in this server's history, for only what is committed is exported; 0: it says nothing."""
+    """Return the last index in this server's history, which has only committed entries; 0 when nothing is known."""
     try:
         newest = history_files(directory)[-1]
         with newest.plain.open("rb") as file:

@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 CONFIG: Final = """\
-# A Garlic Farm node, written by `gf-i2p init`. What is marked "reloaded" is read again on SIGHUP; all else needs a
+# A Garlic Farm node, written by `gf-i2p init`. Tables marked "reloaded" are read again on SIGHUP; all others need a
 # restart of the node. Paths are relative to this directory. Passwords are in secrets.toml, never here.
 
 [node]
@@ -13,7 +13,7 @@ cluster = "{cluster}"               # the farm's name, the same on all servers
 listen = "{listen}"  # {listen_comment}
 {join}
 [timing]                      # reloaded
-# "lan": heartbeat 0.1 s, election 0.5 to 1 s; "i2p": 5 s, 20 to 50 s; "auto": between them, by what this node measures,
+# "lan": heartbeat 0.1 s, election 0.5 to 1 s; "i2p": 5 s, 20 to 50 s; "auto": between them, as this node measures,
 # inside I2P from 0.5 s, 3 to 6 s on. All servers of a farm should have the same.
 profile = "{profile}"
 # heartbeat = 0.1             # seconds; replaces the profile's value, as do the next two
@@ -31,8 +31,8 @@ rotate_mib = 64               # a file is packed when it has so many MiB,
 rotate_hours = 24             # or when it was begun so long ago
 keep_days = 0                 # packed files are removed after so many days; 0: never
 
-{router}# The servers with which a new farm begins, this one included. Once it has elected its first leader the log says
-# who belongs to it; endpoint and fingerprint here still say how to reach them. Fingerprints are reloaded.
+{router}# The servers with which a new farm begins, this one included. Once the farm has its first leader, the log says
+# which servers belong to it; this file still gives their endpoints and fingerprints. Fingerprints are reloaded.
 """
 
 TLS: Final = """\
@@ -50,9 +50,9 @@ proxy = "127.0.0.1:4444"      # its HTTP proxy, by which this node reaches the o
 way = "get"                   # "get": as proposal 150 says; "connect"; "socks5" (then proxy = the SOCKS proxy)
 inbound = "sam"               # "sam"; or "tunnel": a plain server tunnel that you have set up, to node.listen
 sam = "127.0.0.1:7656"
-destination = "destination.dat"  # this server's keys inside I2P, mode 0600: who has them can be reached in its place
+destination = "destination.dat"  # this server's keys inside I2P, mode 0600; a thief could be reached in its place
 i2cp = "127.0.0.1:7654"       # for publishing
-# kind = "i2pd"               # "i2pd" or "java"; asked for when it is not given
+# kind = "i2pd"               # "i2pd" or "java"; without it, the node asks the router
 # i2pcontrol = "https://127.0.0.1:7650/"  # for the router's numbers; its password goes into secrets.toml
 # i2pcontrol_fingerprint = "sha256:..."   # of its certificate: i2pcontrol.crt.pem in i2pd's data directory
 
@@ -63,33 +63,33 @@ i2cp = "127.0.0.1:7654"       # for publishing
 """
 
 ROUTER_OUTSIDE: Final = """\
-# The I2P router beside this node, where this server publishes: it reaches the others without it. Its interfaces are not
-# encrypted, so they are on this machine. To publish, take away the # before [router], [publish] and what you set there.
+# The I2P router beside this node, only for publishing: this server reaches the others without I2P. Its interfaces are
+# not encrypted, so they are on this machine. To publish, remove the # before [router], [publish] and their settings.
 [router]
 i2cp = "127.0.0.1:7654"       # for publishing
 sam = "127.0.0.1:7656"
 proxy = "127.0.0.1:4444"      # its HTTP proxy
-# kind = "i2pd"               # "i2pd" or "java"; asked for when it is not given
+# kind = "i2pd"               # "i2pd" or "java"; without it, the node asks the router
 # i2pcontrol = "https://127.0.0.1:7650/"  # for the router's numbers; its password goes into secrets.toml
 # i2pcontrol_fingerprint = "sha256:..."   # of its certificate: i2pcontrol.crt.pem in i2pd's data directory
 
 """
 
 PUBLISH: Final = """\
-# Publishing is off until you turn it on, on every server that may do it.
+# Publishing is off until you turn it on, on every server that may publish.
 [publish]
 mode = "off"                  # "meta": when the farm chooses this server, it publishes the Meta lease set;
-                              # "dry-run": all but that; "failover": it runs the service's own address (see below)
+                              # "dry-run": all but that; "failover": the service's own address runs here (see below)
 # publish = "auto"            # "on": before those with "auto"; "off": never, only its leaf is listed
-keys = "master.dat"           # what `gf-i2p keys delegate` makes for this server, or the master's own, mode 0600
+keys = "master.dat"           # made by `gf-i2p keys delegate` for this server, or the master's own, mode 0600
 # leaf = "....b32.i2p"        # this router's own destination of the service; or the name of its tunnel, by i2pcontrol
-# In the place of leaf, another farm's master can be our leaf: leaf_farm = "../../other-farm/server-1", the directory of
+# In the place of leaf, another farm's master can be the leaf: leaf_farm = "../../other-farm/server-1", the directory of
 # that farm's server, which runs in the same process; or the b32 address of that master.
 # sense_minutes = 60          # try each destination of the farm once in an hour, through the network; 0: never
 
 # [publish.service]           # for mode = "failover": where the master's address leads to on this machine
 # target = "127.0.0.1:8080"
-# http = true                 # it speaks HTTP, and is told who asks
+# http = true                 # for HTTP: passes the client's address on
 # [publish.service.session]   # of its tunnels, in I2CP's words; with delegated keys an i2pd has `keys delegate`'s
 # "inbound.length" = "3"
 
@@ -102,7 +102,7 @@ keys = "master.dat"           # what `gf-i2p keys delegate` makes for this serve
 
 
 def commented(text: str) -> str:
-    """Return tables as comments, with what is aligned in them, so that they count when the first # is taken away."""
+    """Return tables as comments, still aligned, so that they take effect when the first # of a line is removed."""
     lines = []
     for line in text.splitlines():
         counts = line and not line.startswith("#")
@@ -123,21 +123,21 @@ fingerprint = "{fingerprint}"
 
 REMOVED: Final = """\
 
-[[removed]]                   # another server has taken its place; its id is never used again
+[[removed]]                   # another server has this one's place; the id is never used again
 id = {id}
 """
 
 JOIN: Final = """\
-join = true                   # this server asks to be taken into a farm that is there already
+join = true                   # this server asks to be taken into an existing farm
 """
 
 JOINED: Final = """\
-founder = false               # it has joined later
+founder = false               # joined later
 """
 
 INVITATION: Final = """\
-# Lets the servers of the farm "{cluster}" know server {id}: `gf-i2p members accept DIR FILE` on each of them. Whoever
-# reads this file can act as that server: remove it when it is done.
+# Lets the servers of the farm "{cluster}" know server {id}: `gf-i2p members accept DIR FILE` on each of them. Anybody
+# who reads this file can act as that server: remove the file afterwards.
 
 cluster = "{cluster}"
 
@@ -152,7 +152,7 @@ sha256 = "{sha256}"
 
 LEAF_INVITATION: Final = """\
 # Lets the servers of the farm "{cluster}" know the leaf-only member {id}: `gf-i2p members accept DIR FILE` on each of
-# them. Whoever reads this file can post in that member's name: remove it when it is done.
+# them. Anybody who reads this file can post in that member's name: remove the file afterwards.
 
 cluster = "{cluster}"
 
@@ -165,9 +165,9 @@ sha256 = "{sha256}"
 """
 
 LEAF: Final = """\
-# A leaf-only member of the farm "{cluster}", made by `gf-i2p members invite-leaf`: it tells the farm that its leaf
-# serves, and has no vote. Run it beside its router: gf-i2p leaf run {user}
-# Whoever reads this file can post in its name. Mode 0600. Paths are relative to this file.
+# A leaf-only member of the farm "{cluster}", made by `gf-i2p members invite-leaf`. The member reports its
+# leaf to the farm, and has no vote. Run the member beside its router: gf-i2p leaf run {user}
+# Anybody who reads this file can post in its name. Mode 0600. Paths are relative to this file.
 
 cluster = "{cluster}"
 user = "{user}"
@@ -190,7 +190,7 @@ sam = "127.0.0.1:7656"
 level = "info"                # debug, info, warning, error
 format = "text"               # text or json
 
-# Servers of the farm. One that lives is enough: it tells where the others are.
+# Servers of the farm. One live server is enough: it names the others.
 """
 
 LEAF_CA: Final = """\
@@ -198,14 +198,14 @@ ca = "ca.pem"                 # vouches for servers that have no fingerprint bel
 """
 
 SECRETS: Final = """\
-# Secrets of server {id}: whoever reads this file can act as this server. Mode 0600.
+# Secrets of server {id}: anybody who reads this file can act as this server. Mode 0600.
 
 password = "{password}"  # with which this server logs in to the others, as user server-{id}
 # i2pcontrol_password = "itoopie"  # of the router's i2pcontrol, when gf-i2p.toml has its URL
 # bridge_password = "..."  # 16 characters at least: with which programs log in to `gf-i2p bridge serve`
 
-# What checks the passwords of others (HA1 of RFC 7616): as secret as the passwords. Reloaded on SIGHUP; who is removed
-# or changed here is disconnected.
+# Verifiers of other users' passwords (HA1 of RFC 7616): as secret as the passwords. Reloaded on SIGHUP; users that
+# are removed or changed here are disconnected.
 """
 
 USER: Final = """\
@@ -216,16 +216,16 @@ sha256 = "{sha256}"
 """
 
 CLIENT: Final = """\
-# A client of the farm "{cluster}", for programs that post entries. Whoever reads this file can post. Mode 0600.
-# One server that lives is enough: it tells where the others are. Try it with: gf-i2p find {user}.toml
+# A client of the farm "{cluster}", for programs that post entries. Anybody who reads this file can post. Mode 0600.
+# One live server is enough: it names the others. Try it with: gf-i2p find {user}.toml
 
 """
 
 ADMIN: Final = """\
 # An administrator of the farm "{cluster}", from any machine: gf-i2p members list {user}.toml
-# Whoever reads this file can add and remove servers, and post. Mode 0600. To take the right away, remove the user
+# Anybody who reads this file can add and remove servers, and post. Mode 0600. To take the right away, remove the user
 # {user} from the secrets.toml of every server, and reload (SIGHUP).
-# One server that lives is enough: it tells where the others are.
+# One live server is enough: it names the others.
 
 """
 
@@ -241,7 +241,7 @@ CLIENT_CA: Final = """\
 
 CLIENT_I2P: Final = """\
 
-# The I2P router on the machine where this client runs. What goes there is not encrypted.
+# The I2P router on the machine where this client runs. Traffic to it is not encrypted.
 [i2p]
 proxy = "127.0.0.1:4444"      # its HTTP proxy, by which the servers are reached
 way = "get"                   # "get": as proposal 150 says; "connect"; "socks5" (then proxy = the SOCKS proxy)

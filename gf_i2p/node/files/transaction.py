@@ -1,4 +1,4 @@
-"""Changes of files by several commands at once: one after the other in each directory, and each whole or not at all."""
+"""Changes of files by several commands: one after the other in each directory, each done whole or not at all."""
 
 import contextlib
 import fcntl
@@ -13,17 +13,17 @@ from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.layout import FILES_LOCK
 
 PATIENCE_SECONDS: Final = 10.0
-"""How long a command waits for another one that changes the same files; most take milliseconds."""
+"""Seconds that a command waits for another one that changes the same files; most changes take milliseconds."""
 _LOOK_SECONDS: Final = 0.02
 
 
 @contextlib.contextmanager
 def changing(directory: Path, *, seconds: float = PATIENCE_SECONDS) -> Iterator[None]:
-    """Be the only one that changes the files of a node's directory, from before they are read until they are replaced.
+    """Hold a node's directory alone: enter before reading its files, leave after replacing them.
 
-    Waits for others so long, then raises `ConfigError`, as when the directory cannot be written to. Whoever has it
-    waits in vain for itself. The lock is gone when the process dies. A directory that is not there needs none:
-    whoever reads it says so.
+    Waits for other holders, then raises `ConfigError`, as when the directory cannot be written to. A holder that enters
+    again waits in vain for itself. The lock ends with the process. A missing directory needs no lock: the reader of its
+    files will report it.
     """
     path = directory / FILES_LOCK
     try:
@@ -69,9 +69,9 @@ def _wait(descriptor: int, directory: Path, seconds: float) -> None:
 
 @contextlib.contextmanager
 def all_or_nothing(into: Path) -> Iterator[list[Path]]:
-    """Make the directory `into` if need be; what is put into the list is removed on an error, and so is `into`.
+    """Make the directory `into` if need be. On an error, all paths in the given list are removed, and so is `into`.
 
-    Put there what was made, and nothing that was there before.
+    Put new paths into the list, and none that was there before.
     """
     absolute = into.absolute()
     new = [each for each in (absolute, *absolute.parents) if not each.exists()]
@@ -85,7 +85,7 @@ def all_or_nothing(into: Path) -> Iterator[list[Path]]:
                 shutil.rmtree(path, ignore_errors=True)
             else:
                 path.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # someone else may have put something there
+        with contextlib.suppress(OSError):  # another process may have put a file there
             for each in new:
                 each.rmdir()
         raise

@@ -1,4 +1,4 @@
-"""What a server's files say of certificates and passwords: its own, and those of the servers that it trusts."""
+"""The certificates and passwords in a server's files: its own, and those of the servers that it trusts."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -12,7 +12,7 @@ from gf_i2p.wire.log_values import ClusterServer
 
 
 def tls_settings(directory: Path, config: Config) -> TlsSettings:
-    """Say who a node is and whom it trusts. Raises `ConfigError` when others could read its key."""
+    """Return a node's own certificate and the trusted ones. Raises `ConfigError` when other users can read its key."""
     trusted = trusted_settings(directory, config)
     if config.own_endpoint.is_i2p:
         return trusted
@@ -22,7 +22,7 @@ def tls_settings(directory: Path, config: Config) -> TlsSettings:
 
 
 def trusted_settings(directory: Path, config: Config) -> TlsSettings:
-    """Say whom a node trusts, for who only dials: its own certificate is for who dials it, and may be lost."""
+    """Return the certificates that a node trusts; for dialling, the node's own certificate may be missing."""
     return TlsSettings(
         fingerprints={
             Endpoint.parse(server.endpoint): [server.fingerprint]
@@ -34,16 +34,16 @@ def trusted_settings(directory: Path, config: Config) -> TlsSettings:
 
 
 def knows_certificate(config: Config, endpoint: Endpoint) -> bool:
-    """Whether the certificate of this endpoint can be checked: by its fingerprint, or as a CA vouches for it."""
+    """Whether this endpoint's certificate can be checked: by a fingerprint, or by a CA."""
     pinned = any(each.endpoint == str(endpoint) and each.fingerprint is not None for each in config.servers)
     return pinned or config.tls.ca is not None
 
 
 def lacking(config: Config, users: Collection[str], server: ClusterServer) -> str | None:
-    """Say why the server of these files could not speak with that one, and the way out; None when it could.
+    """Say why the server of these files could not speak with `server`, and the way out; None when it could.
 
-    `users`: whose passwords it can check. A certificate is known by its fingerprint, or vouched for by a CA; inside I2P
-    the address says who it is.
+    `users`: the users whose passwords the server can check. A fingerprint or a CA verifies a certificate; inside I2P
+    the address is enough.
     """
     listed = next((each for each in config.servers if each.id == server.id), None)
     try:
@@ -59,7 +59,7 @@ def lacking(config: Config, users: Collection[str], server: ClusterServer) -> st
     if trusted and listed is not None and listed.endpoint != str(endpoint):
         return f"this server's gf-i2p.toml has server {server.id} at {listed.endpoint}: give that endpoint"
     missing = [] if known else ["which certificate it has"]
-    missing += [] if trusted else ["what checks its password"]
+    missing += [] if trusted else ["how to check its password"]
     return (
         f"this server's files do not say of server {server.id} {' and '.join(missing)}, and cannot let it in. Invite "
         f"it by a member's directory (gf-i2p members invite DIR {server.id}={endpoint} --into NEW), and let all "

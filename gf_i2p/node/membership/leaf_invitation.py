@@ -53,7 +53,7 @@ class Invited:
     """The directory for the leaf member's machine."""
     accept: Path
     unknown: tuple[int, ...]
-    """Servers outside I2P whose certificate is not known here, so that the leaf member does not know them either."""
+    """Servers outside I2P that the leaf member cannot verify, because their certificates are not known here."""
 
 
 def user_of(member: int) -> str:

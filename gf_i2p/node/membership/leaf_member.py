@@ -1,4 +1,4 @@
-"""A leaf member: beside a router without a server, a client that reports the router's leaf to the farm."""
+"""A leaf member: a client beside a router without a server, which reports the router's leaf to the farm."""
 
 import asyncio
 import time

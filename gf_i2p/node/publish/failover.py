@@ -159,7 +159,7 @@ class FailoverPublisher:
         if machine.trouble is not None and machine.trouble != trouble:
             self._log.warning("the master is not served", reason=machine.trouble)
 
-    # What the machine asks for --------------------------------------------------------------------------------------
+    # Effects of the machine --------------------------------------------------------------------------------------
 
     async def _begin(self, effect: Effect) -> None:
         match effect:

@@ -178,7 +178,7 @@ class MetaPublisher:
             self._confirmed_ms = current.published_ms
             self._log.info("confirmed", published=current.published_ms // 1000, by=current.confirmed_by)
 
-    # What the machine asks for --------------------------------------------------------------------------------------
+    # Effects of the machine --------------------------------------------------------------------------------------
 
     async def _begin(self, effect: Effect) -> None:
         try:

@@ -1,1 +1,1 @@
-"""Snapshots that an operator keeps, and a farm that begins anew when its majority is lost."""
+"""Snapshots that an operator keeps, and a farm that begins anew after the loss of its majority."""

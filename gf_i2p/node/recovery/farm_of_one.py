@@ -1,9 +1,9 @@
-"""Making a farm of one out of a server that is left when the majority is lost for good.
+"""Makes a farm of one server that is left when the majority is lost for good.
 
-Raft cannot do this: no majority, no decision. What the server has in its log becomes the farm's log, committed or not;
-what only the others had is lost, and also what they had acknowledged to somebody. So an operator has to want it.
+Raft cannot do this: no majority, no decision. The whole log of the server becomes the farm's log, committed or not.
+Entries that only the other servers had are lost, even acknowledged ones. So an operator must decide it.
 
-The old farm is kept out as where it is restored from a snapshot: see `forgetting`.
+The old farm is kept out as after a restored snapshot: see `restore`.
 """
 
 import shutil
@@ -25,35 +25,35 @@ from gf_i2p.wire.log_values import ClusterServer, Configuration
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """What was done."""
+    """The result of a recovery."""
 
     backup: Path
-    """The log as it was."""
+    """Copy of the log before the recovery."""
     servers_before: tuple[int, ...]
     index: int
-    """Of the Configuration that names this server alone."""
+    """Index of the Configuration that names this server alone."""
     term: int
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What there is to recover from."""
+    """The state from which a recovery starts."""
 
     cluster: str
     server_id: int
     servers: tuple[ClusterServer, ...]
-    """Of the newest Configuration in the log."""
+    """Servers of the newest Configuration in the log."""
     last_index: int
     term: int
 
 
 def look(directory: Path) -> Look:
-    """Read what the stopped node of this directory has. Raises `ConfigError` or `StorageError`."""
+    """Read the log of the stopped node of this directory. Raises `ConfigError` or `StorageError`."""
     config = Config.load(directory)
     loaded = Storage.examine(directory / DATABASE_FILE, cluster=config.node.cluster, server_id=config.node.id)
     if loaded.snapshot_fault is not None:
         raise ConfigError(
-            f"{loaded.snapshot_fault} The farm's state cannot be had from this server alone: recover from another one"
+            f"{loaded.snapshot_fault} This server alone cannot give the farm's state: recover from another one"
         )
     if loaded.configurations:
         current = Configuration.decode(loaded.configurations[-1][1])
@@ -63,9 +63,9 @@ def look(directory: Path) -> Look:
 
 
 def recover(directory: Path) -> Recovered:
-    """Make the server of this directory, whose node must not run, the only one of its farm.
+    """Make the server of this directory the only one of its farm; its node must not run.
 
-    Raises `ConfigError` or `StorageError`; then nothing has changed but that there may be a backup.
+    Raises `ConfigError` or `StorageError`; then nothing has changed, except that there may be a backup.
     """
     lock = Lock((directory / DATABASE_FILE).resolve())
     try:
@@ -81,14 +81,14 @@ def _recover(directory: Path) -> Recovered:
     own = next((server for server in found.servers if server.id == found.server_id), None)
     if own is None:
         raise ConfigError(
-            f"server {found.server_id} was no member of the farm, as far as its own log goes: recover from one that was"
+            f"server {found.server_id} was no member of the farm, as far as its own log goes: recover from a member"
         )
     term = term_beyond(found.term)
     texts = without_others(directory, found.server_id)
     backup = _back_up(database)
     storage = Storage.open(database, cluster=found.cluster, server_id=found.server_id, locked=True)
     try:
-        replace_files(directory, texts, backup)  # before the log: without it this server is no farm yet
+        replace_files(directory, texts, backup)  # before the log: only the new log makes this server a farm
         index = found.last_index + 1
         before = storage.loaded.configurations
         alone = Configuration(index, before[-1][0] if before else 0, (own,))
@@ -103,7 +103,7 @@ def _recover(directory: Path) -> Recovered:
 
 
 def _back_up(database: Path) -> Path:
-    """Copy the log, with what goes with it, beside itself; return the new directory, which is on the disk."""
+    """Copy the log and its side files beside the log; return the new directory, which is synced."""
     name = f"{database.name}-before-recovery-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
     backup = free_path(database.parent, name)
     backup.mkdir(mode=0o700)

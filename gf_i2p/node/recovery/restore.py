@@ -1,13 +1,13 @@
-"""Beginning a farm's log anew from a saved snapshot, when all logs are gone or hopeless.
+"""Begins a farm's log anew from a saved snapshot, when all logs are gone or hopeless.
 
-The farm that comes of it has one server, keeps its name, and forgets what followed the snapshot. Nobody can know what
-the old farm did after that, so three things keep the two apart (ARCHITECTURE, "A farm that is restored"):
+The new farm has one server, keeps its name, and forgets the entries after the snapshot. Nobody can know what the old
+farm did after that, so three things keep the two farms apart (ARCHITECTURE, "A farm that is restored"):
 
 - *Terms.* The log goes on in a term that the old farm cannot have reached. So no two entries of one index and one term
   differ, and no old log is ever as up-to-date as the new one.
-- *Credentials.* The server forgets the passwords of all others. An old server that comes back cannot say anything here,
-  nor to servers that are invited from now on.
-- *The Configuration* behind the snapshot names this server alone, at the endpoint that its own file says.
+- *Credentials.* The server forgets the passwords of all other servers. An old server that comes back has no rights
+  here, nor at servers that are invited from now on.
+- *The Configuration* after the snapshot names this server alone, at the endpoint of its own file.
 """
 
 import shutil
@@ -40,44 +40,44 @@ _BUILDING: Final = "restoring"
 
 @dataclass(frozen=True, slots=True)
 class OldLog:
-    """What the stopped node of a directory has."""
+    """The log of a stopped node's directory."""
 
     fault: str | None
-    """Why it cannot be used; None: it is sound."""
+    """Why the log cannot be used; None when it is sound."""
     last_index: int = 0
     term: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What restoring would do, as far as it can be told before."""
+    """The effect of a restoration, as far as known before."""
 
     cluster: str
     server: ClusterServer
-    """The only one of the new farm."""
+    """The only server of the new farm."""
     old: OldLog | None
-    """None: there is no log."""
+    """None when there is no log."""
     known_term: int
-    """The highest that the old farm is known to have reached."""
+    """Highest term that the old farm is known to have reached."""
     loses: bool
-    """Whether the log that is there is sound and goes beyond the snapshot: `gf-i2p recover` would keep more."""
+    """Whether the present log is sound and goes beyond the snapshot: `gf-i2p recover` would keep more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What was done."""
+    """The result of a restoration."""
 
     backup: Path
-    """A directory with all that was there before."""
+    """A directory with all the files that were replaced."""
     index: int
-    """Of the Configuration that names this server alone."""
+    """Index of the Configuration that names this server alone."""
     term: int
 
 
 def plan(saved: SavedSnapshot, directory: Path) -> Plan:
-    """Look at what there is. Raises `ConfigError` or `StorageError` when this must not, or cannot, be done."""
+    """Plan a restoration. Raises `ConfigError` or `StorageError` when it must not, or cannot, be done."""
     config = Config.load(directory)
-    Secrets.load(directory)  # it can be: what follows has to change it
+    Secrets.load(directory)  # checks that the file can be read, since `restore` changes it
     if saved.cluster != config.node.cluster:
         raise ConfigError(
             f"the snapshot is of the farm {saved.cluster!r}, and {directory} belongs to {config.node.cluster!r}: take "
@@ -86,7 +86,7 @@ def plan(saved: SavedSnapshot, directory: Path) -> Plan:
     state_of(saved)
     old = _look(directory, config)
     known = max(saved.reached, saved.snapshot.term, 0 if old is None else old.term)
-    term_beyond(known)  # there has to be one
+    term_beyond(known)  # raises without a free term
     if saved.snapshot.index >= MAX_INTEGER - 1:
         raise ConfigError("the snapshot ends with the last entry that there can be: begin a new farm")
     loses = old is not None and old.fault is None and old.last_index > saved.snapshot.index
@@ -105,9 +105,9 @@ def _look(directory: Path, config: Config) -> OldLog | None:
 
 
 def restore(saved: SavedSnapshot, directory: Path, *, on_step: Callable[[str], None] = lambda _: None) -> Restored:
-    """Make the server of this directory, whose node must not run, the only one of a farm that begins with a snapshot.
+    """Make the server of this directory the only one of a farm that begins with a snapshot; its node must not run.
 
-    The log comes last: when anything fails before that, the old one is still there, and it can be done again. Raises
+    The log comes last: after an earlier failure the old log is still there, and the restoration can be repeated. Raises
     `ConfigError`, `StorageError` or `OSError`.
     """
     lock = Lock((directory / DATABASE_FILE).resolve())
@@ -125,7 +125,7 @@ def _restore(saved: SavedSnapshot, directory: Path, on_step: Callable[[str], Non
     term = term_beyond(planned.known_term, since=(now_ms() - saved.saved_ms) / 1000)
     texts = without_others(directory, config.node.id)
     building = directory / _BUILDING
-    shutil.rmtree(building, ignore_errors=True)  # of one that was killed
+    shutil.rmtree(building, ignore_errors=True)  # of a command that was killed
     building.mkdir(mode=0o700)
     on_step("writing the new log")
     index = _begin_log(saved, planned.server, building / DATABASE_FILE, term)
@@ -133,7 +133,7 @@ def _restore(saved: SavedSnapshot, directory: Path, on_step: Callable[[str], Non
         _begin_history(saved, building / HISTORY_DIRECTORY, planned, config.history.rotation, term)
     backup = free_path(directory, f"before-restore-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}")
     backup.mkdir(mode=0o700)
-    on_step(f"moving what was there to {backup.name}")
+    on_step(f"moving the old files to {backup.name}")
     replace_files(directory, texts, backup)
     if (directory / HISTORY_DIRECTORY).exists():
         (directory / HISTORY_DIRECTORY).rename(backup / HISTORY_DIRECTORY)
@@ -147,7 +147,7 @@ def _restore(saved: SavedSnapshot, directory: Path, on_step: Callable[[str], Non
 
 
 def _begin_log(saved: SavedSnapshot, server: ClusterServer, path: Path, term: int) -> int:
-    """Write a log of snapshot and Configuration; return the index of the latter."""
+    """Write a log of snapshot and Configuration; return the Configuration's index."""
     Storage.create(path, cluster=saved.cluster, server_id=server.id)
     storage = Storage.open(path, cluster=saved.cluster, server_id=server.id)
     try:
@@ -175,9 +175,9 @@ def _begin_history(saved: SavedSnapshot, directory: Path, planned: Plan, rotatio
 
 
 def _take_place(new: Path, database: Path, backup: Path) -> None:
-    """Put the new log where the old one was.
+    """Put the new log in the place of the old one.
 
-    What goes with the old one leaves first: SQLite would take a WAL that it finds beside the new one for the new one's.
+    The side files of the old log leave first: SQLite would read an old WAL as part of the new log.
     """
     for path in sorted(database.parent.glob(database.name + "-*")):
         if path.is_file() and not path.name.endswith("-lock"):

@@ -1,4 +1,4 @@
-"""Snapshots that an operator keeps: of a running node, and out of the log of a stopped one."""
+"""Snapshots for an operator to keep: of a running node, and from the log of a stopped one."""
 
 import time
 from collections.abc import Callable
@@ -20,11 +20,11 @@ from gf_i2p.storage.snapshot_file import SavedSnapshot
 from gf_i2p.wire.log_values import Configuration
 
 _PAGE_BYTES: Final = 1 << 20
-_OTHER_VERSION: Final = "Was it written by another version of gf-i2p? Then use that one"
+_OTHER_VERSION: Final = "Was it written by another version of gf-i2p? Then use that version"
 
 
 def state_of(saved: SavedSnapshot) -> FarmState:
-    """Read the state in a snapshot. Raises `ConfigError` when this version cannot."""
+    """Read the state in a snapshot. Raises `ConfigError` when this version cannot read it."""
     try:
         return FarmState.decode(saved.cluster, saved.snapshot.data)
     except SnapshotError as error:
@@ -34,16 +34,16 @@ def state_of(saved: SavedSnapshot) -> FarmState:
 
 
 async def of_running(node: Node) -> SavedSnapshot | None:
-    """Make a snapshot of all that is committed as far as this node knows; None when that is nothing."""
+    """Make a snapshot of all entries that this node knows to be committed; None when there are none."""
     view, core = node.member.view, node.driver.core
     await view.reaches(core.applicable)
-    while view.applied < core.log.base:  # a snapshot has come meanwhile
+    while view.applied < core.log.base:  # a received snapshot has replaced the log meanwhile
         await view.reaches(core.applicable)
     index = view.applied
     if index == 0:
         return None
     snapshot = core.snapshot
-    if snapshot is not None and index == snapshot.index:  # the log may begin behind it
+    if snapshot is not None and index == snapshot.index:  # the log may begin after it
         term, configuration = snapshot.term, snapshot.configuration
     else:
         term, configuration = core.log.term(index), core.configuration_at(index)
@@ -58,10 +58,10 @@ async def of_running(node: Node) -> SavedSnapshot | None:
 
 
 def of_stopped(directory: Path, *, on_entry: Callable[[int, int], None] = lambda *_: None) -> SavedSnapshot:
-    """Make a snapshot of the whole log of a stopped node; nothing is changed. `on_entry`: told of index and last index.
+    """Make a snapshot of the whole log of a stopped node; changes nothing. `on_entry` gets each index and the last one.
 
-    What stands at the end of such a log may have been committed or not, which no server knows by itself. It is taken
-    in all the same: what is left out would be lost, also where it was acknowledged, and what was refused is in no log.
+    Nobody can tell from the log alone whether its last entries are committed. The snapshot has these entries all the
+    same: if left out, they would be lost even where acknowledged, and a refused entry is in no log.
     Raises `ConfigError` or `StorageError`.
     """
     config = Config.load(directory)
@@ -69,7 +69,7 @@ def of_stopped(directory: Path, *, on_entry: Callable[[int, int], None] = lambda
     with Storage.reading(path, cluster=config.node.cluster, server_id=config.node.id) as log:
         loaded = log.loaded
         if loaded.snapshot_fault is not None:
-            raise ConfigError(f"{loaded.snapshot_fault} The state cannot be had from this server: ask another one")
+            raise ConfigError(f"{loaded.snapshot_fault} This server cannot give the state: ask another one")
         if loaded.last_index == 0:
             raise ConfigError(f"{path} is empty: there is nothing to save yet")
         before = loaded.snapshot

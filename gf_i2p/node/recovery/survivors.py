@@ -1,4 +1,4 @@
-"""Which other servers of a farm live: looked at before one of them makes itself the farm, beside them perhaps."""
+"""Looks for live servers of a farm, before one server makes itself the farm, perhaps beside them."""
 
 import asyncio
 from dataclasses import dataclass
@@ -19,26 +19,27 @@ from gf_i2p.wire.errors import EndpointError
 from gf_i2p.wire.log_values import ClusterServer
 
 ASK_SECONDS: Final = 3.0
-"""For each, side by side: who is down refuses at once, and who is cut off is not waited for."""
+"""Seconds for each server, side by side: a server that is down refuses at once; one that is cut off is not waited for.
+"""
 I2P_ASK_SECONDS: Final = 10.0
-"""The same through I2P, where the first way to a peer takes that long."""
+"""The same through I2P, where the first connection to a peer takes that long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Others:
-    """What the other servers were found to be."""
+    """The result of the questions to the other servers."""
 
     living: dict[int, str]
-    """By server id, what it said: a clause."""
+    """By server id, its answer: a clause."""
     not_asked: dict[int, str]
-    """By server id, why it could not even be asked: a sentence."""
+    """By server id, why it could not be asked: a sentence."""
 
 
 async def ask_others(directory: Path, servers: tuple[ClusterServer, ...]) -> Others:
-    """Ask these servers, side by side, with what the files of this directory say. Raises `ConfigError`.
+    """Ask these servers, side by side, by the files of this directory. Raises `ConfigError`.
 
-    Where the files have another endpoint than `servers`, which is the log's, both are asked at the files', as the node
-    does. Through I2P only where its router's proxy is there.
+    `servers` comes from the log; an endpoint in the files wins over the log's, as it does for the node. Servers inside
+    I2P are asked only where the router's proxy answers.
     """
     config, secrets = Config.load(directory), Secrets.load(directory)
     user, password = f"server-{config.node.id}", secrets.password.get_secret_value()
@@ -61,7 +62,7 @@ async def ask_others(directory: Path, servers: tuple[ClusterServer, ...]) -> Oth
             return
         if not endpoint.is_i2p and not knows_certificate(config, endpoint):
             not_asked[server.id] = (
-                f"nothing in gf-i2p.toml says which certificate {endpoint} has: add its fingerprint to [[servers]]"
+                f"gf-i2p.toml does not say which certificate {endpoint} has: add its fingerprint to [[servers]]"
             )
             return
         credentials = Credentials(user, password)
@@ -69,11 +70,11 @@ async def ask_others(directory: Path, servers: tuple[ClusterServer, ...]) -> Oth
         try:
             found = await fetch_configuration(transport, endpoint, config.node.cluster, credentials, seconds=seconds)
         except TransportError as error:
-            if credentials.has_challenge:  # so it is there: it does not know our password any more, or was too slow
+            if credentials.has_challenge:  # so it is there: it rejects the password, or was too slow
                 living[server.id] = f"it answers, and does not tell who belongs to the farm: {error}".rstrip(".")
             return
         if found is None:
-            living[server.id] = "it answers, and tells nobody who belongs to the farm"
+            living[server.id] = "it answers, but does not serve the farm's Configuration"
         else:
             ids = ", ".join(str(each.id) for each in found.servers) or "nobody"
             living[server.id] = f"it answers; by its log {ids} belong to the farm"
@@ -90,7 +91,7 @@ def _transport(directory: Path, config: Config) -> Transport:
 
 
 async def _no_way_in(config: Config) -> str | None:
-    """Why nobody can be asked through I2P; None when the router's proxy takes connections."""
+    """Why no server can be asked through I2P; None when the router's proxy takes connections."""
     if config.router is None:
         return "gf-i2p.toml names no I2P router: add a table [router]"
     proxy = config.router.settings

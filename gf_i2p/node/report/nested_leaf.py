@@ -40,7 +40,7 @@ class Farm(Protocol):
 
     @property
     def choice(self) -> Choice:
-        """The publishers that the farm has chosen."""
+        """The farm's choice of publisher and leaves."""
         ...
 
     @property
@@ -170,7 +170,7 @@ def target_of(tenant: Tenant, tenants: Sequence[Tenant]) -> Tenant | str | None:
 
 
 def _key(tenant: Tenant) -> object:
-    """The identity of a farm: the master where known, because two servers of one farm may run here."""
+    """The key of a farm: its master where known, else the directory. Two servers of one farm may run here."""
     return tenant.directory.resolve() if tenant.master is None else tenant.master.hash
 
 

@@ -1,4 +1,4 @@
-"""What administrators have said of a farm, and what it leads to, as one node knows it: for people and programs."""
+"""The administrators' decisions in a farm and their effect, as one node knows them: for people and programs."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from gf_i2p.wire.messages import NOBODY
 
 
 def administration(node: Node) -> dict[str, Any]:
-    """Describe it. `applied` is the index of the last entry that the rest follows from.
+    """Describe the administration. `applied` is the index of the last entry behind the other values.
 
     "leader" and "membership" are as in the status.
     """
@@ -29,7 +29,7 @@ def administration(node: Node) -> dict[str, Any]:
 
 
 def described(state: FarmState) -> dict[str, Any]:
-    """Describe what the log says. Times of changes are in ms since the epoch, by the clocks of those who made them."""
+    """Describe the log's statements. Times of changes are in ms since the epoch, by the clocks of their authors."""
     said, choice = state.administration, state.choice
     return {
         "publisher": choice.publisher,
@@ -53,7 +53,7 @@ def described(state: FarmState) -> dict[str, Any]:
 
 
 def _leaves(state: FarmState) -> list[dict[str, Any]]:
-    """Describe every leaf that somebody names, or an administrator has spoken of."""
+    """Describe every leaf that a record or an administrator's entry names."""
     said, choice = state.administration, state.choice
     listed = {entry.hash: entry for entry in choice.listed}
     found: dict[bytes, dict[str, Any]] = {}
@@ -79,7 +79,7 @@ def _leaf(hash_: bytes) -> dict[str, Any]:
 
 
 def _member(state: FarmState, member: int, record: StatusRecord) -> dict[str, Any]:
-    """Describe one. Its age is in seconds of farm time, which the servers' records make; null where there are none."""
+    """Describe one leaf member. Its age is in seconds of farm time, from the servers' records; null without records."""
     heard = state.posters.by_id[member].heard_ms
     return {
         "id": member,
@@ -90,7 +90,7 @@ def _member(state: FarmState, member: int, record: StatusRecord) -> dict[str, An
 
 
 def _parameters(said: Administration) -> dict[str, dict[str, Any]]:
-    """Describe each."""
+    """Describe each parameter."""
     defaults, allowed = Parameters().all(), ranges()
     return {
         name: {

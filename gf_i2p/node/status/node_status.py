@@ -1,4 +1,4 @@
-"""What a node knows of itself and its farm, and why the farm chose as it did: for people and programs."""
+"""A node's knowledge of itself and its farm, and the reasons for the farm's choice: for people and programs."""
 
 import time
 from dataclasses import asdict
@@ -15,14 +15,13 @@ from gf_i2p.wire.messages import NOBODY
 
 
 def status(node: Node, started: float) -> dict[str, Any]:
-    """Describe the node, as far as it knows; needs neither leader nor quorum.
+    """Describe the node as far as it knows; needs neither leader nor quorum.
 
     Times are in seconds. `lag` is the number of entries that a follower is behind, null where only the leader knows.
-    `round_trip` has p50 and p99 of so many samples, null where nothing was measured; `silence` tells how long the
-    leader's silences are in general and at most. `history` has the index up to which entries are exported. `reload`
-    tells what came of the last SIGHUP, null when there was none. `connections` are those of the door: of all farms that
-    share it. `healthy` means: there is a leader, from here a
-    majority can be reached, and this server has not been removed.
+    `round_trip` has p50, p99 and the number of samples, null without measurements; `silence` has the leader's usual
+    and longest silence. `history` has the index up to which entries are exported. `reload` has the result of the last
+    SIGHUP, null without one. `connections` are those of the listener, for all farms that share it. `healthy` means:
+    there is a leader, this node reaches a majority, and this server has not been removed.
     """
     core, tempo, counters = node.driver.core, node.driver.tempo, node.server.counters
     endpoints = {server.id: server.endpoint for server in core.configuration.servers}
@@ -85,12 +84,12 @@ def status(node: Node, started: float) -> dict[str, Any]:
 
 
 def membership_of(node: Node) -> str:
-    """See `membership`; "removed" also when only other servers have told us."""
+    """See `membership`; "removed" also when only other servers have said so."""
     return "removed" if node.outsider.told is not None else membership(node.driver.core)
 
 
 def membership(core: Core) -> str:
-    """Whether this server belongs to the farm: "member", "joining", "leaving" until that is committed, "removed"."""
+    """Return a server's place in its farm: "member", "joining", "leaving" (not yet committed) or "removed"."""
     configuration = core.configuration
     if core.is_member:
         return "member"
@@ -100,18 +99,18 @@ def membership(core: Core) -> str:
 
 
 def _i2p(node: Node) -> dict[str, Any] | None:
-    """Whether others can reach us inside I2P; None when they are not to."""
+    """Whether other servers can reach this node inside I2P; None when it has no endpoint there."""
     listener = node.server.listener
     return {"reached_at": listener.reached_at} if isinstance(listener, I2pListener) else None
 
 
 def _rounded(seconds: dict[str, float]) -> dict[str, float]:
-    """To tenths of a millisecond: more digits say nothing."""
+    """Round to tenths of a millisecond: more digits say nothing."""
     return {name: round(value, 4) for name, value in seconds.items()}
 
 
 def explanation(node: Node) -> dict[str, Any]:
-    """Give it as JSON. "farm" and "lines" (the same as text) follow from the log, and are the same on every server.
+    """Explain the farm's choice as JSON. "farm" and "lines" (as text) follow from the log, the same on every server.
 
     "this" is this server's part, as in its status, and so are "leader" and "membership".
     """

@@ -1,4 +1,4 @@
-"""What a node knows of publishing: what its log says, and what it does about it itself."""
+"""A node's knowledge of publishing: the farm's choice in its log, and its own part in it."""
 
 from typing import Any
 
@@ -8,10 +8,10 @@ from gf_i2p.node.publish.keys_watch import KeysWatch
 
 
 def farm_status(member: Member) -> dict[str, Any]:
-    """Describe who publishes what, as this node's log has it, and what this node does about it.
+    """Describe the farm's choice of publisher and leaves, by this node's log, and this node's part in publishing.
 
-    Times are seconds since the epoch. "mode" and "publish" are how this server is configured, "farm_mode" what the
-    chosen one is to do. In "publishing", see `farm/publishing/progress.py` for the words.
+    Times are seconds since the epoch. "mode" and "publish" are this server's settings, "farm_mode" is the mode of the
+    chosen publisher. For the words in "publishing", see `farm/publishing/progress.py`.
     """
     state, choice, reporter = member.view.state, member.view.choice, member.reporter
     publisher = member.publisher
@@ -36,7 +36,7 @@ def farm_status(member: Member) -> dict[str, Any]:
 
 
 def _keys(watch: KeysWatch) -> dict[str, Any]:
-    """What this node publishes by. `ends`: seconds since the epoch, null for the master's own key."""
+    """Describe the keys with which this node publishes. `ends`: seconds since the epoch; null for the master's own."""
     keys = watch.keys
     return {
         "master": keys.destination.b32,
@@ -48,7 +48,7 @@ def _keys(watch: KeysWatch) -> dict[str, Any]:
 
 
 def _trouble_with_keys(member: Member) -> list[str]:
-    """What is the matter with the keys, unless the publisher says the same."""
+    """Return the trouble with the keys, unless the publisher reports the same."""
     trouble = None if member.keys is None else member.keys.trouble
     said = None if member.publisher is None else member.publisher.trouble
     return [] if trouble is None or trouble == said else [trouble]

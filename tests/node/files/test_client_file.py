@@ -116,8 +116,9 @@ def test_a_server_that_has_moved_is_known_by_the_fingerprint_of_its_id_and_by_no
     refused = ways.prepare([moved, new, known])
     assert list(refused) == [new]
     assert refused[new] == (
-        "Nothing in the client's file says which certificate tcp://192.0.2.7:9001 has: add the [[servers]] table of "
-        "server 7 with its fingerprint, as in any server's gf-i2p.toml, or ca = the file of a CA that vouches for it."
+        "The client's file does not say which certificate tcp://192.0.2.7:9001 has: add the [[servers]] table of "
+        "server 7 with its fingerprint, as in any server's gf-i2p.toml, or ca = the file of a CA that vouches for "
+        "the server."
     )
     # An endpoint that the file lists keeps the fingerprint that it has there.
     assert ways._tls._pins[ELSEWHERE] == {PIN}

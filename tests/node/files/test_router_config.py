@@ -133,11 +133,11 @@ def test_failover_with_its_service(tmp_path: Path) -> None:
             ("[publish]", '[publish.service]\ntarget = "web:80"'),
             "publish.service.target: 'web:80': expected an IP address and a port, as in 127.0.0.1:8080",
         ),
-        (("[publish]", '[publish.service]\ntarget = "10.0.0.1:80"'), "target: 10.0.0.1 is another machine, and what"),
+        (("[publish]", '[publish.service]\ntarget = "10.0.0.1:80"'), "target: 10.0.0.1 is another machine"),
         (("[publish]", "[publish]\nstatus_seconds = 0.5"), "publish.status_seconds: input should be greater than"),
         (("[publish]", "[publish]\nstatus_seconds = 31"), "publish.status_seconds: input should be less than"),
         (("[publish]", "[publish]\nstatus_seconds = nan"), "publish.status_seconds: "),
-        (("[publish]", '[publish]\nleaf = "web"'), "publish.leaf: 'web' is no b32 address, and what address a tunnel"),
+        (("[publish]", '[publish]\nleaf = "web"'), "publish.leaf: 'web' is no b32 address. Only i2pd"),
         (
             ("[router]\n\n[publish]", '[router]\ni2pcontrol = "https://127.0.0.1:7650/"\n[publish]\nleaf = "web"'),
             "set router.i2pcontrol_few_tunnels = true",

@@ -206,5 +206,5 @@ async def test_a_stopped_nodes_log_tells_who_is_out_when_that_is_known_to_be_com
         assert members_of_stopped(nodes.path(own)) == {own, other}
         assert gone in members_of_stopped(late), "it has missed its removal"
         (nodes.path(own) / HISTORY_DIRECTORY).rename(tmp_path / "away")
-        with pytest.raises(ConfigError, match="not known to be committed"):
+        with pytest.raises(ConfigError, match="does not show whether its newest Configuration is committed"):
             members_of_stopped(nodes.path(own))
