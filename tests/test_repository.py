@@ -111,3 +111,10 @@ def test_every_limit_has_a_comment_that_says_why() -> None:
     names = [number for number, line in enumerate(lines) if re.match(r"[A-Z]\w+: Final = ", line)]
     assert len(names) > 10
     assert not [lines[number] for number in names if not lines[number - 1].startswith("# ")]
+
+
+def test_the_hooks_before_a_commit_run_what_make_check_runs() -> None:
+    hooks = re.findall(r"^ +entry: (.+)$", texts()[".pre-commit-config.yaml"], flags=re.MULTILINE)
+    recipe = re.search(r"^check:.*\n((?:\t.+\n)+)", texts()["Makefile"], flags=re.MULTILINE)
+    assert recipe is not None
+    assert hooks == [line.strip().replace("@$(BIN)/", ".venv/bin/") for line in recipe[1].splitlines()]
