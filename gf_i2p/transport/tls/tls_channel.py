@@ -1,8 +1,8 @@
 """TLS on one non-blocking socket, as an asyncio transport.
 
-asyncio's own TLS stacks two transports and two protocols on each other. For messages as short as ours that
-is most of the cost of a round trip, on uvloop too, and its shutdown calls protocols that have already closed.
-Here OpenSSL, through `ssl.SSLObject` and two memory buffers, does what is TLS; this file moves the bytes:
+asyncio's own TLS stacks two transports and two protocols on each other. For this protocol's short messages that is
+most of the cost of a round trip, on uvloop too, and its shutdown calls protocols that have already closed. Here
+OpenSSL, through `ssl.SSLObject` and two memory buffers, does the TLS; this file moves the bytes:
 
     recv -> incoming -> SSLObject.read -> protocol.data_received
     write -> SSLObject.write -> outgoing -> send
@@ -20,16 +20,16 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, Final, cast
 
-# What one TLS record holds (RFC 8446, 5.1): no single read or write of OpenSSL moves more.
+# Size of one TLS record (RFC 8446, 5.1): no single read or write of OpenSSL moves more.
 RECORD_BYTES: Final = 16_384
 # One recv. Large enough that a pipelined burst arrives in one piece.
 SCRATCH_BYTES: Final = 256 * 1024
-# Sealed in one go, ahead of the socket: enough to keep it busy, little enough to be dropped without regret.
+# Bytes sealed at once, ahead of the socket: enough to keep the socket busy, few enough to be dropped without regret.
 _SEAL_BYTES: Final = 4 * RECORD_BYTES
-# Sent in one callback; a 16 MiB message must not hold up the other connections of this loop.
+# Bytes sent in one callback: a 16 MiB message must not hold up the other connections of this loop.
 _TURN_BYTES: Final = 1024 * 1024
-# After close(): time to send the rest and see the peer's end. A close() with unread input would reset the
-# connection, and the peer could lose our last bytes (RFC 9112, 9.6, describes the same).
+# After close(): time to send the rest and see the peer's end. A close() with unread input would reset the connection,
+# and the peer could lose the last bytes (RFC 9112, 9.6, describes the same).
 _LINGER_SECONDS: Final = 2.0
 # asyncio's own default for a socket.
 _HIGH_WATER: Final = 64 * 1024
@@ -43,15 +43,15 @@ class _State(IntEnum):
     CLOSED = 4
 
 
-# Plain names: looking up a member of an Enum costs as much as the comparison it is for.
+# Plain names: to look up a member of an Enum costs as much as the comparison.
 _HANDSHAKE, _OPEN, _FLUSHING, _LINGERING, _CLOSED = _State
 
 
 class TlsChannel(asyncio.Transport):
-    """One TLS connection over a connected socket, which it owns from now on.
+    """One TLS connection over a connected socket, which the channel owns from now on.
 
-    Differences to asyncio's transports: the end of the peer's stream, announced by TLS or not, is the end of
-    the connection (`connection_lost(None)`, no `eof_received`), and nothing is delivered after `close()`.
+    Differences to asyncio's transports: the end of the peer's stream, with or without TLS's own end, is the end of the
+    connection (`connection_lost(None)`, no `eof_received`), and nothing is delivered after `close()`.
     """
 
     __slots__ = (
@@ -93,13 +93,13 @@ class TlsChannel(asyncio.Transport):
         Args:
             loop: the event loop that runs now.
             sock: connected, non-blocking.
-            context: what TLS demands.
-            server_side: whether we accepted the connection.
-            server_hostname: the name to ask for and to check; None asks for none and checks none.
+            context: the settings of TLS.
+            server_side: whether this side accepted the connection.
+            server_hostname: the name to ask for and to check; None asks for no name and checks none.
             scratch: `SCRATCH_BYTES` of memory that channels of the same loop share.
-            opened: called once TLS stands, before a byte of ours follows; returns the protocol. It may raise to
+            opened: called once TLS stands, before any application byte is sent; returns the protocol. It may raise to
                 refuse the peer.
-            failed: called once, if TLS never stands or `opened` raises. None: we closed it ourselves.
+            failed: called once, if TLS never stands or `opened` raises. None: this side closed the channel.
         """
         super().__init__({"peername": _name(sock.getpeername), "sockname": _name(sock.getsockname)})
         self._loop = loop
@@ -119,7 +119,7 @@ class TlsChannel(asyncio.Transport):
         self._writer = False
         self._writing_paused = False
         self._sealed = b""  # TLS records that the socket has not taken
-        self._backlog = bytearray()  # what has not been made into records
+        self._backlog = bytearray()  # data that are not in records yet
         self._high = _HIGH_WATER
         self._low = _HIGH_WATER // 4
         self._linger: asyncio.TimerHandle | None = None
@@ -132,7 +132,7 @@ class TlsChannel(asyncio.Transport):
 
     @property
     def peer_certificate(self) -> bytes | None:
-        """The peer's certificate, DER, once `opened` is called; None when it showed none."""
+        """The peer's certificate, DER, once `opened` is called; None when the peer showed none."""
         return self._tls.getpeercert(binary_form=True)
 
     # --- In -----------------------------------------------------------------------------------------------
@@ -149,13 +149,13 @@ class TlsChannel(asyncio.Transport):
             self._end(None if self._state else ConnectionResetError("the peer closed during the TLS handshake"))
             return
         if self._state > _OPEN:
-            return  # after close() the rest is read only to be thrown away
+            return  # after close() the rest is read and thrown away
         self._incoming.write(self._scratch[:count])
         if self._state or (self._shake() and self._incoming.pending):
             self._decrypt()
 
     def _shake(self) -> bool:
-        """Go on with the handshake; returns whether the connection is open now."""
+        """Go on with the handshake; return whether the connection is open now."""
         try:
             self._tls.do_handshake()
         except ssl.SSLWantReadError:
@@ -167,13 +167,13 @@ class TlsChannel(asyncio.Transport):
             return False
         try:
             protocol = self._opened(self)
-        except Exception as error:  # noqa: BLE001 - handed on
+        except Exception as error:  # noqa: BLE001 - passed on
             self._end(error)
             return False
         self._protocol = cast("asyncio.Protocol", protocol)
         self._state = _OPEN
         protocol.connection_made(self)
-        # Our last handshake message leaves together with what connection_made wrote, or alone now.
+        # The last handshake message leaves together with the data of connection_made, or alone now.
         self._send_records()
         return self._state == _OPEN
 
@@ -207,13 +207,13 @@ class TlsChannel(asyncio.Transport):
             self._end(None)
 
     def pause_reading(self) -> None:
-        """Take nothing more from the socket; what has arrived may still be delivered once."""
+        """Take no more bytes from the socket; bytes that have arrived may still be delivered once."""
         if self._reading and self._state == _OPEN:
             self._reading = False
             self._loop.remove_reader(self._fd)
 
     def resume_reading(self) -> None:
-        """Read again."""
+        """Read the socket again."""
         if not self._reading and self._state != _CLOSED:
             self._reading = True
             self._loop.add_reader(self._fd, self._readable)
@@ -225,7 +225,7 @@ class TlsChannel(asyncio.Transport):
     # --- Out ----------------------------------------------------------------------------------------------
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Send; what the socket does not take at once is kept. Ignored after the connection's end or `close()`."""
+        """Send; bytes that the socket does not take at once wait. Ignored after `close()` or the connection's end."""
         if self._state != _OPEN or not data:
             return
         if self._sealed or self._backlog or len(data) > RECORD_BYTES:
@@ -239,7 +239,7 @@ class TlsChannel(asyncio.Transport):
             self._pause_writing()
 
     def _send_records(self) -> None:
-        """Send the records that OpenSSL has made, behind those that still wait."""
+        """Send the records that OpenSSL has made, behind the waiting ones."""
         if not self._outgoing.pending:
             return
         records = self._outgoing.read()
@@ -257,13 +257,13 @@ class TlsChannel(asyncio.Transport):
         except (BlockingIOError, InterruptedError):
             return 0
         except OSError as error:
-            # In the handshake the alert may meet a peer that has gone: what it answers, if anything, is read first.
+            # In the handshake the alert may meet a peer that has gone: any answer of the peer is read first.
             if self._state:
                 self._end(error)
             return 0
 
     def _pump(self) -> None:
-        """Send what waits, as far as the socket takes it."""
+        """Send the waiting bytes, as far as the socket takes them."""
         turn = 0
         while turn < _TURN_BYTES:
             if not self._sealed:
@@ -327,7 +327,7 @@ class TlsChannel(asyncio.Transport):
         return len(self._sealed) + len(self._backlog)
 
     def can_write_eof(self) -> bool:
-        """Half-closed connections have no use here."""
+        """Half-closed connections are of no use here."""
         return False
 
     # --- End ----------------------------------------------------------------------------------------------
@@ -347,7 +347,7 @@ class TlsChannel(asyncio.Transport):
         return self._state > _OPEN
 
     def close(self) -> None:
-        """Send what waits, then end the connection in order; at the latest after two seconds."""
+        """Send the waiting bytes, then end the connection in order; at the latest after two seconds."""
         if self._state == _HANDSHAKE:
             self._end(None)
         elif self._state == _OPEN:
@@ -358,12 +358,12 @@ class TlsChannel(asyncio.Transport):
                 self._say_goodbye()
 
     def abort(self) -> None:
-        """End the connection now; what waits is lost."""
+        """End the connection now; waiting bytes are lost."""
         self._end(None)
 
     def _say_goodbye(self) -> None:
         self._state = _LINGERING
-        with contextlib.suppress(ssl.SSLError):  # it wants the peer's goodbye too, which may come or not
+        with contextlib.suppress(ssl.SSLError):  # OpenSSL also wants the peer's goodbye, which may never come
             self._tls.unwrap()
         try:
             self._sock.send(self._outgoing.read())
