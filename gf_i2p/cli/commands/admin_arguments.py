@@ -1,8 +1,8 @@
-"""What the commands `leaves`, `publisher` and `farm` take: what administrators say of a farm."""
+"""What the commands of `gf-i2p leaves`, `publisher` and `farm` take: what administrators say of a farm."""
 
 import argparse
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from gf_i2p.farm.admin_entries import MAX_REASON
 from gf_i2p.farm.strict_json import RecordError, a_hash
@@ -12,48 +12,13 @@ from gf_i2p.wire.limits import MAX_ID
 
 
 class Action(NamedTuple):
-    """One command of a group."""
+    """What one command of a group does."""
 
     group: str
     name: str
     changes: bool = True
     takes: str = ""
     """"leaf", "server", "cost", "changes" or "names"."""
-
-
-COMMANDS: Final = (
-    (
-        "leaves",
-        "which leaves the farm publishes, and at what cost",
-        (
-            (Action("leaves", "list", changes=False), "show all leaves that somebody names, and why one is not listed"),
-            (Action("leaves", "exclude", takes="leaf"), "have a leaf left out, whatever its router says"),
-            (Action("leaves", "include", takes="leaf"), "take that back"),
-            (Action("leaves", "cost", takes="cost"), "have a leaf listed at this cost"),
-        ),
-    ),
-    (
-        "publisher",
-        "who publishes, or serves; drain a server before it is stopped for a while",
-        (
-            (Action("publisher", "show", changes=False), "show who publishes, and why the others do not"),
-            (Action("publisher", "move", takes="server"), "have a server publish as long as it can"),
-            (Action("publisher", "release"), "take that back: the farm chooses"),
-            (Action("publisher", "drain", takes="server"), "have a server publish only when no other one can"),
-            (Action("publisher", "undrain", takes="server"), "take that back"),
-        ),
-    ),
-    (
-        "farm",
-        "what is set for the whole farm, and who has changed it",
-        (
-            (Action("farm", "show", changes=False), "show the parameters, their ranges, and who changed them"),
-            (Action("farm", "set", takes="changes"), "change parameters"),
-            (Action("farm", "unset", takes="names"), "have parameters as they are by default"),
-            (Action("farm", "log", changes=False), "show who changed what, and when"),
-        ),
-    ),
-)
 
 
 def add(action: Action, command: argparse.ArgumentParser) -> None:

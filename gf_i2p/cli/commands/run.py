@@ -1,5 +1,6 @@
 """`gf-i2p run`: one node in the foreground, or several, until SIGTERM or Ctrl-C."""
 
+import argparse
 import asyncio
 import gc
 import signal
@@ -37,13 +38,24 @@ from gf_i2p.transport.tls.tls_transport import TlsTransport
 logger = structlog.get_logger()
 
 
-def run(directories: Sequence[Path]) -> Exit:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Say whose nodes run."""
+    parser.add_argument(
+        "directories",
+        type=Path,
+        nargs="+",
+        metavar="DIR",
+        help="a server's directory; with more than one, each of another farm: those with the same node.listen share it",
+    )
+
+
+def run(options: argparse.Namespace) -> Exit:
     """Run the nodes of these directories; returns when they have stopped.
 
     Each is a server of a farm of its own. Raises `ConfigError` before anything runs when one of them, or all together,
     cannot: what is wrong with a disk later ends that one only.
     """
-    seats = [_Seat(directory) for directory in directories]
+    seats = [_Seat(directory) for directory in options.directories]
     tenants = [seat.tenant for seat in seats]
     doors = sharing(tenants)
     check_nesting(tenants)

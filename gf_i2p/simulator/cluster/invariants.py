@@ -426,7 +426,7 @@ class NobodyAccused(Invariant):
 class StepsSucceed(Invariant):
     """No step of a core fails, and the storage refuses no write.
 
-    gf_i2p/node: a failed step halts the node.
+    `gf_i2p/node/consensus/driver.py`: a failed step halts the node.
     """
 
 
