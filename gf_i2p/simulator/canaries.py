@@ -1,4 +1,4 @@
-"""All canaries, by name: those that break the core, and those that break what a farm decides."""
+"""All canaries, by name: the canaries that break the core, and those that break the farm's decisions."""
 
 from typing import Final
 

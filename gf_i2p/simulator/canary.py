@@ -1,6 +1,6 @@
-"""What a canary is: a mistake on purpose, which the simulator must notice.
+"""A canary: a mistake on purpose, which the simulator must notice.
 
-It replaces functions and methods of the real code while it is on the perch.
+While the canary is on the perch, its functions replace functions and methods of the real code.
 """
 
 from collections.abc import Iterator
@@ -15,15 +15,15 @@ class Canary:
 
     name: str
     mistake: str
-    """What it does wrong, in a few words."""
+    """The mistake in a few words."""
     patches: tuple[tuple[Any, str, Any], ...]
-    """(class or module, name, what takes its place)."""
+    """(class or module, name, replacement)."""
     lives: bool = False
-    """Whether it is looked for in hours of farms' lives (`brain`) only."""
+    """Whether only hours of farms' lives (`life`) can find the mistake."""
 
     @contextmanager
     def perched(self) -> Iterator[None]:
-        """All of this process is broken so for a while."""
+        """Break this process for a while."""
         sound = [(owner, name, owner.__dict__[name]) for owner, name, _ in self.patches]
         try:
             for owner, name, broken in self.patches:
@@ -35,5 +35,5 @@ class Canary:
 
 
 def method(owner: Any, name: str, broken: Any) -> tuple[tuple[Any, str, Any], ...]:
-    """Return the patches of one place."""
+    """Return the patches for one replaced function."""
     return ((owner, name, broken),)

@@ -1,4 +1,4 @@
-"""What will happen, in order; and each server's idea of the time."""
+"""The planned events in order; and each server's clocks."""
 
 import heapq
 from collections.abc import Callable
@@ -6,11 +6,11 @@ from typing import Any, Final
 
 
 class Events:
-    """Future events by time; those of the same time happen in the order in which they were planned."""
+    """Future events by time; events of the same time happen in the order in which they were planned."""
 
     def __init__(self) -> None:
         self.now = 0.0
-        """Seconds since the run began. No server sees it: each has a `Clock`."""
+        """Seconds since the run began. No server sees this time: each server has a `Clock`."""
         self.happened = 0
         """Events so far."""
         self._planned: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
@@ -22,7 +22,7 @@ class Events:
         heapq.heappush(self._planned, (self.now + seconds, self._number, action, args))
 
     def run(self, until: float, most: int) -> bool:
-        """Let everything happen up to that time; False when it would have been more than `most` events in all."""
+        """Let all events up to that time happen; False when the total would exceed `most` events."""
         planned = self._planned
         while planned and planned[0][0] <= until:
             if self.happened >= most:
@@ -35,20 +35,20 @@ class Events:
 
 
 _LATE: Final = 1e-6
-"""By so many seconds a timer is late: never too early by a rounding, to be set again and again without end."""
+"""Seconds by which a timer is late: a timer that a rounding made early would be set again and again without end."""
 
 
 class Clock:
     """The two clocks of one server's machine.
 
-    The monotonic one, which is all that a core sees, runs by `rate` faster or slower than real time and never jumps.
-    The wall clock can be wrong, and jump; it only gets into status records.
+    The monotonic clock, the only clock that a core sees, runs faster or slower than real time by `rate` and never
+    jumps. The wall clock can be wrong, and can jump; only status records have its time.
     """
 
     def __init__(self, events: Events, *, rate: float, origin: float, wall_ms: int, wall_rate: float) -> None:
-        """`rate`: above 0. `origin`: what the monotonic clock shows at the beginning.
+        """`rate`: above 0. `origin`: the monotonic clock's time at the beginning.
 
-        `wall_ms`: what the wall clock would show then if it were right, and `wall_rate` how fast it runs.
+        `wall_ms`: the true wall time at the beginning; `wall_rate`: speed of the wall clock.
         """
         self._events = events
         self.rate = rate
@@ -56,15 +56,15 @@ class Clock:
         self._wall_ms = wall_ms
         self._wall_rate = wall_rate
         self.error_ms = 0
-        """By how much the wall clock is wrong."""
+        """Error of the wall clock."""
 
     @property
     def monotonic(self) -> float:
-        """Seconds."""
+        """Seconds of the monotonic clock."""
         return self._origin + self.rate * self._events.now
 
     def wait(self, until: float) -> float:
-        """Return in how many real seconds the monotonic clock will show `until`, or a little more; never none."""
+        """Return the real seconds until the monotonic clock shows `until`, or a little more; always above 0."""
         return max((until - self._origin) / self.rate - self._events.now, 0.0) + _LATE
 
     @property

@@ -1,4 +1,4 @@
-"""What the simulator knows of a run and no server does: all logs, in memory and on disk, and what was committed."""
+"""The facts of a run that no server knows as a whole: all logs, in memory and on disk, and the committed entries."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -12,8 +12,8 @@ from gf_i2p.wire.messages import NOBODY
 Members = tuple[int, ...]
 
 
-class Violation(Exception):  # noqa: N818 -- it is what a run is looked at for, and no mistake of ours
-    """An invariant does not hold; `str()` says what was seen."""
+class Violation(Exception):  # noqa: N818 -- runs look for it; it is no error of this code
+    """An invariant does not hold; `str()` describes the observation."""
 
     def __init__(self, invariant: str, seen: str) -> None:
         super().__init__(f"{invariant}: {seen}")
@@ -21,13 +21,13 @@ class Violation(Exception):  # noqa: N818 -- it is what a run is looked at for, 
         self.seen = seen
 
     def __reduce__(self) -> tuple[type["Violation"], tuple[str, str]]:
-        return Violation, (self.invariant, self.seen)  # to come out of another process
+        return Violation, (self.invariant, self.seen)  # so that another process can send a violation
 
 
 class ShadowLog:
-    """A log as its writes make it: entries 1 to `last_index`, also those that the server has dropped.
+    """A log as its writes make it: entries 1 to `last_index`, also entries that the server has dropped.
 
-    What a server has dropped, or never had because it began with a snapshot, is known all the same: it was committed.
+    Dropped entries, and entries that came in a snapshot, are known nevertheless: they were committed.
     """
 
     __slots__ = ("_entries", "base", "snapshot")
@@ -35,25 +35,25 @@ class ShadowLog:
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         self._entries = list(entries)
         self.base = 0
-        """Up to here the server has dropped the entries."""
+        """Index of the last dropped entry."""
         self.snapshot: Snapshot | None = None
-        """The one that it has; None also when that is damaged."""
+        """The server's snapshot; None also when the snapshot is damaged."""
 
     @property
     def last_index(self) -> int:
-        """Index of the last entry; 0 when there is none."""
+        """Index of the last entry; 0 for an empty log."""
         return len(self._entries)
 
     def term(self, index: int) -> int:
-        """Term of the entry at that index; 0 where there is none."""
+        """Term of the entry at that index; 0 without an entry."""
         return self._entries[index - 1].term if 1 <= index <= len(self._entries) else 0
 
     def slice(self, first: int, last: int) -> Sequence[Entry]:
-        """Entries from `first` to `last`, as far as they are there."""
+        """Entries from `first` to `last`, as far as the log has these."""
         return self._entries[first - 1 : last]
 
     def take(self, write: Write, committed: Sequence[Entry]) -> None:
-        """Do what a write says. `committed`: by index, from 1; a snapshot takes the place of those that it covers."""
+        """Take in a write. `committed`: entries from index 1 on; an installed snapshot stands for those it covers."""
         if write.entries:
             self._entries[write.first_index - 1 :] = write.entries
         if write.snapshot is not None:
@@ -64,7 +64,7 @@ class ShadowLog:
         self.base = max(self.base, write.drop)
 
     def copy(self) -> "ShadowLog":
-        """Return another one with the same content."""
+        """Return another log with the same content."""
         other = ShadowLog(self._entries)
         other.base, other.snapshot = self.base, self.snapshot
         return other
@@ -84,31 +84,31 @@ class ShadowLog:
 
 @dataclass(slots=True)
 class ServerFacts:
-    """One server."""
+    """The facts of one server."""
 
     id: int
     bootstrap: Members
-    """Whom it begins with: nobody, when it was added later."""
+    """The server's first Configuration: empty if the server was added later."""
     memory: ShadowLog = field(default_factory=ShadowLog)
-    """Its log as its core has it: what is not durable included."""
+    """The log as the core has it, with entries that are not durable yet."""
     durable: ShadowLog = field(default_factory=ShadowLog)
-    """What would be left after a crash."""
+    """The log that a crash would leave."""
     hard_state: HardState = field(default_factory=lambda: HardState(0, NOBODY))
-    """The same of term and vote."""
+    """Term and vote that a crash would leave."""
     up: bool = False
     term: int = 0
     leads: bool = False
     commit: int = 0
     configurations: list[tuple[int, Members]] = field(default_factory=list)
-    """Of the log in memory: index and servers."""
+    """Index and servers of each Configuration in the log in memory."""
 
     @property
     def members(self) -> Members:
-        """The servers that count for it."""
+        """The members by the server's newest Configuration."""
         return self.configurations[-1][1] if self.configurations else self.bootstrap
 
     def take(self, write: Write, committed: Sequence[Entry]) -> None:
-        """Its log in memory changes. See `ShadowLog.take`."""
+        """Take a write into the log in memory. See `ShadowLog.take`."""
         self.memory.take(write, committed)
         if write.install:
             self._find_configurations()
@@ -117,14 +117,14 @@ class ServerFacts:
             self.configurations += _configurations(write.entries, write.first_index)
 
     def make_durable(self, writes: Iterable[Write], committed: Sequence[Entry]) -> None:
-        """Writes have come to its disk."""
+        """Take writes into the log on the disk."""
         for write in writes:
             if write.hard_state is not None:
                 self.hard_state = write.hard_state
             self.durable.take(write, committed)
 
     def restart(self) -> None:
-        """What was not durable is gone."""
+        """Forget everything that was not durable."""
         self.memory = self.durable.copy()
         self._find_configurations()
         self.up = True
@@ -145,13 +145,13 @@ def _configurations(entries: Sequence[Entry], first: int) -> list[tuple[int, Mem
 
 @dataclass(slots=True)
 class Facts:
-    """The farm."""
+    """The facts of the farm."""
 
     servers: dict[int, ServerFacts]
     committed: list[Entry] = field(default_factory=list)
-    """Every entry that any server has ever held for committed, by index from 1."""
+    """Every entry that any server has ever taken for committed, from index 1 on."""
     marks: list[tuple[int, int]] = field(default_factory=list)
-    """(index, term): up to this index they were committed in this term."""
+    """(index, term): entries up to this index were committed by this term."""
 
 
 def members_of(entry: Entry) -> Members:

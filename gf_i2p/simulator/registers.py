@@ -13,19 +13,19 @@ class Command(NamedTuple):
     """One entry: set register `key` to `value`, if it holds `expected` (None: in any case)."""
 
     number: int
-    """Of the operation; no two entries have the same."""
+    """Number of the operation; no two entries have the same number."""
     key: int
     value: int
     expected: int | None = None
 
     def encode(self) -> bytes:
-        """Give the value of the log entry: text, to be read in a trace, and no JSON, which status records are."""
+        """Give the value of the log entry: a text that people read in a trace, and no JSON like a status record."""
         condition = "" if self.expected is None else f" if {self.expected}"
         return _PREFIX + f"{self.number}: {self.key} = {self.value}{condition}".encode()
 
     @classmethod
     def decode(cls, data: bytes) -> "Command | None":
-        """Return what an entry's value says; None: it is no such command."""
+        """Read an entry's value; None: the entry is no such command."""
         if not data.startswith(_PREFIX):
             return None
         number, rest = data[len(_PREFIX) :].split(b": ")
@@ -35,28 +35,28 @@ class Command(NamedTuple):
 
 
 class Registers:
-    """What one server has applied. A register that was never set holds 0."""
+    """The registers of one server. A register that was never set holds 0."""
 
     def __init__(self) -> None:
         self._values: dict[int, int] = {}
 
     def encode(self) -> bytes:
-        """Give all of it, for a snapshot."""
+        """Give all registers, for a snapshot."""
         return json.dumps(self._values, sort_keys=True).encode()
 
     @classmethod
     def decode(cls, data: bytes) -> "Registers":
-        """Read what `encode` gave."""
+        """Read a text that `encode` gave."""
         registers = cls()
         registers._values = {int(key): value for key, value in json.loads(data).items()}
         return registers
 
     def read(self, key: int) -> int:
-        """Return what the register holds."""
+        """Return the register's value."""
         return self._values.get(key, 0)
 
     def apply(self, command: Command) -> bool:
-        """Do it; return whether the condition held."""
+        """Carry out a command; return whether its condition held."""
         holds = command.expected is None or command.expected == self.read(command.key)
         if holds:
             self._values[command.key] = command.value

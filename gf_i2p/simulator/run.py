@@ -1,4 +1,4 @@
-"""One seed: a time of faults, then the calm, in which the farm must recover; in some seeds hours of a farm's life."""
+"""One seed: a time of faults, then the calm, in which the farm must recover; for some seeds hours of a farm's life."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -16,37 +16,37 @@ from gf_i2p.storage.errors import StorageError
 from gf_i2p.wire.errors import ProtocolError
 
 RECOVERY_TIMEOUTS: Final = 20
-"""So many maximum election time-outs after the faults the farm must have recovered."""
+"""Maximum election time-outs after the faults within which the farm must recover."""
 MOST_EVENTS: Final = 100_000
-"""Of one run: some twenty times as many as usual."""
+"""Most events of one run: some twenty times as many as usual."""
 LIVES: Final = 0.02
-"""So many seeds have hours of a farm's life, too (`brain`), each of which takes as long as several other runs."""
+"""Share of the seeds with hours of a farm's life (`life`), each of which takes as long as several other runs."""
 
 
 @dataclass(slots=True)
 class Result:
-    """What came of one seed."""
+    """Result of one seed."""
 
     seed: int
     nodes: int
     profile: str
     violation: Violation | None = None
     counts: Counter[str] = field(default_factory=Counter)
-    """Faults, by name."""
+    """Faults by name."""
     events: int = 0
     entries: int = 0
-    """Committed."""
+    """Committed entries."""
     elections: int = 0
     operations: int = 0
-    """Of registers, with known outcome."""
+    """Operations on registers with known outcome."""
     unknown: int = 0
     undecided: int = 0
     recovery: float = 0.0
-    """How long the farm took when faults had stopped, in maximum election time-outs."""
+    """Time of the farm's recovery after the faults, in maximum election time-outs."""
     hours: float = 0.0
-    """Of a farm's life, in which nothing but the log was given."""
+    """Hours of a farm's life on a given log."""
     digest: str | None = None
-    """Of the trace, when there was one."""
+    """Digest of the trace, if there is one."""
 
 
 def simulate(
@@ -63,7 +63,7 @@ def simulate(
             farm.history.check()
         except Violation as violation:
             result.violation = violation
-        except (StorageError, ProtocolError) as error:  # a write that the storage, or a message that the wire refuses
+        except (StorageError, ProtocolError) as error:  # the storage refuses a write, or the wire code a message
             result.violation = Violation("StepsSucceed", str(error))
     result.counts = farm.counts
     result.events = farm.events.happened
@@ -109,7 +109,7 @@ def _recover(farm: Farm, result: Result) -> None:
     while missing is None:
         for router in farm.routers.values():
             router.post()
-        # An election may come in between even now, where time-outs are tight: then once more.
+        # With tight time-outs an election may come in between even now: then try once more.
         missing = _await(farm, farm.unequal, min(farm.events.now + 4 * unit, began + RECOVERY_TIMEOUTS * unit))
         if missing is None:
             result.recovery = (farm.events.now - began) / unit
@@ -120,7 +120,7 @@ def _recover(farm: Farm, result: Result) -> None:
 
 
 def _await(farm: Farm, missing: Callable[[], str | None], until: float) -> str | None:
-    """Let things happen until nothing is missing, or the time is over; return what is missing."""
+    """Run events until nothing is missing, or the time is over; return the missing part."""
     pause = farm.plan.timing.heartbeat
     while (what := missing()) is not None and farm.events.now < until:
         _happen(farm, farm.events.now + pause)

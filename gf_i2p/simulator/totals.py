@@ -1,4 +1,4 @@
-"""What came of many seeds together."""
+"""The results of many seeds together."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -10,14 +10,14 @@ from gf_i2p.simulator.life.plan import BRAIN_FAULTS
 from gf_i2p.simulator.run import Result
 
 COUNTED: Final = (*FAULTS, *MESSAGE_FAULTS, *OTHER_COUNTS)
-"""Every count that is shown, also when it is 0: a fault that never happens is to be noticed."""
+"""All counts that are shown, also with 0: operators should notice a fault that never happens."""
 COUNTED_IN_LIVES: Final = (*BRAIN_FAULTS, "sets given")
-"""The same of hours of farms' lives."""
+"""All counts of hours of farms' lives."""
 
 
 @dataclass(slots=True)
 class Totals:
-    """Sums over all seeds, and those that failed."""
+    """Sums over all seeds, and the failed seeds."""
 
     seeds: int = 0
     events: int = 0
@@ -30,7 +30,7 @@ class Totals:
     faults: Counter[str] = field(default_factory=Counter)
     failed: list[Result] = field(default_factory=list)
     recoveries: list[float] = field(default_factory=list)
-    """Of seeds that did not fail, in maximum election time-outs."""
+    """Recoveries of seeds that did not fail, in maximum election time-outs."""
 
     def add(self, result: Result) -> None:
         """Take in one seed."""
@@ -50,12 +50,12 @@ class Totals:
 
     @property
     def recovery(self) -> tuple[float, float]:
-        """Median and maximum of what it took to recover, in maximum election time-outs; zeros when none did."""
+        """Median and longest recovery, in maximum election time-outs; zeros if no farm recovered."""
         ordered = sorted(self.recoveries) or [0.0]
         return ordered[len(ordered) // 2], ordered[-1]
 
     def as_object(self) -> dict[str, Any]:
-        """Give all of it for JSON."""
+        """Give all figures for JSON."""
         median, longest = self.recovery
         return {
             "seeds": self.seeds,

@@ -1,16 +1,16 @@
 """One farm's durable state in one SQLite file: the log, the term, the vote, the snapshot.
 
-What a transaction costs decided the shape. An fsync takes 0.2 ms here, and sqlite3 gives the GIL away and takes it back
-at every step, which can cost as much again beside a busy event loop. So the usual transaction is one statement, which
-commits by itself, and consecutive entries share a row: in groups of 800 entries of 1 KiB SQLite then takes 2.9 µs of
-CPU per entry, against 4.9 with a row per entry in multi-row INSERTs and 7.0 with executemany.
+The cost of a transaction decided the shape. An fsync takes 0.2 ms here. sqlite3 releases and takes the GIL at every
+step, which can cost as much again beside a busy event loop. So the usual transaction is one statement, which commits by
+itself, and consecutive entries share a row. In groups of 800 entries of 1 KiB SQLite then takes 2.9 µs of CPU per
+entry, against 4.9 µs with a row per entry in multi-row INSERTs and 7.0 µs with executemany.
 
-The WAL is written in place, over and over: syncing a file that does not grow takes half the time of one that does. So
-it is filled with zeros once, and its content moved into the database (a checkpoint) early and often, after the
-transaction that made it long was reported, preferably while there is nothing to write. It stays below
-`CHECKPOINT_BYTES` plus one group of writes, with its snapshot, unless a foreign program reads the file for long.
+The WAL is written in place, over and over: to sync a file that does not grow takes half the time. So the WAL is filled
+with zeros once. A checkpoint moves its content into the database early and often: after the transaction that made the
+WAL long was reported, preferably while there is nothing to write. The WAL stays below `CHECKPOINT_BYTES` plus one group
+of writes with its snapshot, unless a foreign program reads the file for long.
 
-Here is what needs files. What is stored, how it is loaded and in which transactions, says `tables`.
+This module has the work with files. `tables` says what is stored, how it is loaded, and in which transactions.
 """
 
 import sqlite3
@@ -29,28 +29,28 @@ from gf_i2p.storage.write_group import Group
 from gf_i2p.wire.entries import Entry
 
 WAL_BYTES: Final = 8 << 20
-"""The WAL's size from the start, so that writing to it does not make it grow."""
+"""Size of the WAL from the start, so that writes do not make the file grow."""
 IDLE_CHECKPOINT_BYTES: Final = 2 << 20
-"""WAL content that is moved when there is nothing to write: about 3 ms."""
+"""WAL content that is moved when there is nothing to write: takes about 3 ms."""
 CHECKPOINT_BYTES: Final = 4 << 20
-"""WAL content that is moved whatever waits: about 6 ms."""
+"""WAL content that is moved whatever waits: takes about 6 ms."""
 
 
 class Storage:
     """An open log file, locked against every other process. Also a `raft.effects.LogReader`.
 
-    Two threads may use it at a time: one the reading half (`read`), one the writing half (`group`, `store`,
-    `checkpoint_due`, `checkpoint`; that is what `Writer` does). Readers see what is durable and nothing else, because
-    SQLite shows a transaction only after its fsync.
+    Two threads may use a storage at a time: one the reading half (`read`), one the writing half (`group`, `store`,
+    `checkpoint_due`, `checkpoint`), as `Writer` does. Readers see only durable entries, because SQLite shows a
+    transaction only after its fsync.
 
-    At opening, these are checked: SQLite's header with our marks, cluster and server id, term, vote and base by their
-    checksum, every term run and Configuration against the entries, and the first and the last row of entries. The rest
-    of a long log is checked where it is read: a `DamagedError` then. The snapshot is checked, too; one that is damaged
-    does not keep the log from being opened (`Loaded.snapshot_fault`), since the leader can send another one.
+    Opening checks SQLite's header with our marks; cluster, server id, term, vote and base by their checksum; every term
+    run and Configuration against the entries; and the first and the last row of entries. The rest of a long log is
+    checked when it is read: a `DamagedError` then. The snapshot is checked, too. A damaged snapshot does not keep the
+    log from being opened (`Loaded.snapshot_fault`), since the leader can send another snapshot.
 
-    After a kill, a WAL that is missing, shortened or begins like none is noticed (see `wal`). Damage inside it is not:
-    what stands behind the damage is lost without a word, because that is also what a power cut leaves behind the last
-    write that was synced. Nor is an older WAL of this same log, unless what it holds contradicts the main file.
+    After a kill, a WAL that is missing, too short, or without a WAL's beginning is noticed (see `wal`). Damage inside
+    the WAL is not noticed: the content behind the damage is lost without a message, for a power cut leaves the same
+    behind the last synced write. An older WAL of this same log is noticed only if it contradicts the main file.
     """
 
     def __init__(
@@ -70,14 +70,14 @@ class Storage:
         self._tables = Tables(path, writing, reading, owner, loaded)
         self._tables.openings += 1
         self._tables.least_wal_bytes = least_wal_bytes
-        # What follows belongs to the writing half.
+        # The fields below belong to the writing half.
         self._wal_bytes = 0
         self._sound = True
-        """Whether the last change of the file succeeded; after one that failed, nothing is written any more."""
+        """Whether the last change of the file succeeded; after a failure nothing is written any more."""
 
     @property
     def loaded(self) -> Loaded:
-        """What the file held when it was opened; a snapshot's data only until a newer one is stored."""
+        """The content at opening; the snapshot's data only until a newer snapshot is stored."""
         return self._tables.loaded
 
     # Life ----------------------------------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ class Storage:
                         f"{taken} exists already and is left as it is: a server must not lose its log. Choose another "
                         "directory for a new server."
                     )
-            # A create that was killed leaves this behind.
+            # Files that a killed `create` has left.
             unfinished = path.with_name(path.name + "-new")
             for suffix in ("", "-journal", "-wal", "-shm"):
                 unfinished.with_name(unfinished.name + suffix).unlink(missing_ok=True)
@@ -106,12 +106,12 @@ class Storage:
                 Tables.create(connection, cluster=cluster, server_id=server_id)
                 set_wal_mode(unfinished, connection)
             private_files.sync_file(unfinished)
-            unfinished.rename(path)  # the lock keeps others from creating `path` meanwhile
+            unfinished.rename(path)  # the lock keeps other processes from creating `path` meanwhile
             private_files.sync_directory(path.parent)
 
     @staticmethod
     def examine(path: Path, *, cluster: str, server_id: int) -> Loaded:
-        """Check what `open` checks, and change nothing. Only for a log that no node has open (`files.holder`).
+        """Check everything that `open` checks, and change nothing. Only for a log without a node (`files.holder`).
 
         Raises as `open` does.
         """
@@ -124,9 +124,9 @@ class Storage:
     @staticmethod
     @contextmanager
     def reading(path: Path, *, cluster: str, server_id: int) -> Iterator[Tables]:
-        """Read a log that no node has open, and let none open it meanwhile; nothing of it is changed.
+        """Read a log that no node has open, and keep nodes from opening the log meanwhile; nothing is changed.
 
-        What `Tables` has to read may be used, nothing else. Raises as `open` does.
+        Use only the reading methods of `Tables`. Raises as `open` does.
         """
         path = path.resolve()
         with explaining(path), ExitStack() as stack:
@@ -141,12 +141,12 @@ class Storage:
 
     @classmethod
     def open(cls, path: Path, *, cluster: str, server_id: int, locked: bool = False) -> "Storage":
-        """Open the log of this server, which must exist; what is in it is durable when this returns.
+        """Open the log of this server, which must exist; its content is durable when this returns.
 
-        `locked`: the caller holds its `files.Lock` already, and keeps it longer than this is open.
+        `locked`: the caller holds the log's `private_files.Lock`, and keeps the lock longer than the log is open.
 
         Raises `StorageError` when the file is missing, in use, of another program, version, farm or server, or damaged,
-        or when its WAL was lost; what they hold is never changed then.
+        or when the WAL was lost. Nothing in the files is changed in these cases.
         """
         path = path.resolve()
         with explaining(path):
@@ -164,20 +164,20 @@ class Storage:
                 writing = stack.enter_context(closing(connect(path)))
                 set_wal_mode(path, writing)
                 storage = cls(path, writing, reading, (cluster, server_id), loaded, least)
-                # A killed process may have written to the WAL what it had no time to sync, or could not. We are about
-                # to build on it, so it must be on the disk first, in the main file: Linux forgets that pages were not
-                # written when a sync has failed. With it goes `least`, without which the main file would still say
-                # that it needs no WAL.
+                # A killed process may have written to the WAL without a sync. New writes will build on that content, so
+                # it must first be on the disk, in the main file: after a failed sync Linux forgets that pages were not
+                # written. The checkpoint also stores `least`, without which the main file would still say that no WAL
+                # is needed.
                 complete = storage.checkpoint("FULL")
-                # What stands in the WAL now may be on the disk in part; found there after a power cut, it would hide
-                # what the main file has. Another write begins the WAL anew, and syncs its beginning.
+                # The present content of the WAL may be on the disk only in part; after a power cut it would hide the
+                # main file's content. Another write begins the WAL anew, and syncs its beginning.
                 storage._tables.openings += 1
                 complete = complete and storage.checkpoint("FULL")
                 storage._resources = stack.pop_all()
                 # The same order when the owner drops the storage, or the interpreter ends, without `close`.
                 weakref.finalize(storage, storage._resources.close)
             if not complete:
-                storage.close()  # or the reader, when it ends, would move `least` and delete the WAL
+                storage.close()  # otherwise the reader, at its end, would move `least` and delete the WAL
                 raise held(path, "it is being read")
             return storage
 
@@ -186,7 +186,7 @@ class Storage:
         with explaining(self.path), self._resources:
             if self._sound:
                 self.checkpoint()
-                # Only now, with all else in the main file, may it say that it needs no WAL.
+                # Only now, with everything in the main file, may the main file say that no WAL is needed.
                 self._tables.least_wal_bytes = 0
                 self.checkpoint()
                 self._sound = False
@@ -197,8 +197,8 @@ class Storage:
     def read(self, first: int, last: int, max_bytes: int) -> list[Entry]:
         """Return consecutive durable entries from index `first`, at most up to `last`.
 
-        At least one when `first <= last`; no more than fit into `max_bytes` (13 + value length each) otherwise.
-        Raises `StorageError` when the log does not hold them (any more), `DamagedError` when it should and does not.
+        At least one entry when `first <= last`; otherwise no more than fit into `max_bytes` (13 + value length each).
+        Raises `StorageError` when the log does not have these entries (any more), `DamagedError` when it should.
         """
         with explaining(self.path):
             return self._tables.read(first, last, max_bytes)
@@ -210,21 +210,21 @@ class Storage:
         return self._tables.group()
 
     def store(self, group: Group) -> None:
-        """Make a group durable, all of it or nothing. Raises `StorageError`; do not write on after that."""
+        """Make a group durable, all or nothing. Raises `StorageError`; write nothing after an error."""
         self._sound = False
         with explaining(self.path):
             self._wal_bytes += self._tables.store(group)
         self._sound = True
 
     def checkpoint_due(self, *, idle: bool) -> bool:
-        """Whether the WAL is so long that `checkpoint` should run now, when there is something else to do or not."""
+        """Whether the WAL is long enough for a `checkpoint` now. `idle`: there is nothing else to write."""
         return self._wal_bytes >= (IDLE_CHECKPOINT_BYTES if idle else CHECKPOINT_BYTES)
 
     def checkpoint(self, mode: str = "PASSIVE") -> bool:
-        """Move what stands in the WAL into the database, so that the WAL is written from its beginning again.
+        """Move the content of the WAL into the database, so that the WAL is written from its beginning again.
 
-        What a reader still needs stays; the next checkpoint takes it along. `mode` "FULL" waits for such a reader, up
-        to `PATIENCE_SECONDS`. Return whether all was moved.
+        Content that a reader still needs stays until the next checkpoint. `mode` "FULL" waits for such a reader, up to
+        `PATIENCE_SECONDS`. Return whether everything was moved.
         """
         self._sound = False
         with explaining(self.path):
@@ -243,7 +243,7 @@ def _missing(path: Path) -> LostError:
 
 
 def _look(path: Path, cluster: str, server_id: int) -> Loaded:
-    """Read what the log says of itself, without writing."""
+    """Check and load a log without writing."""
     check_header(path)
     usable = wal.usable_bytes(path)
     with closing(connect(path, _read_only(usable))) as first:
@@ -251,5 +251,5 @@ def _look(path: Path, cluster: str, server_id: int) -> Loaded:
 
 
 def _read_only(wal_bytes: int) -> str:
-    """How to connect without a trace: where there is no WAL, SQLite would make one."""
+    """Return the way to connect without a trace: where there is no WAL, SQLite would make one."""
     return "mode=ro" if wal_bytes else "immutable=1"

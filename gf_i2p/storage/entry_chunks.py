@@ -1,4 +1,4 @@
-"""Entries as they stand in the database: rows of many consecutive entries, each row with a checksum.
+"""Entries in the database: rows of many consecutive entries, each row with a checksum.
 
 One row per transaction instead of one per entry saves most of SQLite's work per entry. A chunk's bytes are the entries
 as on the wire (proposal 150, "Log Entries").
@@ -15,11 +15,11 @@ from gf_i2p.wire.entries import ENTRY_HEADER_BYTES, Entry, ValueType, decode_ent
 from gf_i2p.wire.errors import ProtocolError
 
 MAX_CHUNK_BYTES: Final = 256 << 10
-"""A chunk is read and decoded whole, so one entry out of the middle costs at most this; a larger entry stands alone."""
+"""Limit of a chunk. A chunk is read and decoded whole, so any entry costs at most this; a larger entry stands alone."""
 MAX_CHUNK_ENTRIES: Final = 1024
-"""The same bound for small entries, where the number costs and not the bytes."""
+"""The same limit for small entries, whose number costs more than their bytes."""
 
-_CONFIGURATION: Final = ValueType.CONFIGURATION  # looked up once: an enum's members are slow to find
+_CONFIGURATION: Final = ValueType.CONFIGURATION  # looked up once: the members of an enum are slow to find
 
 
 class Chunk(NamedTuple):
@@ -50,13 +50,13 @@ def term_at(runs: Sequence[tuple[int, int]], index: int) -> int:
 
 
 def pack_chunk(first: int, entries: Sequence[Entry]) -> Chunk:
-    """Encode the entries from index `first` on as one row. Raises `LocalProtocolError` when one cannot be encoded."""
+    """Encode the entries from index `first` on as one row. Raises `LocalProtocolError` if an entry has no encoding."""
     data = encode_entries(entries)
     return Chunk(first, len(entries), _checksum(first, data), data)
 
 
 def unpack_chunk(chunk: Chunk) -> tuple[Entry, ...]:
-    """Give the entries of a row back. Raises `ValueError` when they are not those that were written."""
+    """Return the entries of a row. Raises `ValueError` when these are not the entries that were written."""
     if _checksum(chunk.first, chunk.data) != chunk.checksum:
         raise ValueError(f"the entries from index {chunk.first} do not match their checksum")
     try:
@@ -69,7 +69,7 @@ def unpack_chunk(chunk: Chunk) -> tuple[Entry, ...]:
 
 
 def _checksum(first: int, data: bytes) -> int:
-    # Starts from the index, so that a row in the wrong place is noticed, too.
+    # The checksum starts from the index, so that a row in the wrong place is noticed, too.
     return zlib.crc32(data, first & 0xFFFFFFFF)
 
 
@@ -85,7 +85,7 @@ class Packed:
 
 
 def pack(first: int, entries: Sequence[Entry], term_before: int) -> Packed:
-    """Cut the entries from index `first` on into rows. `term_before` is the term of the entry before them, or 0.
+    """Cut the entries from index `first` on into rows. `term_before`: term of the entry before, or 0.
 
     Raises `StorageError` when a term falls (terms only rise along a log), `LocalProtocolError` when an entry cannot be
     encoded.

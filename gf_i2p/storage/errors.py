@@ -1,4 +1,4 @@
-"""What goes wrong with a log file, in sentences that tell the operator what to do."""
+"""Errors of a log file, in sentences that tell the operator how to go on."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -13,28 +13,28 @@ _DENIED: Final = frozenset((sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sq
 
 
 REJOIN: Final = (
-    "This server must not come back under its id: remove it from the farm and add a new one, with a new id and a new, "
-    "empty directory (`gf-i2p members remove … --force`, then `invite`); the others go on without it. When the "
-    "logs of all are lost, `gf-i2p snapshot restore` begins anew from a saved snapshot."
+    "This server must not come back under its id: remove the server from the farm and add a new one, with a new id and "
+    "a new, empty directory (`gf-i2p members remove … --force`, then `invite`). The other servers go on meanwhile. "
+    "When the logs of all servers are lost, `gf-i2p snapshot restore` begins anew from a saved snapshot."
 )
-"""What to do about a log that is lost."""
+"""Advice for a lost log."""
 
 
 class StorageError(Exception):
-    """The log file cannot be used; `str()` says why and what to do next."""
+    """The log file cannot be used; `str()` says why and how to go on."""
 
 
 class DamagedError(StorageError):
-    """The log file does not hold what was written to it, or is no log file at all."""
+    """The log file does not hold the data that were written, or is no log file at all."""
 
 
 class LostError(StorageError):
-    """The log file, or the WAL that belongs to it, is not there."""
+    """The log file, or the WAL that belongs to the log, is missing."""
 
 
 def damaged(path: Path, what: str) -> DamagedError:
-    """The file is ours but not what we wrote; `what` says in which way."""
-    # An old copy has forgotten votes and acknowledged entries: with it, the farm could commit two histories.
+    """Return the error for a file of this program with other content than was written; `what` names the difference."""
+    # An old copy has forgotten votes and acknowledged entries: with such a copy the farm could commit two histories.
     return DamagedError(
         f"{path} is damaged: {what}. Nothing was changed. Keep the file for examination and check the disk. Do not put "
         f"an older copy in its place: it would have forgotten votes and acknowledged entries. {REJOIN}"
@@ -42,7 +42,7 @@ def damaged(path: Path, what: str) -> DamagedError:
 
 
 def unreadable(path: Path, what: str) -> DamagedError:
-    """SQLite says that the file is damaged, which it says of a disk that fails to read for a moment, too."""
+    """Return the error for a damaged file by SQLite's word; SQLite says the same of a disk that fails for a moment."""
     return DamagedError(
         f"{path} is damaged, or its disk failed to read ({what}). Nothing was changed. Look into the system log for "
         "I/O errors, and start this node again. If it says the same once the disk is well, the log is lost: keep the "
@@ -52,26 +52,26 @@ def unreadable(path: Path, what: str) -> DamagedError:
 
 
 def defect(what: str) -> StorageError:
-    """Say that we ourselves were about to store what no correct server stores."""
+    """Return the error for a write that no correct server issues: a defect of this program."""
     return StorageError(
         f"{what}: this is a defect of gf-i2p. Nothing of it was stored; report it, and start this node again."
     )
 
 
 def held(path: Path, why: str) -> StorageError:
-    """Another program is in the way."""
+    """Return the error for a file that another program holds."""
     return StorageError(
         f"{path} is held by another program ({why}): end it (a sqlite3 shell, a backup), then start this node"
     )
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Whether what was read is not what SQLite, or sqlite3, which decodes text, can have written."""
+    """Whether the data that were read cannot be SQLite's own, or are text that sqlite3 cannot decode."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in {0, *_DAMAGED}
 
 
 def explained(path: Path, error: sqlite3.Error) -> StorageError:
-    """Say what an error of SQLite means for the log at `path`."""
+    """Return the error that an error of SQLite means for the log at `path`."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in _DAMAGED:
         return unreadable(path, f"SQLite says: {error}")

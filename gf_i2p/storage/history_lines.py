@@ -5,19 +5,19 @@
     {"index":2,"received":1790000000123,"record":{"id":1,...},"term":1}        an Application entry, its value as JSON
     {"base64":"/w==","index":3,"received":1790000000123,"term":1}              one whose value is not JSON: its bytes
     {"other":[4,5]}                                                            entries of other kinds: not exported
-    {"gap":[6,900],"servers":[1,2]}                                            entries that are not here: see `Gap`
-    {"restored":[1,800],"servers":[1,2],"term":268435460}                      the same, and why: see `Restored`
+    {"gap":[6,900],"servers":[1,2]}                                            missing entries: see `Gap`
+    {"restored":[1,800],"servers":[1,2],"term":268435460}                      missing entries: see `Restored`
     {"last":900}                                                               the last line of a rotated file
 
-Every index from "first" on is in exactly one line, in order, and the next file goes on after "last": so what is missing
-shows, and is not taken for an entry of another kind. "opened" and "received" are ms since the epoch, by the clock of
-the server that exports: when the file was begun, and when that server applied the entry. "leader" is null, and the
-"servers" of a gap are left out, where that server did not know.
+Every index from "first" on is in exactly one line, in order, and the next file goes on after "last". So a missing entry
+shows, and is not taken for an entry of another kind. "opened" and "received" are milliseconds since the epoch, by the
+clock of the exporting server: when the file was begun, and when that server applied the entry. "leader" is null, and
+the "servers" of a gap are left out, where that server did not know.
 
-A line that begins with a space begins what was written and synced at once, and whatever stands before it was on the
-disk by then. JSON allows the space; only who looks for the torn end of a file need know of it.
+A line that begins with a space begins a batch that was written and synced at once; everything before that line was on
+the disk by then. JSON allows the space; only the search for the torn end of a file uses it.
 
-The numbers of a record are those of JSON (RFC 8259, 6): whole ones of up to `MAX_DIGITS` are kept as they are, all
+The numbers of a record are those of JSON (RFC 8259, 6): whole numbers of up to `MAX_DIGITS` are kept unchanged, all
 others as the nearest double.
 """
 
@@ -31,23 +31,23 @@ from typing import Any, Final, NoReturn
 from gf_i2p.wire.limits import MAX_ID, MAX_INTEGER, MAX_NAME_BYTES, MAX_SERVERS, MAX_VALUE_BYTES
 
 FORMAT: Final = 2
-"""Of every file. Format 1, from before gf-i2p 0.1.0, had no Configurations: it is refused."""
+"""Format of every file. Format 1, from before gf-i2p 0.1.0, had no Configurations: it is refused."""
 MAX_LINE_BYTES: Final = 2 << 20
-"""A value of 1 MiB takes 1.4 MiB in base64. Numbers can make JSON longer than it was (1e15): then it is base64, too."""
+"""A value of 1 MiB takes 1.4 MiB in base64. JSON that its numbers make longer (1e15) than this becomes base64, too."""
 MAX_DEPTH: Final = 100
-"""Of lists and objects inside each other. How deep parsers go differs, and some end the process."""
+"""Depth of lists and objects. Parsers differ in their limits, and some end the process."""
 MAX_DIGITS: Final = 32
-"""Of a whole number. How many more Python reads depends on its environment, and others fall back to a double."""
+"""Digits of a whole number. Python's limit depends on the environment, and other programs fall back to a double."""
 MAX_TIME_MS: Final = 2**53 - 1
-"""What JSON's numbers hold exactly everywhere."""
+"""The largest whole number that JSON's numbers hold exactly everywhere."""
 
 _SPACE: Final = " \t\n\r"
-# JSON needs no escape for them, but many a program takes them for the end of a line.
+# JSON needs no escape for these characters, but many programs take them for the end of a line.
 _LINE_BREAKS: Final = {"\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
 class LineError(ValueError):
-    """The bytes are no line of a history, or not the next one; `str()` says why."""
+    """The bytes are no line of a history, or not the next line; `str()` says why."""
 
 
 class FormatError(LineError):
@@ -65,18 +65,18 @@ class Header:
     opened_ms: int
 
 
-@dataclass(slots=True)  # not frozen, which would take most of the time to read a line
+@dataclass(slots=True)  # not frozen: to make frozen objects would take most of the time of reading
 class Record:
     """An Application entry."""
 
     index: int
     term: int
     received_ms: int
-    """When the exporting server applied it."""
+    """Time when the exporting server applied the entry."""
     value: Any
-    """What the JSON says; None, too, when `raw` has the value."""
+    """The value as JSON; None also when `raw` has the value."""
     raw: bytes | None = None
-    """The value, where it is not JSON."""
+    """The value's bytes, if the value is not JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,18 +86,18 @@ class Servers:
     index: int
     term: int
     received_ms: int
-    """When the exporting server applied it."""
+    """Time when the exporting server applied the entry."""
     servers: tuple[int, ...]
     """Ids of the servers, in the Configuration's order; at most `MAX_SERVERS`."""
     leader: int | None
-    """Who led `term`, as far as the exporting server knew then; None: it did not know. It may be none of `servers`."""
+    """Leader of `term` by the exporting server's knowledge; None: not known. The leader may be outside `servers`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Entries that this server's log did not have when the history came to them; the other servers' histories may.
+    """Entries that this server's log did not have when the history came there; other servers' histories may have them.
 
-    A snapshot stood for them: it had come from another server, or the log was shortened and the history was not there.
+    A snapshot stood for these entries. It came from another server, or the log was shortened before the history came.
     """
 
     first: int
@@ -108,9 +108,9 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Restored(Gap):
-    """A gap, because the farm began anew from a snapshot of the entry `last`, in a term above all that it had before.
+    """A gap where the farm began anew from a snapshot of the entry `last`, in a term above all terms before.
 
-    What an older history has after that entry the farm has forgotten: these indexes are other entries' now.
+    The farm has forgotten the entries of an older history after `last`: other entries have these indexes now.
     """
 
     term: int
@@ -151,7 +151,7 @@ def header_line(header: Header) -> bytes:
 
 
 def record_line(index: int, term: int, received_ms: int, value: bytes) -> bytes:
-    """Encode an Application entry, whatever its value is; of up to `MAX_VALUE_BYTES`, as in every log."""
+    """Encode an Application entry with any value of up to `MAX_VALUE_BYTES`, the limit of every log."""
     assert len(value) <= MAX_VALUE_BYTES
     record = _normal(value)
     if record is not None:
@@ -162,18 +162,18 @@ def record_line(index: int, term: int, received_ms: int, value: bytes) -> bytes:
 
 
 def servers_line(index: int, term: int, received_ms: int, servers: Collection[int], leader: int | None) -> bytes:
-    """Encode a Configuration entry with these servers, at most `MAX_SERVERS`, and who led its term, if known."""
+    """Encode a Configuration entry with these servers, at most `MAX_SERVERS`, and its term's leader, if known."""
     assert len(servers) <= MAX_SERVERS
     return _dump({"index": index, "leader": leader, "received": received_ms, "servers": [*servers], "term": term})
 
 
 def gap_line(first: int, last: int, servers: Collection[int] | None = None) -> bytes:
-    """Encode that the entries from `first` to `last` are not here, and who the servers are after them, if known."""
+    """Encode a gap from `first` to `last`, with the servers after the gap, if known."""
     return _dump({"gap": [first, last]} | _known(servers))
 
 
 def restored_line(first: int, last: int, term: int, servers: Collection[int] | None = None) -> bytes:
-    """Encode that the farm went on from a snapshot of the entry `last`, and that those before it are not here.
+    """Encode that the farm went on from a snapshot of the entry `last`, and that earlier entries are missing here.
 
     `servers`: those of the snapshot's Configuration, if known.
     """
@@ -212,14 +212,14 @@ def _no_number(name: str) -> NoReturn:
 
 
 _DECODE: Final = json.JSONDecoder(parse_int=_whole, object_pairs_hook=_object, parse_constant=_no_number).raw_decode
-# No NaN: so a number beyond the doubles, which Python reads as infinity, is refused here.
+# No NaN: so a number beyond the doubles, which Python reads as infinity, fails here.
 _ENCODE: Final = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"), check_circular=False
 ).encode
 
 
 def _normal(value: bytes) -> bytes | None:
-    """Return JSON as it stands in a line; None when the value is no JSON, or none that everybody reads alike."""
+    """Return the JSON for a line; None when the value is no JSON, or when parsers would read the value differently."""
     try:
         text = value.decode("utf-8").strip(_SPACE)
         found, end = _DECODE(text)
@@ -232,12 +232,12 @@ def _normal(value: bytes) -> bytes | None:
             for character, escape in _LINE_BREAKS.items():
                 text = text.replace(character, escape)
         return text.encode("utf-8")
-    except (ValueError, RecursionError):  # half a surrogate pair, which JSON can write and UTF-8 cannot, is one of them
+    except (ValueError, RecursionError):  # also for a lone surrogate, which JSON can write and UTF-8 cannot
         return None
 
 
 def depth(value: Any) -> int:
-    """Say how deep lists and objects are inside each other, in what JSON says."""
+    """Return the depth of lists and objects in a JSON value."""
     found, level = 0, [value]
     while level := [each for each in level if isinstance(each, list | dict)]:
         found += 1
@@ -313,7 +313,7 @@ _GLANCE: Final = re.compile(
 
 
 def glance_line(data: bytes) -> Line:
-    """Read a line as `parse_line` does, but not a record's value: much faster. Zeros in it are noticed."""
+    """Read a line as `parse_line` does, but not a record's value: much faster. Zero bytes in a value are noticed."""
     if (match := _GLANCE(data)) and b"\0" not in data:
         index, received_ms, term = map(int, match.groups())
         return Record(index, term, received_ms, None)
@@ -365,7 +365,7 @@ def _bytes(text: object) -> bytes:
 
 
 class Sequence:
-    """Checks that lines follow each other in one file, from its first on."""
+    """The check that lines follow each other in one file, from the first on."""
 
     def __init__(self, first: int) -> None:
         """`first`: the index with which the file should begin."""
@@ -375,7 +375,7 @@ class Sequence:
         self.closed = False
         """Whether the file has its last line."""
         self.last_term: tuple[int, int] | None = None
-        """Index and term of the last entry of which there is a term."""
+        """Index and term of the last entry with a known term."""
 
     def take(self, line: Line) -> None:
         """Check the next line. Raises `LineError`."""

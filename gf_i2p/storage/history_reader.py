@@ -1,10 +1,10 @@
-"""Reads the history: the files of a directory, in their order, each checked line by line.
+"""Reads the history: the files of a directory, in order, each checked line by line.
 
-Only the newest file may be unfinished: a process that was killed, or a power cut, leaves there what was not synced yet.
-That is no damage, and is left out. It is told from damage by the space with which everything that was written at once
-begins (see `history_lines`): what stands before such a line was on the disk.
+Only the newest file may be unfinished: a killed process, or a power cut, leaves unsynced bytes at its end. These bytes
+are no damage, and are left out. The space at the beginning of every batch tells such bytes from damage (see
+`history_lines`): everything before such a line was on the disk.
 
-A node may write meanwhile: what it adds while the newest file is read is read or not, but never by half.
+A node may write meanwhile. A line that is added while the newest file is read is read whole or not at all.
 """
 
 import gzip
@@ -36,18 +36,18 @@ from gf_i2p.storage.history_lines import (
 )
 
 BATCH_BYTES: Final = 2 << 20
-"""What is written and synced at once ends with the line that reaches this."""
+"""A batch, which is written and synced at once, ends with the line that reaches this size."""
 UNSYNCED_BYTES: Final = BATCH_BYTES + MAX_LINE_BYTES
-"""More than this was never without a sync."""
+"""Most bytes that ever stood without a sync."""
 _NAME: Final = re.compile(r"entries-([0-9]{20})\.jsonl(\.gz)?")
 
 
 class HistoryError(StorageError):
-    """The history cannot be used; `str()` says why and what to do next."""
+    """The history cannot be used; `str()` says why and how to go on."""
 
 
 def damaged(path: Path, what: str) -> HistoryError:
-    """The file is not what was written."""
+    """Return the error for a file with other content than was written."""
     return HistoryError(
         f"{path} is damaged: {what}. Nothing was changed. Keep the file for examination and check the disk. To export "
         f"again, move the whole directory {path.parent} away: a new one begins with what the log still holds. Other "
@@ -74,7 +74,7 @@ def packed_name(first: int) -> str:
 
 @dataclass(slots=True)
 class HistoryFile:
-    """One file of a history, in the forms in which it is there: both while it is being packed."""
+    """One file of a history, in one form or, while it is being packed, in both."""
 
     directory: Path
     first: int
@@ -83,17 +83,17 @@ class HistoryFile:
 
     @property
     def plain(self) -> Path:
-        """Where it is before it is packed."""
+        """Path before packing."""
         return self.directory / plain_name(self.first)
 
     @property
     def packed(self) -> Path:
-        """Where it is when it is packed."""
+        """Path after packing."""
         return self.directory / packed_name(self.first)
 
 
 def history_files(directory: Path) -> list[HistoryFile]:
-    """List the files of a history, the oldest first; what has other names is nobody's business here.
+    """List the files of a history, the oldest first; files with other names are ignored.
 
     Raises `OSError`.
     """
@@ -110,13 +110,12 @@ def history_files(directory: Path) -> list[HistoryFile]:
 
 
 class Scan:
-    """Goes through one file; afterwards tells how it ends. Use as an iterator of its lines, once."""
+    """A walk through one file; afterwards it tells how the file ends. Use as an iterator of lines, once."""
 
     def __init__(self, path: Path, file: BinaryIO, first: int, *, may_be_torn: bool, look_until: int = 0) -> None:
-        """`first`: the index in the file's name. `may_be_torn`: whether what was not synced may stand at its end.
+        """`first`: the index in the file's name. `may_be_torn`: unsynced bytes may stand at the end.
 
-        Of the lines that begin in the first `look_until` bytes, the values of records are not looked at: see
-        `glance_line`.
+        The values of records are not looked at in lines that begin in the first `look_until` bytes: see `glance_line`.
         """
         self._path = path
         self._look_until = look_until
@@ -126,11 +125,11 @@ class Scan:
         self.end = 0
         """Bytes up to the end of the last good line."""
         self.batch = 0
-        """Where what was written last begins; 0 when nothing but the first line is there."""
+        """Start of the last batch; 0 when there is only the first line."""
         self.torn = 0
         """Bytes after `end`, which were never synced."""
         self.number = 0
-        """Lines."""
+        """Number of lines."""
 
     def __iter__(self) -> Iterator[Line]:
         """Yield the lines. Raises `HistoryError` when the file is damaged."""
@@ -142,7 +141,7 @@ class Scan:
             except LineError as error:
                 rest = self._rest() if self._may_be_torn else b""
                 if not data.endswith(b"\n") and rest.startswith(data) and len(rest) > len(data):
-                    self._file.seek(self.end)  # it was being written, and now there is more of it
+                    self._file.seek(self.end)  # the line was being written, and has grown since
                     continue
                 if self.sequence.header is None or not _is_torn(rest):
                     raise damaged(self._path, f"line {self.number + 1}: {error}") from None
@@ -177,28 +176,28 @@ class Scan:
 
 
 def _is_torn(rest: bytes) -> bool:
-    """Whether bytes that make no sense can be the end of a write that was never synced."""
+    """Whether senseless bytes can be the end of a write that was never synced."""
     return 0 < len(rest) <= UNSYNCED_BYTES and b"\n " not in rest
 
 
 def scan(file: HistoryFile, *, newest: bool, look_until: int = 0) -> Iterator[Line]:
     """Yield the lines of one file; see `Scan` for the arguments.
 
-    Raises `HistoryError`, and `OSError`: `FileNotFoundError` when it is gone.
+    Raises `HistoryError`, and `OSError`: `FileNotFoundError` when the file is gone.
     """
     if file.is_plain:
         with suppress(FileNotFoundError), file.plain.open("rb") as plain:
             yield from Scan(file.plain, plain, file.first, may_be_torn=newest, look_until=look_until)
             return
-    # It was packed already, or is since the directory was read.
+    # The file was packed before, or since the directory was read.
     with closing(cast(BinaryIO, gzip.open(file.packed, "rb"))) as packed:
         yield from Scan(file.packed, packed, file.first, may_be_torn=False, look_until=look_until)
 
 
 def read_lines(directory: Path, *, on_file: Callable[[int, int], None] = lambda *_: None) -> Iterator[Line]:
-    """Yield every line of a history, in order; `on_file(number, count)` hears which file comes next.
+    """Yield every line of a history, in order; `on_file(number, count)` is called before each file.
 
-    Raises `HistoryError` when files are damaged, missing, or of different servers, `OSError` when they cannot be read.
+    Raises `HistoryError` when files are damaged, missing, or of different servers, `OSError` when files are unreadable.
     """
     files = history_files(directory)
     if not files:
@@ -223,7 +222,7 @@ def read_lines(directory: Path, *, on_file: Callable[[int, int], None] = lambda 
         except FileNotFoundError:
             if expected:
                 raise
-            # Its days were over, and it was removed before we came to it.
+            # The node has removed the file meanwhile, for its time was over.
 
 
 def _misplaced(file: HistoryFile, expected: int) -> HistoryError:
@@ -239,7 +238,7 @@ def _misplaced(file: HistoryFile, expected: int) -> HistoryError:
 
 
 def mixed(path: Path, found: Header, cluster: str, server: int) -> HistoryError:
-    """The history of one server in the place of another's."""
+    """Return the error for the history of one server in the place of another server's."""
     return HistoryError(
         f"{path} has the history of server {found.server} of farm {found.cluster!r}, where that of server {server} of "
         f"farm {cluster!r} belongs. Nothing was changed. Keep each server's history in a directory of its own: move "
@@ -248,9 +247,9 @@ def mixed(path: Path, found: Header, cluster: str, server: int) -> HistoryError:
 
 
 def read_history(directory: Path) -> Iterator[Record | Servers | Gap]:
-    """Yield what a server has exported: each Application and Configuration entry once, in order, and the gaps.
+    """Yield a server's export: each Application and Configuration entry once, in order, and the gaps.
 
-    Raises as `read_lines` does. Nothing is written; a node may be at work on the files.
+    Raises as `read_lines` does. Nothing is written; a node may write to the files meanwhile.
     """
     for line in read_lines(directory):
         if isinstance(line, Record | Servers | Gap):
@@ -259,30 +258,30 @@ def read_history(directory: Path) -> Iterator[Record | Servers | Gap]:
 
 @dataclass(slots=True)
 class Summary:
-    """What a history holds, all of it read and checked."""
+    """Counts of a history that was read and checked whole."""
 
     cluster: str = ""
     server: int = 0
     files: int = 0
     first: int = 0
-    """Index with which it begins: 1, unless old files were removed."""
+    """First index of the history: 1, unless old files were removed."""
     last: int = 0
-    """The last index that it accounts for; below `first` when it is empty."""
+    """Last index of the history; below `first` for an empty one."""
     records: int = 0
     raw: int = 0
-    """Those among the records that are not JSON."""
+    """Records that are not JSON."""
     configurations: int = 0
-    """Configuration entries, as far as they are exported: see `Other`."""
+    """Exported Configuration entries: see `Other`."""
     others: int = 0
     """Entries of other kinds, which are not exported."""
     gaps: list[tuple[int, int]] = field(default_factory=list)
-    """First and last index of each; those that touch are one."""
+    """First and last index of each gap; adjacent gaps are joined."""
     restored: list[tuple[int, int, int]] = field(default_factory=list)
     """First and last index, and the new term, where the farm went on from a snapshot (`Restored`)."""
 
 
 def summarize(directory: Path, *, on_file: Callable[[int, int], None] = lambda *_: None) -> Summary:
-    """Read a history to its end and count. Raises as `read_lines` does."""
+    """Read a whole history and count. Raises as `read_lines` does."""
     found = Summary()
     for line in read_lines(directory, on_file=on_file):
         match line:

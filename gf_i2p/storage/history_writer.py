@@ -1,19 +1,19 @@
-"""The history: what the log says, every committed entry once and in order, in files that outlive its compaction.
+"""The history: every committed entry of the log once and in order, in files that outlive the log's compaction.
 
 A directory of JSON Lines (see `history_lines`). The newest file, `entries-<its first index, 20 digits>.jsonl`, grows by
-batches, each one write and one fsync. When it is large or old it gets a last line, the next file is begun, and the old
-one is packed beside the writing: to a temporary file, synced, renamed to `….jsonl.gz`, the directory synced, and only
-then removed.
+batches, each one write and one fsync. A large or old file gets a last line, the next file is begun, and the old file is
+packed beside the writing: to a temporary file, synced, renamed to `….jsonl.gz`, the directory synced; only then is the
+plain file removed.
 
-So the files themselves say what was exported last, and there is no second place that could disagree. Whatever
-interrupts this, at the next opening the newest file is cut behind its last good line, and what was left half-done is
-done. What was cut comes from the log again: that keeps its entries until `History.durable_index` says that they are
-here. They are here only while the file that is written stands where it was begun: after each sync it is looked for.
+So the files themselves tell the last exported entry, and no second place could disagree. Whatever interrupts the
+writing, the next opening cuts the newest file behind its last good line, and completes unfinished work. The cut entries
+come from the log again: the log keeps its entries until `History.durable_index` says that the history has them. The
+history has them only while the newest file stands in its place: each sync checks that.
 
-Application entries are there whole, of Configurations the ids of the servers, and who led.
+Application entries are exported whole, Configurations as the ids of the servers and the leader.
 
-The newest file is read whole at opening, which takes up to a second. It has no checksums: a flipped bit inside a value
-goes unnoticed until the file is packed; from then on gzip's checksum guards it.
+Opening reads the newest file whole, which takes up to a second. That file has no checksums: a flipped bit inside a
+value goes unnoticed until the file is packed; from then on gzip's checksum guards it.
 """
 
 import os
@@ -62,29 +62,29 @@ from gf_i2p.wire.log_values import Configuration
 _NEW: Final = ".new"
 _UNFINISHED: Final = re.compile(r"entries-[0-9]{20}\.jsonl(\.gz)?\.new")
 _PIECE_BYTES: Final = 1 << 20
-"""Of what is packed, between two looks whether to stop: some hundredths of a second."""
+"""Bytes that are packed between two looks at the request to stop: some hundredths of a second."""
 _SYNC_BYTES: Final = 8 << 20
-"""Of what is packed, between two syncs: one for all of it could hold up the log's, and who stops, for seconds."""
+"""Bytes that are packed between two syncs: a single sync could hold up the log's syncs, and a stop, for seconds."""
 _GZIP: Final = 31
-"""zlib's way to say: in gzip's format."""
+"""zlib's value for the format of gzip."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """When files are ended and removed."""
+    """Limits at which files are ended and removed."""
 
     bytes: int = 64 << 20
-    """A file that has so many is ended; it may have `BATCH_BYTES` more."""
+    """Size at which a file is ended; a file may have `BATCH_BYTES` more."""
     ms: int = 24 * 3_600_000
-    """A file that was begun so long ago is ended, if there is anything in it."""
+    """Age at which a file is ended, if the file has entries."""
     keep_ms: int = 0
-    """A packed file is removed when it was packed so long ago, the oldest first; 0: never."""
+    """Time after packing at which a packed file is removed, the oldest first; 0: never."""
 
 
 def check_owner(directory: Path, *, cluster: str, server_id: int) -> None:
-    """Look quickly whether the newest file is this server's; nothing is said of a directory that cannot be read.
+    """Look quickly whether the newest file is this server's; an unreadable directory is no error here.
 
-    Raises `HistoryError` when it is another server's, or another farm's.
+    Raises `HistoryError` when the file is another server's, or another farm's.
     """
     try:
         newest = history_files(directory)[-1]
@@ -99,8 +99,8 @@ def check_owner(directory: Path, *, cluster: str, server_id: int) -> None:
 class History:
     """The history of one server, open for writing. One thread at a time may use it, and one more may `pack`.
 
-    When a method raises `OSError` (a full disk, say), nothing that was exported is lost: close it, and open it again
-    later, which tidies what was left half-done.
+    When a method raises `OSError` (a full disk, say), no exported entry is lost. Close the history then, and open it
+    again later: opening completes unfinished work.
     """
 
     def __init__(
@@ -114,24 +114,24 @@ class History:
         """Use `History.open`. `owner`: cluster and server id."""
         self.directory = directory
         self.durable_index = 0
-        """All entries up to this one are in the history, on the disk. Any thread may read it.
+        """All entries up to this one are in the history, on the disk. Any thread may read this.
 
-        0 again when the newest file was taken away: what is left is known only when the history is opened again.
+        0 again after the newest file was taken away: only another opening finds out which entries are left.
         """
         self.last_term: tuple[int, int] | None = None
-        """Index and term of the newest entry that opening found in the newest file; None: there was none."""
+        """Index and term of the newest entry that opening found in the newest file; None: the file had none."""
         self.cut_bytes = 0
-        """What opening cut off the newest file, because it was never synced."""
+        """Unsynced bytes that opening cut off the newest file."""
         self._owner = owner
         self._rotation = rotation
         self._clock = clock
         self._interrupted = interrupted
         self._descriptor = -1
-        self._first = 0  # of the newest file, as the next three
+        self._first = 0  # of the newest file, like the next three
         self._size = 0
         self._opened_ms = 0
-        self._ended = False  # whether it has its last line
-        self._unpacked: deque[HistoryFile] = deque()  # ended files, which are to be packed
+        self._ended = False  # whether the file has its last line
+        self._unpacked: deque[HistoryFile] = deque()  # ended files that wait for packing
 
     @classmethod
     def open(
@@ -144,11 +144,11 @@ class History:
         clock: Callable[[], int],
         interrupted: Callable[[], bool] = lambda: False,
     ) -> "History":
-        """Open the history of this server, or begin it; `directory` is made, with mode 0700, when it is missing.
+        """Open the history of this server, or begin one; a missing `directory` is made, with mode 0700.
 
         `clock`: ms since the epoch. Raises `HistoryError` when the files are damaged, or those of another server or
-        farm: nothing of them is changed then. Raises `OSError` when they cannot be read or written, and
-        `InterruptedError` soon after `interrupted()`, for files may be large.
+        farm: nothing is changed then. Raises `OSError` when files cannot be read or written, and `InterruptedError`
+        soon after `interrupted()`, for files may be large.
         """
         history = cls(directory, (cluster, server_id), rotation, clock, interrupted)
         try:
@@ -172,8 +172,8 @@ class History:
     def append(self, entries: Sequence[Entry], led: tuple[int, int] | None = None) -> None:
         """Export the entries after `durable_index`; on return they are durable.
 
-        `led`: a term and who led it, as far as this server knows: Configurations of that term are noted with it.
-        Raises `OSError`; `durable_index` says how far it came. Raises `HistoryError` as `check_place` does.
+        `led`: a term and its leader, by this server's knowledge; Configurations of that term are exported with the
+        leader. Raises `OSError`; `durable_index` tells the progress. Raises `HistoryError` as `check_place` does.
         """
         now = self._now()
         index = self.durable_index
@@ -208,7 +208,7 @@ class History:
     def gap(self, last: int, servers: Collection[int] | None = None) -> None:
         """Note that the entries after `durable_index` up to `last` will never be here. Raises as `append` does.
 
-        `servers`: ids of those that the farm has after them, None when that is not known.
+        `servers`: ids of the farm's servers after the gap, None when these are not known.
         """
         assert last > self.durable_index
         self._write(gap_line(self.durable_index + 1, last, servers), last)
@@ -216,7 +216,7 @@ class History:
     def restored(self, last: int, term: int, servers: Collection[int] | None = None) -> None:
         """Note that the farm begins anew in this term, from a snapshot of the entry `last`. Raises as `append`.
 
-        `servers`: ids of those in the snapshot's Configuration, None when that is not known.
+        `servers`: ids of the servers in the snapshot's Configuration, None when these are not known.
         """
         assert last > self.durable_index
         self._write(restored_line(self.durable_index + 1, last, term, servers), last)
@@ -231,16 +231,16 @@ class History:
             os.fsync(self._descriptor)
             self.check_place()
         except OSError:
-            with suppress(OSError):  # a full disk should not be the fuller for it; opening does what cannot be done now
+            with suppress(OSError):  # to leave a full disk no fuller; opening completes what fails here
                 os.ftruncate(self._descriptor, self._size)
             raise
         self._size += len(data)
         self.durable_index = last
 
     def check_place(self) -> None:
-        """Look whether the file that is written is still the one that readers find.
+        """Look whether the open file is still the file that readers find.
 
-        Raises `HistoryError` when it is not: whatever is in it is lost then, and nothing counts as durable.
+        Raises `HistoryError` when it is not: then its content is lost, and nothing counts as durable.
         """
         path = self.directory / plain_name(self._first)
         try:
@@ -275,10 +275,10 @@ class History:
         return bool(self._unpacked)
 
     def pack(self, interrupted: Callable[[], bool] = lambda: False) -> bool:
-        """Pack what is ended, and remove what is over. May take minutes; the history can be written meanwhile.
+        """Pack the ended files, and remove the old ones. May take minutes; the history can be written meanwhile.
 
-        Soon after `interrupted()` it returns False; what it had begun is undone, and left for the next time. It must
-        have returned before the history is opened again. Raises `OSError`.
+        Soon after `interrupted()` this returns False; the unfinished file is removed, and packed the next time. This
+        must have returned before the history is opened again. Raises `OSError`.
         """
         while self._unpacked:
             if not _pack(self._unpacked[0], interrupted):
@@ -323,7 +323,7 @@ class History:
             private_files.sync_directory(self.directory.parent)
         found = history_files(self.directory)
         check_owner(self.directory, cluster=self._owner[0], server_id=self._owner[1])
-        # A rotation that was interrupted leaves the file that it ended, perhaps with the packed one beside it.
+        # An interrupted rotation leaves the ended file, perhaps with the packed file beside it.
         self._unpacked.extend(file for file in found[:-1] if file.is_plain)
         for file, after in pairwise(found):
             if file.is_plain and self._last_of(file) != after.first - 1:
@@ -332,7 +332,7 @@ class History:
             self._begin(1)
         elif found[-1].is_plain:
             self._resume(found[-1])
-        else:  # somebody has removed the file that was begun after it
+        else:  # somebody has removed the file that was begun after this one
             self.durable_index = self._last_of(found[-1])
             self._begin(self.durable_index + 1)
         for name in os.listdir(self.directory):  # noqa: PTH208 -- see `history_files`
@@ -368,8 +368,8 @@ class History:
         if found.torn:
             os.ftruncate(self._descriptor, self._size)
         if found.batch:
-            # Whoever wrote it had perhaps no time to sync it, or could not; and after a sync that failed Linux takes
-            # the pages for written, so that only writing them again helps.
+            # The last writer may have had no time, or no luck, with a sync; and after a failed sync Linux takes the
+            # pages for written, so that only another write helps.
             _write_at(self._descriptor, os.pread(self._descriptor, self._size - found.batch, found.batch), found.batch)
         os.fsync(self._descriptor)
         private_files.sync_directory(self.directory)
@@ -386,7 +386,7 @@ class History:
 
 
 def _servers_of(entry: Entry) -> list[int] | None:
-    """Return the servers' ids in a Configuration entry; None for one of another kind, or that nobody can read."""
+    """Return the servers' ids in a Configuration entry; None for other kinds, and for an unreadable entry."""
     if entry.value_type is not ValueType.CONFIGURATION:
         return None
     try:
@@ -396,7 +396,7 @@ def _servers_of(entry: Entry) -> list[int] | None:
 
 
 def _create(path: Path) -> int:
-    """Open a new file to write it, in the place of one that was left unfinished."""
+    """Open a new file for writing, in the place of an unfinished one."""
     path.unlink(missing_ok=True)
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
 
@@ -429,7 +429,7 @@ def _pack(file: HistoryFile, interrupted: Callable[[], bool]) -> bool:
     try:
         source = file.plain.open("rb")
     except FileNotFoundError:
-        return True  # somebody has taken it away; readers say what is missing
+        return True  # somebody has taken the file away; readers will report the missing entries
     whole = False
     try:
         with source:
@@ -440,18 +440,18 @@ def _pack(file: HistoryFile, interrupted: Callable[[], bool]) -> bool:
                 os.close(descriptor)
     finally:
         if not whole:
-            with suppress(OSError):  # a full disk should not be the fuller for it; opening does what cannot be done now
+            with suppress(OSError):  # to leave a full disk no fuller; opening completes what fails here
                 new.unlink(missing_ok=True)
     if whole:
         new.rename(file.packed)
         private_files.sync_directory(file.directory)
-        # Should it come back after a power cut, it is packed once more.
+        # If the plain file comes back after a power cut, it is packed once more.
         file.plain.unlink(missing_ok=True)
     return whole
 
 
 def _squeeze(source: BinaryIO, descriptor: int, interrupted: Callable[[], bool]) -> bool:
-    """Write what `source` has, packed and synced; return False when interrupted."""
+    """Write the packed content of `source`, synced; return False when interrupted."""
     squeezed = zlib.compressobj(wbits=_GZIP)
     offset = synced = 0
     while piece := source.read(_PIECE_BYTES):

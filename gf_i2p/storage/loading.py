@@ -1,4 +1,4 @@
-"""What a log file holds when it is opened, and whether that can be true."""
+"""The content of a log file at opening, and the checks whether that content can be true."""
 
 import sqlite3
 from collections.abc import Iterable
@@ -19,30 +19,30 @@ from gf_i2p.wire.log_values import Configuration
 
 
 class Loaded(NamedTuple):
-    """What the file held when it was opened."""
+    """The content of the file at opening."""
 
     hard_state: HardState
     """Term 0 and `NOBODY` in a new file."""
     last_index: int
     """The base's index when the log is empty."""
     terms: tuple[tuple[int, int], ...]
-    """(first index, term) runs, both strictly ascending; the first one is the base, or begins at 1 without one."""
+    """(first index, term) runs, both strictly rising; the first run is the base, or begins at 1 without a base."""
     configurations: tuple[tuple[int, bytes], ...]
-    """(index, value) of every Configuration in the log, ascending."""
+    """(index, value) of every Configuration in the log, in order."""
     openings: int
     """See `ServerRow.openings`."""
     base: tuple[int, int]
-    """Index and term of the last entry that was dropped; (0, 0) for a log that begins at 1. It holds those after it."""
+    """Index and term of the last dropped entry; (0, 0) for a log that begins at 1. The log holds the entries after."""
     snapshot: Snapshot | None
-    """None when there is none, or it is damaged. Its index is the base's at least, the last entry's at most."""
+    """None when there is no snapshot, or a damaged one. Its index lies between the base's and the last entry's."""
     snapshot_fault: str | None
-    """What is wrong with the snapshot, and what to do: log, term and vote are sound all the same."""
+    """The snapshot's damage, with advice; log, term and vote are sound nevertheless."""
     configuration: Configuration | None
-    """The snapshot's, as far as it is known: a snapshot of which only the state is damaged still has it."""
+    """The snapshot's Configuration, if known: a snapshot with damage only in its state still has it."""
 
 
 def unpacked(path: Path, row: tuple[Any, ...]) -> tuple[Chunk, tuple[Entry, ...]]:
-    """Give the entries of a row of `chunk`. Raises `DamagedError`."""
+    """Return the entries of a row of `chunk`. Raises `DamagedError`."""
     chunk = Chunk(*row)
     if [type(value) for value in row] != [int, int, int, bytes]:
         raise damaged(path, f"the row of entries from index {chunk.first} has the wrong types")
@@ -53,11 +53,11 @@ def unpacked(path: Path, row: tuple[Any, ...]) -> tuple[Chunk, tuple[Entry, ...]
 
 
 def load(path: Path, connection: sqlite3.Connection, cluster: str, server_id: int, wal_bytes: int) -> Loaded:
-    """Read everything but the entries, and the entries that prove it.
+    """Read everything but the entries, and the entries that prove the rest.
 
-    Takes time by the number of terms and the size of the snapshot, not by the number of entries. Raises `StorageError`
-    when the log belongs to another server, or needs a longer WAL than one of `wal_bytes`; `DamagedError` when its parts
-    contradict each other. A snapshot that is damaged is only reported.
+    The time depends on the number of terms and the size of the snapshot, not on the number of entries. Raises
+    `StorageError` when the log belongs to another server, or needs a WAL longer than `wal_bytes`; `DamagedError` when
+    its parts contradict each other. A damaged snapshot is only reported.
     """
     execute = connection.execute
     # The WAL may have another version than the main file's header.
@@ -109,7 +109,7 @@ def _check_terms(
     runs: tuple[Run, ...],
     configurations: tuple[tuple[int, bytes], ...],
 ) -> None:
-    """Raise `DamagedError` when runs and Configurations are not those of the entries after `base`."""
+    """Raise `DamagedError` when runs and Configurations do not fit the entries after `base`."""
     if bool(runs) != bool(last_index) or (runs and runs[0] != (base if base.last else (1, runs[0].term))):
         raise damaged(path, "its terms do not cover the log")
     if any(type(run.term) is not int for run in runs) or any(one.term >= other.term for one, other in pairwise(runs)):
@@ -118,7 +118,7 @@ def _check_terms(
         raise damaged(path, f"it has entries of term {runs[-1].term}, but the server is only in term {row.term}")
 
     ends = [run.first - 1 for run in runs[1:]] + [last_index] * bool(runs)
-    # The first run begins with the base, which may be all of it; that entry is gone.
+    # The first run begins with the base, which may be all of that run; the base's entry is gone.
     spans = [(max(run.first, base.last + 1), end, run.term) for run, end in zip(runs, ends, strict=True)]
     spans = [span for span in spans if span[0] <= span[1]]
     proof = {index for index, _ in configurations}
@@ -133,14 +133,14 @@ def _check_terms(
 
 
 def _snapshot(path: Path, connection: sqlite3.Connection, base: Base, last_index: int, runs: tuple[Run, ...]) -> Found:
-    """Read the snapshot, or say what is wrong with it."""
+    """Read the snapshot, or describe its damage."""
     found, fault = read_snapshot(connection)
     if found is None and fault is None and base.last:
         fault = "it is missing"
     elif found is not None and found.index < base.last:
         fault = f"it covers the entries up to {found.index} only"
         found = None
-    # The log has proved itself, and so has the snapshot: then both are from the same disk, but not from the same time.
+    # Log and snapshot have proved themselves: then both are from the same disk, but not from the same time.
     if found is not None and (found.index > last_index or term_at(runs, found.index) != found.term):
         raise damaged(path, f"the entry {found.index}, with which its snapshot ends, is not in the log")
     if fault is not None:
@@ -159,7 +159,7 @@ def _last_index(path: Path, connection: sqlite3.Connection) -> int:
 
 
 def _entries_at(path: Path, connection: sqlite3.Connection, indexes: Iterable[int]) -> dict[int, Entry]:
-    """Return the entries at these indexes, which ascend. Raises `DamagedError` when one is missing."""
+    """Return the entries at these rising indexes. Raises `DamagedError` when an entry is missing."""
     found: dict[int, Entry] = {}
     chunk = Chunk(0, 0, 0, b"")
     entries: tuple[Entry, ...] = ()

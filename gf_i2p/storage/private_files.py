@@ -1,4 +1,4 @@
-"""The files around a database: private, locked, and in the directory for good."""
+"""The files around a database: private, locked, and with durable names."""
 
 import fcntl
 import os
@@ -11,7 +11,7 @@ _ZEROS: Final = bytes(1 << 20)
 
 
 def sync_directory(directory: Path) -> None:
-    """Make the names in `directory` durable: a new or renamed file is not until this returns."""
+    """Make the names in `directory` durable: a new or renamed file is durable only when this returns."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -34,7 +34,7 @@ def create_private(path: Path) -> None:
 
 
 def lengthen(path: Path, size: int) -> int:
-    """Append zeros until `path` has at least `size` bytes, on the disk; create it if need be. Return its size."""
+    """Append zeros until `path` has at least `size` bytes on the disk; create a missing file. Return the size."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         if (length := os.fstat(descriptor).st_size) >= size:
@@ -48,19 +48,19 @@ def lengthen(path: Path, size: int) -> int:
 
 
 def read_start(path: Path, size: int) -> bytes:
-    """Return the first `size` bytes of `path`, fewer when it is shorter."""
+    """Return the first `size` bytes of `path`, fewer when the file is shorter."""
     with path.open("rb") as file:
         return file.read(size)
 
 
 def holder(database: Path) -> str | None:
-    """Say who holds the `Lock` of a database: a process id, or "unknown"; None when nobody does. Changes nothing."""
+    """Return the holder of a database's `Lock`: a process id, or "unknown"; None without a holder. Changes nothing."""
     try:
         descriptor = os.open(_lock_of(database), os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # let go at once: who starts just now is to get it
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # released at once: a process that starts now needs it
     except BlockingIOError:
         return os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
     finally:
@@ -71,10 +71,10 @@ def holder(database: Path) -> str | None:
 class Lock:
     """Exclusive use of a database: held from construction to `close()`, and gone when the process dies.
 
-    The lock is on a file of its own, `<name>-lock`: SQLite's locks on the database are of the kind that a process loses
-    when it closes *any* descriptor of the file, so nobody else may open it while SQLite has it open.
+    The lock is on a file of its own, `<name>-lock`. A process loses SQLite's locks on the database when the process
+    closes *any* descriptor of that file, so no other code may open the file while SQLite has it open.
 
-    Raises `StorageError` when someone else has the lock, or no lock can be had.
+    Raises `StorageError` when another process has the lock, or the file cannot be locked.
     """
 
     def __init__(self, database: Path) -> None:
@@ -104,7 +104,7 @@ class Lock:
             ) from error
 
     def close(self) -> None:
-        """Let go."""
+        """Release the lock."""
         os.close(self._descriptor)
 
 

@@ -1,4 +1,4 @@
-"""The tables of a log file, the marks that say it is one, and how SQLite is told to treat it."""
+"""The tables of a log file, the marks of such a file, and the settings of SQLite."""
 
 import sqlite3
 import struct
@@ -10,15 +10,15 @@ from gf_i2p.storage import private_files
 from gf_i2p.storage.errors import REJOIN, StorageError, damaged
 
 APPLICATION_ID: Final = 0x47464932
-"""Marks the file as ours ("GFI2") where SQLite keeps such marks: offset 68 of its header."""
+"""Marks a file of this program ("GFI2") where SQLite keeps such marks: offset 68 of its header."""
 SCHEMA_VERSION: Final = 2
-"""Offset 60. Rises with every change that an older program would misunderstand."""
+"""Offset 60 of the header. Rises with every change that an older program would misunderstand."""
 
-# 16 KiB instead of 4: a third less CPU per entry in batches, and no slower for single entries.
+# 16 KiB instead of 4 KiB: a third less CPU per entry in batches, and no slower for single entries.
 PAGE_BYTES: Final = 16 << 10
 
 PATIENCE_SECONDS: Final = 5.0
-"""How long to wait for a foreign program that reads the file, where its reading is in the way."""
+"""Time to wait for a foreign program that reads the file and so blocks this one."""
 
 SNAPSHOT_TABLES: Final = {
     "snapshot": """CREATE TABLE snapshot (
@@ -28,7 +28,7 @@ SNAPSHOT_TABLES: Final = {
     "snapshot_block": "CREATE TABLE snapshot_block (position INTEGER PRIMARY KEY, data BLOB NOT NULL)",
 }
 DAMAGED_PREFIX: Final = "damaged_"
-"""A snapshot that was damaged is left behind in tables whose names begin so."""
+"""Prefix of the tables that keep a damaged snapshot."""
 TABLES: Final = (
     """CREATE TABLE server (
     cluster TEXT NOT NULL, id INTEGER NOT NULL, term INTEGER NOT NULL, vote INTEGER NOT NULL,
@@ -42,7 +42,7 @@ TABLES: Final = (
     "CREATE TABLE configuration (log_index INTEGER PRIMARY KEY, value BLOB NOT NULL)",
     *SNAPSHOT_TABLES.values(),
 )
-"""As SQLite keeps them in the file, word for word, in any order."""
+"""The statements as SQLite keeps them in the file, word for word, in any order."""
 
 SCHEMA: Final = f"""
 PRAGMA page_size = {PAGE_BYTES};
@@ -57,8 +57,8 @@ COMMIT;
 CHUNK_AT: Final = """
 SELECT first_index, entry_count, checksum, entries FROM chunk WHERE first_index <= ? ORDER BY first_index DESC LIMIT 1
 """
-# By first, last and first index. In one statement, so that rows and base belong together: what lies below the base is
-# not part of the log, though rows of it may still be there.
+# By first, last and first index. One statement, so that rows and base belong together: entries below the base are no
+# part of the log, though their rows may still be there.
 CHUNKS_FROM: Final = """
 SELECT first_index, entry_count, checksum, entries FROM chunk
 WHERE first_index >= (SELECT max(first_index) FROM chunk WHERE first_index <= ?) AND first_index <= ?
@@ -74,43 +74,43 @@ _SQLITE_HEADER: Final = struct.Struct(">16s44xI4xI")  # magic; user_version at 6
 
 
 class ServerRow(NamedTuple):
-    """The only row of `server`: whose log this is, and what one damaged page elsewhere could make it forget."""
+    """The only row of `server`: the log's owner, and facts that a damaged page elsewhere could make the log forget."""
 
     cluster: str
     server_id: int
     term: int
     vote: int
     last_index: int
-    """The log reached up to here when it was last moved out of the WAL, which has checksums of its own; or further."""
+    """Last index of the log when it was last moved out of the WAL, which has checksums of its own; or a later index."""
     base_index: int
-    """Of the last entry that was dropped: the log begins after it. 0: it begins at 1."""
+    """Index of the last dropped entry: the log begins after it. 0: the log begins at 1."""
     base_term: int
-    """That entry's."""
+    """Term of the last dropped entry."""
     wal_bytes: int
-    """Length that the WAL has at least; 0: the log was closed cleanly, and the main file needs no WAL (see `wal`)."""
+    """Least length of the WAL; 0: the log was closed cleanly, and the main file needs no WAL (see `wal`)."""
     openings: int
-    """How often the log was opened: what opening writes is never what stands there."""
+    """Number of openings: so the row that opening writes always differs from the stored row."""
 
     def checksum(self, runs: int, configurations: int) -> int:
-        """Checksum over this row, and over how many term runs and Configurations there are."""
+        """Checksum over this row, and over the numbers of term runs and Configurations."""
         return zlib.crc32(repr((*self, runs, configurations)).encode())
 
 
 def connect(path: Path, how: str = "mode=rw") -> sqlite3.Connection:
-    """Open the file at `path` as it is; one that is missing is not created.
+    """Open the file at `path` unchanged; a missing file is not created.
 
-    `how`: "mode=rw"; "mode=ro" neither changes the log nor, when it is closed, the WAL; "immutable=1" reads the main
-    file only, as if it had no WAL.
+    `how`: "mode=rw"; "mode=ro" changes neither the log nor, at closing, the WAL; "immutable=1" reads the main file
+    only, as if there were no WAL.
     """
-    # isolation_level None: transactions begin where we say so.
+    # isolation_level None: this code says where a transaction begins.
     connection = sqlite3.connect(
         f"{path.as_uri()}?{how}", timeout=PATIENCE_SECONDS, uri=True, isolation_level=None, check_same_thread=False
     )
     try:
         connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA fullfsync = ON")  # macOS: the plain one stops at the disk's cache
+        connection.execute("PRAGMA fullfsync = ON")  # macOS: a plain fsync stops at the disk's cache
         connection.execute("PRAGMA wal_autocheckpoint = 0")
-        connection.execute("PRAGMA secure_delete = OFF")  # Debian's default would overwrite what a truncation removes
+        connection.execute("PRAGMA secure_delete = OFF")  # Debian's default would overwrite the truncated data
         connection.execute("PRAGMA cell_size_check = ON")
         connection.execute("PRAGMA cache_size = -8192")  # KiB: a whole group and the tree above it
     except BaseException:
@@ -120,14 +120,14 @@ def connect(path: Path, how: str = "mode=rw") -> sqlite3.Connection:
 
 
 def set_wal_mode(path: Path, connection: sqlite3.Connection) -> None:
-    """Switch to the write-ahead log, or make sure of it."""
+    """Switch to the write-ahead log, or make sure that it is on."""
     (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
     if mode != "wal":
         raise StorageError(f"SQLite keeps no write-ahead log for {path}: put it on a local disk")
 
 
 def check_header(path: Path) -> None:
-    """Look at the file before SQLite does, which might change a database that is not ours."""
+    """Check the file before SQLite opens it: SQLite might change the database of another program."""
     start = private_files.read_start(path, _SQLITE_HEADER.size)
     if len(start) < _SQLITE_HEADER.size:
         raise damaged(path, f"it has only {len(start)} bytes")

@@ -1,21 +1,21 @@
-"""A farm's snapshot in a file of its own: what `gf-i2p snapshot save` writes, and `restore` begins a log with.
+"""A farm's snapshot in a file of its own: `gf-i2p snapshot save` writes the file, and `restore` begins a log with it.
 
-    magic       8 bytes  89 "GFS" 0D 0A 1A 0A: text-mode copies of it show at once, as with PNG
+    magic       8 bytes  89 "GFS" 0D 0A 1A 0A: shows text-mode copies at once, as with PNG
     format      u32      1
     sizes       u16 u32 u64   of cluster, Configuration and data
-    server      u32      who saved it
+    server      u32      id of the server that saved the file
     index       u64      of the last entry that the snapshot covers
-    term        u64      that entry's
-    reached     u64      the term in which that server was; no entry it had seen is of a later one
-    saved       u64      when, ms since the epoch
-    committed   u64      index up to which all is known to be committed; less than `index` only from a stopped server
+    term        u64      of that entry
+    reached     u64      the server's term; no entry that the server had seen is of a later term
+    saved       u64      time, ms since the epoch
+    committed   u64      last index that is known as committed; below `index` only in a stopped server's file
     cluster     ASCII
     Configuration        as in the log (proposal 150, "Log Contents")
     data                 the state, opaque here
     SHA-256     32 bytes over everything before it
 
-Numbers are big-endian. All sizes are checked against the limits, and against the length of the file, before anything
-is read by them. The checksum finds damage, not forgery: whoever can write the file can also compute it.
+Numbers are big-endian. All sizes are checked against the limits, and against the length of the file, before data of
+these sizes are read. The checksum finds damage, not forgery: whoever can write the file can also compute a checksum.
 """
 
 import hashlib
@@ -43,30 +43,30 @@ _START: Final = struct.Struct(">8sI")
 _DIGEST_BYTES: Final = hashlib.sha256().digest_size
 _MAX_TIME_MS: Final = 2**53 - 1
 MAX_FILE_BYTES: Final = _HEAD.size + MAX_NAME_BYTES + MAX_CONFIGURATION_BYTES + MAX_SNAPSHOT_BYTES + _DIGEST_BYTES
-"""No such file is longer."""
+"""The longest possible file."""
 
 
 class SnapshotFileError(StorageError):
-    """The file is no snapshot that can be used; `str()` says why and what to do next, without naming it."""
+    """The file is no snapshot that can be used; `str()` says why and how to go on, without the file's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class SavedSnapshot:
-    """A snapshot, and where it comes from."""
+    """A snapshot with its origin."""
 
     cluster: str
     server_id: int
-    """Who saved it: 0 to 2^32-2."""
+    """Server that saved the snapshot: 0 to 2^32-2."""
     reached: int
-    """The term in which that server was: `snapshot.term` at least."""
+    """The server's term: at least `snapshot.term`."""
     saved_ms: int
-    """When, since the epoch."""
+    """Time of saving, since the epoch."""
     committed: int
-    """Index up to which everything is known to be committed, 0 to `snapshot.index`."""
+    """Index up to which all entries are known as committed, 0 to `snapshot.index`."""
     snapshot: Snapshot
 
     def encode(self) -> bytes:
-        """Give the content of the file. Raises `LocalProtocolError` when a value is outside what it may be."""
+        """Give the content of the file. Raises `LocalProtocolError` when a value is out of range."""
         found = self.snapshot
         try:
             cluster = check_name("cluster name", self.cluster).encode("ascii")
@@ -97,7 +97,7 @@ class SavedSnapshot:
 
     @classmethod
     def decode(cls, data: bytes) -> "SavedSnapshot":
-        """Read the content of a file. Raises `SnapshotFileError`, whatever the bytes are."""
+        """Read the content of a file. Raises `SnapshotFileError` for any bytes that are no snapshot."""
         sizes = _sizes(data[: _HEAD.size], len(data))
         end = len(data) - _DIGEST_BYTES
         if hashlib.sha256(memoryview(data)[:end]).digest() != data[end:]:
@@ -122,7 +122,7 @@ class SavedSnapshot:
 
 
 def load(path: Path) -> SavedSnapshot:
-    """Read a file. Raises `SnapshotFileError` that names it, or `OSError`."""
+    """Read a file. Raises `SnapshotFileError` with the file's name, or `OSError`."""
     try:
         return _load(path)
     except SnapshotFileError as error:
@@ -130,7 +130,7 @@ def load(path: Path) -> SavedSnapshot:
 
 
 def _load(path: Path) -> SavedSnapshot:
-    # Not to wait for what somebody may write into a pipe some day.
+    # Non-blocking: to open a pipe must not wait for a writer.
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         status = os.fstat(descriptor)
@@ -147,11 +147,11 @@ def _load(path: Path) -> SavedSnapshot:
 def write(path: Path, data: bytes, *, force: bool) -> None:
     """Write a new file with mode 0600: all of it, on the disk when this returns, or nothing.
 
-    Raises `FileExistsError` when there is one and `force` is not given, and `OSError`; they name `path`.
+    Raises `FileExistsError` for an existing file without `force`, and `OSError`; both name `path`.
     """
     try:
         _write(path, data, force=force)
-    except OSError as error:  # of a file that nobody has heard of
+    except OSError as error:  # names the temporary file, which means nothing to the caller
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
@@ -175,17 +175,17 @@ def _write(path: Path, data: bytes, *, force: bool) -> None:
 
 
 def _reserve(path: Path, new: Path) -> None:
-    """Make `path` ours, if nobody has made it meanwhile."""
+    """Take the name `path`, if no other process has taken it meanwhile."""
     try:
         os.link(new, path)
     except FileExistsError:
         raise
-    except OSError:  # no second name is possible on many a disk that backups are kept on
+    except OSError:  # many file systems for backups allow no second name
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
 def _sizes(head: bytes, length: int) -> tuple[int, int, int]:
-    """Return the sizes of cluster, Configuration and data, as the beginning of a file of this length has them."""
+    """Return the sizes of cluster, Configuration and data from the beginning of a file of this length."""
     if not head:
         raise _damaged("it is empty")
     if not MAGIC.startswith(head[: len(MAGIC)]):
@@ -218,7 +218,7 @@ def _size_fault(cluster: int, configuration: int, data: int) -> str | None:
 
 
 def _fault(found: SavedSnapshot) -> str | None:
-    """What its numbers say that cannot be."""
+    """Describe the first number that cannot be true; None: all can be."""
     index, term = found.snapshot.index, found.snapshot.term
     if not (1 <= index <= MAX_INTEGER and 1 <= term <= found.reached <= MAX_INTEGER):
         return f"entry {index} of term {term}, saved in term {found.reached}, cannot be"

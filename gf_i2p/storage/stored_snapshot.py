@@ -1,10 +1,10 @@
-"""The snapshot as it stands in the database: a row that describes it, and its data in blocks of bounded size.
+"""The snapshot in the database: a row that describes the snapshot, and its data in blocks of bounded size.
 
-A snapshot that is damaged can be had again from another server, so it must not take the log down with it. Reading one
-therefore tells damage from everything else, and storing one does not touch the rows of a damaged one: to delete them
-SQLite would follow their page numbers, which may be anything, and free pages of the log.
+Another server can send a damaged snapshot again, so a damaged snapshot must not take the log down. Therefore reading
+tells damage from all other errors, and storing does not touch the rows of a damaged snapshot: to delete these, SQLite
+would follow their page numbers, which may be anything, and free pages of the log.
 
-The row has a checksum of its own: a server that has lost the data alone still knows who belongs to the farm.
+The row has a checksum of its own: a server that has lost only the data still knows the farm's servers.
 """
 
 import sqlite3
@@ -20,7 +20,7 @@ from gf_i2p.wire.limits import MAX_SNAPSHOT_BYTES
 from gf_i2p.wire.log_values import Configuration
 
 BLOCK_BYTES: Final = 256 << 10
-"""A row of `snapshot_block` has at most this much data."""
+"""Most data in a row of `snapshot_block`."""
 
 
 class SnapshotRow(NamedTuple):
@@ -30,10 +30,10 @@ class SnapshotRow(NamedTuple):
     term: int
     configuration: bytes
     size: int
-    """Bytes of data, over all blocks."""
+    """Bytes of data in all blocks."""
     data_checksum: int
     checksum: int
-    """Over all of the above."""
+    """Checksum over the other columns."""
 
 
 def describe(snapshot: Snapshot) -> SnapshotRow:
@@ -45,9 +45,9 @@ def describe(snapshot: Snapshot) -> SnapshotRow:
 
 
 def replace_snapshot(connection: sqlite3.Connection, row: SnapshotRow, data: bytes, *, set_aside: bool) -> None:
-    """Store a snapshot in the place of the stored one. `set_aside`: that one is damaged, or may be.
+    """Store a snapshot in the place of the stored one. `set_aside`: the stored one is damaged, or may be.
 
-    Belongs into a transaction.
+    Call this inside a transaction.
     """
     if set_aside:
         _set_aside(connection)
@@ -63,16 +63,16 @@ def replace_snapshot(connection: sqlite3.Connection, row: SnapshotRow, data: byt
 
 
 class Found(NamedTuple):
-    """What there is of a snapshot: without `snapshot` and `fault`, none at all."""
+    """The parts of a snapshot that were found: None and None mean that there is no snapshot."""
 
     snapshot: Snapshot | None
-    """Without data when only that is damaged."""
+    """The snapshot, without data when only the data are damaged."""
     fault: str | None
-    """In which way it is not what was written."""
+    """The damage."""
 
 
 def read_snapshot(connection: sqlite3.Connection) -> Found:
-    """Read the stored snapshot. Raises `sqlite3.Error` when something else than damage keeps it from being read."""
+    """Read the stored snapshot. Raises `sqlite3.Error` when another error than damage prevents reading."""
     described = None
     try:
         row = _row(connection)
@@ -91,8 +91,8 @@ def read_snapshot(connection: sqlite3.Connection) -> Found:
 
 
 def _row(connection: sqlite3.Connection) -> SnapshotRow | None:
-    """Return the row that describes it, None when there is no snapshot. Raises `ValueError`."""
-    # As blobs, whatever a damaged page says that they are: text would be decoded.
+    """Return the row that describes the snapshot, None without a snapshot. Raises `ValueError`."""
+    # Cast to blobs, whatever types a damaged page gives: text would be decoded.
     rows = connection.execute(
         "SELECT log_index, term, CAST(configuration AS BLOB), size, data_checksum, checksum FROM snapshot LIMIT 2"
     ).fetchall()
@@ -125,12 +125,12 @@ def _checksum(index: int, term: int, configuration: bytes, size: int, data_check
 
 
 def _set_aside(connection: sqlite3.Connection) -> None:
-    """Give the tables other names, which touches none of their pages, and make new ones.
+    """Rename the tables, which touches none of their pages, and make new ones.
 
-    Their space is lost: that of one snapshot for each that was damaged.
+    Their space is lost: the space of one snapshot for each damaged one.
     """
     execute = connection.execute
-    # No number comes twice, since none of them is ever removed; two tables bear the same.
+    # No number comes twice, since no such table is ever removed; two tables have the same number.
     (number,) = execute("SELECT count(*) FROM sqlite_master WHERE name GLOB ?", (DAMAGED_PREFIX + "*",)).fetchone()
     for name, statement in SNAPSHOT_TABLES.items():
         execute(f"ALTER TABLE {name} RENAME TO {DAMAGED_PREFIX}{number}_{name}")

@@ -1,4 +1,4 @@
-"""What is stored and read, and in which transactions: the log in open SQLite connections, wherever they lead."""
+"""The stored data and their transactions: the log in open SQLite connections, in memory or on a disk."""
 
 import sqlite3
 from pathlib import Path
@@ -14,25 +14,25 @@ from gf_i2p.wire.entries import ENTRY_HEADER_BYTES, Entry
 from gf_i2p.wire.messages import NOBODY
 
 SWEEP_BYTES: Final = 1 << 20
-"""A transaction removes dropped rows up to so many bytes, and twice what it stores itself: 1 to 4 ms."""
+"""Bytes of dropped rows that a transaction removes, beside twice the bytes that it stores itself: 1 to 4 ms."""
 SWEEP_ROWS: Final = 256
-"""The same bound for small rows, where the number costs and not the bytes."""
+"""The same limit for small rows, whose number costs more than their bytes."""
 
 
 class Tables:
     """One farm's durable state in SQLite: storing and loading, without files, locks and checkpoints.
 
-    `Storage` adds those. By itself, on `sqlite3.connect(":memory:")`, it runs what a node really runs, for a simulator:
-    `create` once, then `on` it. A crash there is to forget the object, in the middle of a `store` or not, and to be
-    `on` the same connection again: what was stored whole is there, and nothing else. Storing one small entry there
-    takes about 25 µs.
+    `Storage` adds these. Alone, on `sqlite3.connect(":memory:")`, this class gives a simulator the real code of a node:
+    call `create` once, then `on`. To simulate a crash, forget the object, in the middle of a `store` or not, and call
+    `on` for the same connection again: groups that were stored whole are there, and nothing else. Storing one small
+    entry in memory takes about 25 µs.
 
-    Two threads may use it at a time when it has two connections: one `read`, one the rest. After an exception of
-    `store`, nothing may be stored any more.
+    Two threads may use an object with two connections at a time: one `read`, one the rest. After an exception of
+    `store`, store nothing more.
 
-    Dropped entries are gone when the base says so. Their rows are removed by and by, a few with every later
-    transaction, since removing a hundred MiB at once would keep a write waiting for a good while. A row that holds
-    entries on both sides of the base stays whole until the base has passed its end.
+    Dropped entries are gone when the base says so. Later transactions remove their rows, a few at a time: to remove a
+    hundred MiB at once would keep a write waiting for long. A row with entries on both sides of the base stays whole
+    until the base has passed its end.
     """
 
     def __init__(
@@ -43,19 +43,19 @@ class Tables:
         owner: tuple[str, int],
         loaded: Loaded,
     ) -> None:
-        """Connections and what was loaded from them. `path` is for messages only; `owner`: cluster and server id."""
+        """Connections and their loaded content. `path`: for messages only; `owner`: cluster and server id."""
         self.loaded = loaded
-        """The data of its snapshot is let go when a newer one is stored."""
+        """The content at opening. The snapshot's data are released when a newer snapshot is stored."""
         self.openings = loaded.openings
-        """See `ServerRow`; stored with the next `store_server`."""
+        """See `ServerRow`; the next `store_server` stores this."""
         self.least_wal_bytes = 0
-        """The same."""
+        """See `ServerRow`; the next `store_server` stores this."""
         self._path = path
         self._owner = owner
         self._writing = writing
         self._reading = reading
         self._latest: tuple[object, tuple[Chunk, tuple[Entry, ...]]] | None = None
-        """The row that `read` has unpacked last: who reads a log in pieces comes back for the rest of it."""
+        """The row that `read` unpacked last: a reader in pieces comes back for the rest of the row."""
         self._hard_state = loaded.hard_state
         self._last_index = loaded.last_index
         self._runs: list[Run] = [Run(*run) for run in loaded.terms]
@@ -64,7 +64,7 @@ class Tables:
         self._covered = loaded.snapshot.index if loaded.snapshot is not None else 0
         self._lost = loaded.snapshot_fault is not None
         self._unswept = self._base.last > 0
-        """Whether rows of dropped entries may be left. They are, when a crash came before the last was removed."""
+        """Whether rows of dropped entries may be left: a crash may have come before the last was removed."""
 
     @staticmethod
     def create(connection: sqlite3.Connection, *, cluster: str, server_id: int) -> None:
@@ -76,9 +76,9 @@ class Tables:
 
     @classmethod
     def on(cls, connection: sqlite3.Connection, *, cluster: str, server_id: int) -> "Tables":
-        """Load what a database in memory holds, after a crash or not. Raises as `Storage.open` does."""
+        """Load the content of a database in memory, also after a crash. Raises as `Storage.open` does."""
         connection.rollback()
-        connection.isolation_level = None  # transactions begin where we say so
+        connection.isolation_level = None  # this code says where a transaction begins
         path = Path(":memory:")
         return cls(path, connection, connection, (cluster, server_id), load(path, connection, cluster, server_id, 0))
 
@@ -92,7 +92,7 @@ class Tables:
         rows = self._reading.execute(CHUNKS_FROM, (first, last, first))
         try:
             for row in rows:
-                if self._latest is None or self._latest[0] != row:  # all of the row: it may have been replaced
+                if self._latest is None or self._latest[0] != row:  # compare whole rows: a row may have been replaced
                     self._latest = row, unpacked(self._path, row)
                 chunk, found = self._latest[1]
                 if expected and chunk.first != expected:
@@ -104,7 +104,7 @@ class Tables:
                         return entries
                     entries.append(entry)
         finally:
-            rows.close()  # ends the read transaction: the WAL cannot start over beside one
+            rows.close()  # ends the read transaction: the WAL cannot start over beside a reader
         if len(entries) < last - first + 1:
             raise StorageError(f"{self._path} does not hold the entries {first + len(entries)} to {last}")
         return entries
@@ -123,7 +123,7 @@ class Tables:
         )
 
     def store(self, group: Group) -> int:
-        """Store a group in one transaction, all of it or nothing; return about how many bytes SQLite wrote for it."""
+        """Store a group in one transaction, all or nothing; return about the bytes that SQLite wrote."""
         first, base = group.first_index, group.base
         before = base.term if first - 1 == base.last else term_at(self._runs, first - 1)
         packed = pack(first, group.entries, before)
@@ -147,7 +147,7 @@ class Tables:
         return written + 2 * PAGE_BYTES
 
     def store_server(self) -> None:
-        """Store the row of `server` as it should be now."""
+        """Store the present row of `server`."""
         row = ServerRow(
             *self._owner, *self._hard_state, self._last_index, *self._base, self.least_wal_bytes, self.openings
         )
@@ -158,7 +158,7 @@ class Tables:
         )
 
     def _store_all(self, group: Group, packed: Packed, written: int) -> int:
-        """Store what is more than entries at the end of the log; return about how much a sweep has written, too."""
+        """Store more than entries at the end of the log; return about the bytes that a sweep has written."""
         first = group.first_index
         row = None if group.snapshot is None else describe(group.snapshot)
         execute = self._writing.execute
@@ -193,7 +193,7 @@ class Tables:
             )
 
     def _truncate(self, first: int) -> None:
-        """Remove everything stored at index `first` and above; a row that holds earlier entries, too, keeps those."""
+        """Remove all entries from index `first` on; a row with earlier entries keeps the earlier ones."""
         execute = self._writing.execute
         execute("DELETE FROM chunk WHERE first_index >= ?", (first,))
         execute("DELETE FROM term_run WHERE first_index >= ?", (first,))
@@ -211,7 +211,7 @@ class Tables:
                 )
 
     def _begin_after(self, base: Base) -> None:
-        """Let the log begin after `base`; the rows of entries before it are removed by and by."""
+        """Let the log begin after `base`; sweeps remove the rows of earlier entries."""
         execute = self._writing.execute
         execute("DELETE FROM term_run WHERE first_index <= ?", (base.last,))
         execute("INSERT INTO term_run VALUES (?, ?)", base)
@@ -228,12 +228,12 @@ class Tables:
         self.loaded = self.loaded._replace(snapshot=None)
 
     def _sweep(self, max_bytes: int, max_rows: int) -> int:
-        """Remove rows of dropped entries, the oldest first, at least one if there are any.
+        """Remove rows of dropped entries, the oldest first, at least one row if there are any.
 
-        Return about how many bytes SQLite writes for that: what is on a row's own page, but not its overflow pages.
+        Return about the bytes that SQLite writes for that: those on a row's own page, without its overflow pages.
         """
         execute = self._writing.execute
-        # The length of a blob stands beside its index: nothing of it is read.
+        # The length of a blob stands beside the index: SQLite reads no blob for this.
         rows = execute(
             "SELECT first_index, entry_count, length(entries) FROM chunk ORDER BY first_index LIMIT ?", (max_rows,)
         ).fetchall()

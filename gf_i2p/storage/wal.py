@@ -1,22 +1,24 @@
-"""The file of the write-ahead log (WAL) beside the main file, and whether it is still there.
+"""The file of the write-ahead log (WAL) beside the main file, and the check that it is still there.
 
-Between two checkpoints the newest entries, term and vote stand in the WAL alone, so whoever loses it after a kill would
-go on from an older log without noticing. Therefore the main file says, in `ServerRow.wal_bytes`, how long the WAL
-beside it is at least; 0 after a clean close, when the main file needs no WAL. `Storage.open` accepts a WAL that is so
-long or longer and begins like one, and refuses any other.
+Between two checkpoints only the WAL has the newest entries, term and vote. A server that loses the WAL after a kill
+would go on from an older log without noticing. Therefore the main file tells, in `ServerRow.wal_bytes`, the least
+length of the WAL; 0 after a clean close, when the main file needs no WAL. `Storage.open` accepts a WAL of that length
+or longer with the beginning of a WAL, and refuses any other.
 
-That never refuses a log that a kill or a power cut left. When the main file says so, such a WAL is on the disk:
+That never refuses a log after a kill or a power cut. When the main file tells a length, such a WAL is on the disk:
 
-- its length is synced with the first write to it, its name before that;
-- what the main file says went through it: SQLite syncs the WAL's header before its first frame, and its frames before
-  a checkpoint copies them into the main file;
-- nothing shortens it, and only a clean close deletes it, after 0 was synced in the main file. SQLite would delete it
-  whenever its last connection is closed, so the last one is read-only and cannot, except after a clean close. (A
-  foreign program that opens a killed server's log for writing, as a sqlite3 shell does, still can.)
+- the WAL's length is synced with its first write, and its name before that;
+- the main file's word went through the WAL: SQLite syncs the WAL's header before its first frame, and its frames before
+  a checkpoint copies these into the main file;
+- nothing shortens the WAL, and only a clean close deletes it, after 0 was synced in the main file. SQLite would delete
+  the WAL whenever its last connection is closed. So the last connection is read-only, which cannot delete the WAL,
+  except after a clean close. (A foreign program that opens a killed server's log for writing, as a sqlite3 shell does,
+  still can delete the WAL.)
 
-No frame is asked for, nor the right checksum in the header. After a checkpoint SQLite starts the WAL over: it writes a
-new header over the old one, syncs it, and writes new frames over the old ones. A power cut there leaves a WAL without
-any valid frame beside a main file that has everything; of the header, only the first bytes are always the same.
+The check asks neither for a frame nor for the right checksum in the header. After a checkpoint SQLite starts the WAL
+over: it writes a new header over the old one, syncs the header, and writes new frames over the old ones. A power cut
+there leaves a WAL without any valid frame beside a complete main file; only the header's first bytes are always the
+same.
 """
 
 import struct
@@ -28,17 +30,17 @@ from gf_i2p.storage.errors import REJOIN, LostError
 
 _START: Final = struct.Struct(">II")
 _MAGIC: Final = 0x377F0682
-"""The last bit is the byte order of its checksums (https://www.sqlite.org/fileformat2.html#walformat)."""
+"""The last bit is the byte order of the checksums (https://www.sqlite.org/fileformat2.html#walformat)."""
 _VERSION: Final = 3007000
 
 
 def path_of(database: Path) -> Path:
-    """Where SQLite keeps the WAL of `database`."""
+    """Return the path where SQLite keeps the WAL of `database`."""
     return database.with_name(database.name + "-wal")
 
 
 def usable_bytes(database: Path) -> int:
-    """Length of the WAL; 0 when there is none, or SQLite would find nothing in it whatever follows its first bytes."""
+    """Length of the WAL; 0 without a WAL, or when its first bytes tell that SQLite would find nothing in it."""
     path = path_of(database)
     try:
         start = private_files.read_start(path, _START.size)
@@ -51,7 +53,7 @@ def usable_bytes(database: Path) -> int:
 
 
 def lost(database: Path, least: int) -> LostError:
-    """Say that the WAL, which had at least `least` bytes, is not what it was."""
+    """Return the error for a WAL that had at least `least` bytes, and is missing or shorter now."""
     path = path_of(database)
     if not path.exists():
         what = "is missing"

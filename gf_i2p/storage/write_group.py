@@ -1,4 +1,4 @@
-"""Several writes as one: what the disk must look like after the last of them."""
+"""Several writes as one: their net effect on the disk."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -11,28 +11,28 @@ from gf_i2p.wire.limits import MAX_SNAPSHOT_BYTES
 from gf_i2p.wire.messages import NOBODY
 
 MAX_GROUP_BYTES: Final = 4 << 20
-"""A group takes no more writes from here on: it bounds how long the first one waits for the last one's bytes."""
+"""Size from which on a group takes no more writes: the limit bounds how long the first write waits for the last."""
 
 
 class Base(NamedTuple):
-    """The last entry that was dropped, after which the log begins."""
+    """The last dropped entry, after which the log begins."""
 
     last: int
-    """Its index; 0: nothing was dropped, the log begins at 1."""
+    """Index of that entry; 0: nothing was dropped, the log begins at 1."""
     term: int
-    """That entry's; 0 when there is none."""
+    """Term of that entry; 0 without one."""
 
 
 NO_BASE: Final = Base(0, 0)
 
 
 class Group:
-    """The net effect of writes, in their order, on a log that ends at `last_index` and remembers `hard_state`.
+    """The net effect of writes, in order, on a log that ends at `last_index` and remembers `hard_state`.
 
-    What one write stores and a later one of the same group removes never reaches the disk.
+    Data that one write stores and a later write of the same group removes never reach the disk.
 
-    `terms`: (first index, term) runs of the log, the base's first. `covered`: index of the stored snapshot, 0 when
-    there is none. `lost`: a snapshot was stored and is damaged, which nobody but a new one from the base on can mend.
+    `terms`: (first index, term) runs of the log, the base's first. `covered`: index of the stored snapshot, 0 without
+    one. `lost`: the stored snapshot is damaged, which only a new snapshot from the base on can mend.
     """
 
     __slots__ = (
@@ -61,38 +61,38 @@ class Group:
         lost: bool = False,
     ) -> None:
         self._terms = terms
-        # A new snapshot may have the index of the damaged one, if not a lower one.
+        # A new snapshot may have the index of the damaged one, but no lower index.
         self._covered = max(base.last - 1, 0) if lost else covered
         self._final = max(base.last, covered)
-        """No entry up to here is ever replaced."""
+        """Index up to which no entry is ever replaced."""
         self.number = 0
-        """Of the last write taken."""
+        """Number of the last write taken."""
         self.size = 0
         """Bytes of all entries and snapshots taken, the removed ones included."""
         self.hard_state = hard_state
         self.hard_state_changed = False
         self.first_index = last_index + 1
-        """Everything stored from here on is removed and replaced by `entries`."""
+        """Index from which on stored entries are removed and replaced by `entries`."""
         self.entries: list[Entry] = []
         self.last_index = last_index
-        """The log's end after all of it."""
+        """Last index after the group."""
         self.base = base
-        """After all of it. Entries up to here are removed."""
+        """Base after the group. Entries up to the base are removed."""
         self.snapshot: Snapshot | None = None
-        """Takes the place of the stored one."""
+        """The snapshot that replaces the stored one."""
 
     @property
     def full(self) -> bool:
-        """Whether the group should be written before it takes more."""
+        """Whether the group should be written before more writes are taken."""
         return self.size >= MAX_GROUP_BYTES
 
     def add(self, write: Write) -> None:
-        """Take the next write. Raises `StorageError` when it is none that a correct core issues.
+        """Take the next write. Raises `StorageError` for a write that no correct core issues.
 
-        Terms, votes, the base and the snapshot's index never go back; entries leave no gap, nor replace what the
-        snapshot covers; the snapshot covers what is dropped, and ends inside the log: it is the log's own entry that
-        it ends with, or `install` puts it in the place of a log that does not have that entry. (Installed in the
-        place of one that has it, it would remove entries behind it that others count on; Raft, figure 13, step 6.)
+        Terms, votes, the base and the snapshot's index never go back. Entries leave no gap, and replace no entry that
+        the snapshot covers. The snapshot covers all dropped entries, and ends inside the log: its last entry is the
+        log's own entry, or `install` replaces a log without that entry. (To install a snapshot over a log with that
+        entry would remove later entries on which other servers count; Raft, figure 13, step 6.)
         """
         if write.hard_state is not None:
             self._check(write.hard_state)
@@ -118,7 +118,7 @@ class Group:
         self.number = write.number
 
     def _check(self, new: HardState) -> None:
-        """A server that forgets a term or a vote may vote twice (Raft 5.2)."""
+        """Refuse a change that forgets a term or a vote: such a server may vote twice (Raft 5.2)."""
         old = self.hard_state
         if new.term < old.term or (new.term == old.term and old.vote not in (NOBODY, new.vote)):
             raise defect(
@@ -166,7 +166,7 @@ class Group:
             self.first_index = index + 1
 
     def _term_at(self, index: int) -> int:
-        """Term of the entry at `index`, which is at least the base's and at most the last one's."""
+        """Term of the entry at `index`, which lies between the base's and the last one's."""
         if index >= self.first_index:
             return self.entries[index - self.first_index].term
         return self.base.term if index == self.base.last else term_at(self._terms, index)

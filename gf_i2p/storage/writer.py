@@ -1,4 +1,4 @@
-"""The thread that writes: everything that waits goes into one transaction with one fsync."""
+"""The thread that writes: all waiting writes go into one transaction with one fsync."""
 
 import queue
 import threading
@@ -10,11 +10,11 @@ from gf_i2p.storage.write_group import Group
 
 
 class Writer:
-    """Makes writes durable, in their order, in a thread of its own.
+    """Makes writes durable, in order, in a thread of its own.
 
-    `on_durable(number)`: the write of this number and all before it are on the disk. `on_failure(error)`: the disk or a
-    write is bad; called once, and nothing is written from then on, because what is on the disk is no longer known for
-    certain. Both are called in the writer's thread.
+    `on_durable(number)`: the write of this number and all writes before are on the disk. `on_failure(error)`: the disk
+    or a write is bad; called once, and nothing is written from then on, because the content of the disk is no longer
+    known for certain. The writer's thread makes both calls.
     """
 
     def __init__(
@@ -29,11 +29,11 @@ class Writer:
         self._on_failure = on_failure
         self._queue: queue.SimpleQueue[Write | None] = queue.SimpleQueue()
         self._stopping = False
-        # A daemon, so that an interpreter that ends by an error is not kept alive; its end is no worse than a kill.
+        # A daemon thread, so that a failing interpreter can end; that end is no worse than a kill.
         self._thread = threading.Thread(target=self._run, name="log-writer", daemon=True)
 
     def start(self) -> None:
-        """Begin to write, also what was submitted before."""
+        """Begin to write, also the writes that were submitted before."""
         self._thread.start()
 
     def submit(self, write: Write) -> None:
@@ -42,7 +42,7 @@ class Writer:
         self._queue.put(write)
 
     def stop(self) -> None:
-        """Write what was submitted, then end; blocks until then. Nothing to do when never started."""
+        """Write all submitted writes, then end; blocks until then. Does nothing before `start`."""
         if not self._stopping:
             self._stopping = True
             self._queue.put(None)
@@ -52,7 +52,7 @@ class Writer:
     def _run(self) -> None:
         try:
             self._write()
-        except BaseException as error:  # noqa: BLE001 - whatever it is, the node must learn of it
+        except BaseException as error:  # noqa: BLE001 - the node must learn of every error
             self._on_failure(error)
 
     def _write(self) -> None:
@@ -67,7 +67,7 @@ class Writer:
                     self._storage.checkpoint()
 
     def _fill(self, group: Group) -> bool:
-        """Wait for a write, take it and what waits behind it; False when the last one is among them."""
+        """Wait for a write, and take all waiting writes; return False after the last write."""
         write = self._queue.get()
         while write is not None:
             group.add(write)

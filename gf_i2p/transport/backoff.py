@@ -1,4 +1,4 @@
-"""How long to wait before trying again."""
+"""Delays between attempts."""
 
 import random
 from collections.abc import Callable
@@ -9,7 +9,7 @@ CEILING_SECONDS: Final = 5.0
 
 
 class Backoff:
-    """Delays that double on average, with jitter, so that those who failed together do not come back together.
+    """Delays that double on average, with jitter, so that clients that failed together do not come back together.
 
     Each delay is uniform between the floor and a limit that starts at twice the floor and doubles up to the ceiling.
     """
@@ -26,7 +26,7 @@ class Backoff:
             raise ValueError(f"a back-off needs 0 < floor ({floor}) <= ceiling ({ceiling})")
         self._floor = floor
         self.ceiling = ceiling
-        """Seconds, not below the floor; may be changed, for the delays from then on."""
+        """Seconds, at least the floor; a change counts for later delays."""
         self._random = random
         self._limit = floor
 
@@ -36,5 +36,5 @@ class Backoff:
         return self._floor + self._random() * (self._limit - self._floor)
 
     def reset(self) -> None:
-        """Begin again: it worked."""
+        """Begin again with the shortest delay, after a success."""
         self._limit = self._floor

@@ -1,4 +1,4 @@
-"""What happens to incoming connections, counted for metrics and logged without letting a stranger flood the log."""
+"""The fates of incoming connections: counted for metrics, and logged so that no stranger can flood the log."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -13,26 +13,26 @@ _LOG_SECONDS: Final = 10.0
 
 
 class Refusal(StrEnum):
-    """Why an incoming connection was not served, or served no longer: the label of the metric."""
+    """The reason why a connection was not served, or served no longer: the label of the metric."""
 
     CROWDED = "crowded"
-    """Ended to make room: too many connections in all that had not authenticated, most of them from its source."""
+    """Ended to make room: too many unauthenticated connections in all, most of them from this source."""
     SOURCE = "source"
-    """Ended to make room: too many connections from its source that had not authenticated."""
+    """Ended to make room: too many unauthenticated connections from this source."""
     USER = "user"
     """Authenticated, but its user has too many connections already."""
     DEADLINE = "deadline"
     """Did not authenticate in time."""
     TLS = "tls"
-    """Does not speak TLS 1.3, or does not accept our certificate."""
+    """Does not speak TLS 1.3, or does not accept this server's certificate."""
     NOT_HTTP = "not_http"
-    """Speaks TLS, but what came is no HTTP/1.1 request head within the limits."""
+    """Speaks TLS, but sent no HTTP/1.1 request head within the limits."""
     NOT_FOUND = "not_found"
-    """Asked for a path, cluster or version that we do not serve."""
+    """Asked for a path, cluster or version that this server does not serve."""
     CREDENTIALS = "credentials"
     """User or password wrong."""
     UPGRADE = "upgrade"
-    """Authenticated, but without asking for the upgrade: a proxy on the way took it out."""
+    """Authenticated, but without a request for the upgrade: a proxy on the way removed the request."""
     LEFT = "left"
     """Closed the connection before it had authenticated."""
     MESSAGE = "message"
@@ -46,11 +46,11 @@ class Counters:
     accepted: int = 0
     """Connections taken from the listening sockets."""
     challenged: int = 0
-    """Answered with 401 because they brought no credentials, or stale ones: the ordinary first request."""
+    """Answered with 401 because of missing or stale credentials: the ordinary first request."""
     authenticated: int = 0
     """Answered with 101."""
     told: int = 0
-    """Authenticated, asked for the Configuration and answered, with 404 where there is none for them."""
+    """Authenticated, asked for the Configuration and answered, with 404 where the user gets none."""
     refused: Counter[Refusal] = field(default_factory=Counter)
     unauthenticated: int = 0
     """Open now, not authenticated yet."""
@@ -59,17 +59,17 @@ class Counters:
 
 
 class RefusalLog:
-    """Counts refusals and logs the first of each reason in ten seconds, with the number not shown since."""
+    """Counts refusals, and logs the first of each reason in ten seconds, with the number of hidden ones since."""
 
     def __init__(self, counters: Counters, now: Callable[[], float]) -> None:
         """`now`: monotonic seconds."""
         self._counters = counters
         self._now = now
-        self._shown: dict[Refusal, tuple[float, int]] = {}  # reason -> when the last line was, refusals at that time
+        self._shown: dict[Refusal, tuple[float, int]] = {}  # by reason: time of the last line, refusals at that time
         self._log = structlog.get_logger(__name__)
 
     def record(self, reason: Refusal, remote: str, detail: str) -> None:
-        """Count one refusal. `detail`: a clause for the operator; what comes from the peer is escaped by the logger."""
+        """Count one refusal. `detail`: a clause for the operator; the logger escapes a peer's text."""
         refused = self._counters.refused
         refused[reason] += 1
         now = self._now()

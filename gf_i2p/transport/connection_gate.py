@@ -1,11 +1,11 @@
-"""The gate: how many strangers may be inside at once, and for how long.
+"""The gate limits how many strangers may be inside at once, and for how long.
 
-A connection is a stranger from accept() until it has authenticated. Strangers are few (in all, and per source)
-and have one deadline for everything: TLS, HTTP, Digest. When they are too many, the newcomer is let in and an older
-one is shown out: the oldest of the newcomer's source if that has its full share, else the oldest of the most crowded
-source. An honest peer needs milliseconds, so it is through before its turn; whoever just holds connections open only
-pushes out their own. From the same address, only thousands of attempts a second keep a newcomer out; connections that
-have authenticated, and other addresses, are not touched by them.
+A connection is a stranger from accept() until it has authenticated. Strangers are few (in all, and per source) and have
+one deadline for everything: TLS, HTTP, Digest. When strangers are too many, the newcomer is let in and an older one is
+shown out: the oldest of the newcomer's source if that source has its full share, else the oldest of the most crowded
+source. An honest peer needs milliseconds, so it is through before its turn. A peer that just holds connections open
+only pushes out its own connections. From the same address, only thousands of attempts a second keep a newcomer out;
+such attempts touch neither authenticated connections nor other addresses.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from gf_i2p.wire.limits import HANDSHAKE_SECONDS, MAX_UNAUTHENTICATED, MAX_UNAUT
 
 
 class Gate:
-    """Admits incoming connections; shared by everything that listens for one server."""
+    """Admits incoming connections; all listeners of one server share a gate."""
 
     def __init__(
         self,
@@ -26,21 +26,21 @@ class Gate:
         max_unauthenticated: int = MAX_UNAUTHENTICATED,
         max_per_source: int = MAX_UNAUTHENTICATED_PER_SOURCE,
     ) -> None:
-        """`handshake_seconds`: from accept() to the 101 answer. The others: strangers in all and from one source."""
+        """`handshake_seconds`: from accept() to the 101 answer. The others: strangers in all, and from one source."""
         self.handshake_seconds = handshake_seconds
-        """See above; may be changed, for the connections accepted from then on."""
+        """Seconds from accept() to the 101 answer; a change counts for connections accepted later."""
         self.counters = Counters()
         self._max = max_unauthenticated
         self._max_per_source = max_per_source
-        self._strangers: dict[str, dict[Admission, None]] = {}  # source -> its strangers, the oldest first
+        self._strangers: dict[str, dict[Admission, None]] = {}  # by source, its strangers, the oldest first
         self._log: RefusalLog | None = None
 
     def admit(self, source: str, remote: str) -> "Admission":
-        """Let a connection in that was just accepted; another may have to go for it.
+        """Let in a connection that was just accepted; another stranger may have to go.
 
         Args:
-            source: who it counts for: an address (`source_of`), or whatever a peer cannot make up at will.
-            remote: its address for the log.
+            source: the source of the count: an address (`source_of`), or a name that a peer cannot make up at will.
+            remote: the peer's address for the log.
         """
         counters = self.counters
         counters.accepted += 1
@@ -56,7 +56,7 @@ class Gate:
         return admission
 
     def move(self, admission: "Admission", source: str) -> None:
-        """Count a stranger for another source, of which it is the newest then."""
+        """Count a stranger for another source, as the newest stranger of that source."""
         self._take(admission)
         admission.source = source
         share = self._strangers.setdefault(source, {})
@@ -82,7 +82,7 @@ class Gate:
             del self._strangers[admission.source]
 
     def close(self) -> None:
-        """Show every stranger out; they are not counted as refused."""
+        """Show out every stranger; these are not counted as refused."""
         for strangers in list(self._strangers.values()):
             for admission in list(strangers):
                 admission.dismiss()
@@ -96,63 +96,63 @@ class Admission:
     def __init__(self, gate: Gate, source: str, remote: str) -> None:
         """Made by `Gate.admit`; the clock runs from here."""
         self.source = source
-        """Who it counts for; only the gate changes it."""
+        """The source of the count; only the gate changes this."""
         self.remote = remote
         self._gate = gate
         self._abort: Callable[[], object] | None = None
         self._stranger = True
-        self._verdict = False  # whether it is settled what becomes of the connection
+        self._verdict = False  # whether the fate of the connection is settled
         seconds = gate.handshake_seconds
         self._deadline: asyncio.TimerHandle | None = asyncio.get_running_loop().call_later(
             seconds, self.show_out, Refusal.DEADLINE, f"not authenticated after {seconds:g} s"
         )
 
     def bind(self, abort: Callable[[], object]) -> None:
-        """Say how to close it at once: called when it is shown out. Due before the event loop goes on."""
+        """Set the function that closes the connection at once. Call this before the event loop goes on."""
         self._abort = abort
 
     def named(self, source: str, remote: str) -> None:
-        """Say whom it comes from, when that shows later than the connection; the clock runs on."""
+        """Set the peer, when the peer is known later than the connection; the deadline runs on."""
         self.remote = remote
         if self._stranger:
             self._gate.move(self, source)
 
     def challenged(self) -> None:
-        """It was answered with 401 for want of (fresh) credentials: the ordinary way to begin, no refusal."""
+        """The connection got a 401 for want of (fresh) credentials: the ordinary beginning, and no refusal."""
         self._gate.counters.challenged += 1
         self._verdict = True
 
     def authenticated(self) -> None:
-        """It is a stranger no more: the deadline is off, its slot is free."""
+        """The connection is a stranger no more: its deadline ends, and its slot is free."""
         self._leave()
         self._verdict = True
         self._gate.counters.authenticated += 1
 
     def answered(self) -> None:
-        """It has authenticated and got all that it came for: its slot is free, and the deadline is for its end."""
+        """The connection has authenticated and got its answer: its slot is free; its end has the same deadline."""
         self._leave_strangers()
         self._verdict = True
 
     def refuse(self, reason: Refusal, detail: str) -> None:
-        """Say why it is not served; the first reason counts. The caller closes the connection."""
+        """Note why the connection is not served; the first reason counts. The caller closes the connection."""
         if not self._verdict:
             self._verdict = True
             self._gate.record(reason, self.remote, detail)
 
     def show_out(self, reason: Refusal, detail: str) -> None:
-        """Refuse and close it at once."""
+        """Refuse the connection, and close it at once."""
         self.refuse(reason, detail)
         self.dismiss()
 
     def dismiss(self) -> None:
-        """Close it at once, without giving a reason."""
+        """Close the connection at once, without a reason."""
         self._verdict = True
         self._leave()
         if self._abort is not None:
             self._abort()
 
     def closed(self) -> None:
-        """The connection is gone."""
+        """Note that the connection is gone."""
         self.refuse(Refusal.LEFT, "the peer closed before it had authenticated")
         self._leave()
 
@@ -169,7 +169,7 @@ class Admission:
 
 
 def source_of(address: str) -> str:
-    """What an IP address counts for: itself, or its /64, which one IPv6 host can fill at will."""
+    """Return the source of an IP address: the address, or its /64, which one IPv6 host can fill at will."""
     try:
         parsed = ip_address(address.partition("%")[0])
     except ValueError:

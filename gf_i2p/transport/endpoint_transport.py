@@ -1,4 +1,4 @@
-"""Which transport an endpoint is reached by."""
+"""The choice of the transport by the endpoint."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,9 +9,9 @@ from gf_i2p.wire.endpoint import Endpoint
 
 
 class MixedTransport:
-    """Goes by the endpoint's name: what ends in .i2p through I2P, anything else by TLS.
+    """Chooses by the endpoint's name: names in .i2p go through I2P, all others by TLS.
 
-    `listening`: the one of both by which others reach us.
+    `listening`: the one of both transports by which others reach this node.
     """
 
     def __init__(self, *, tls: Transport, i2p: Transport, listening: Transport) -> None:

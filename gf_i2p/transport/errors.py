@@ -6,19 +6,19 @@ class TransportError(Exception):
 
 
 class DialError(TransportError):
-    """A peer could not be reached, or is not the one that the settings name."""
+    """A peer could not be reached, or is not the peer that the settings name."""
 
 
 class UnreachableError(DialError):
-    """The peer did not say a word: it does not run, or the way there is broken, at its end or at ours."""
+    """The peer did not answer at all: it does not run, or the way is broken, at one end or the other."""
 
 
 class PeerRefusedError(DialError):
-    """The peer's certificate is not the one that the settings name. Nothing of ours was sent to it."""
+    """The peer's certificate is not the one that the settings name. Nothing was sent to the peer."""
 
 
 def credentials_refused(peer: str, user: str) -> DialError:
-    """Give the error for a peer that answers credentials with a challenge: they are wrong, or it is something else."""
+    """Return the error for a peer that answers credentials with a challenge: wrong credentials, or no farm node."""
     return DialError(
         f"{peer} refuses user {user} or its password, or asks for credentials again and again: check both here and in "
         "the peer's secrets, and that it is one farm node's."

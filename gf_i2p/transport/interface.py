@@ -1,7 +1,7 @@
-"""What carries connections: the face that TLS and I2P show to servers and links.
+"""The interface of a transport: what TLS and I2P offer to servers and links.
 
-Whatever implements it encrypts and knows its peer's address, or refuses. There is no plain TCP among them, so
-no setting can make a node listen or dial without.
+Every implementation encrypts and knows its peer's address, or refuses. None of them is plain TCP, so no setting can
+make a node listen or dial without encryption.
 """
 
 import asyncio
@@ -17,11 +17,11 @@ class Listener(Protocol):
 
     @property
     def addresses(self) -> Sequence[str]:
-        """Where it listens, each as "host:port", for people and logs."""
+        """Addresses of the listener, each as "host:port", for people and logs."""
         ...
 
     def close(self) -> None:
-        """Accept nothing more. Connections that were accepted live on."""
+        """Accept no more connections. Accepted connections live on."""
         ...
 
 
@@ -31,30 +31,30 @@ class Transport(Protocol):
     async def dial(
         self, endpoint: Endpoint, factory: Callable[[], asyncio.Protocol], *, deadline: float, attempt: int = 0
     ) -> asyncio.Transport:
-        """Connect and make sure that it is the right peer; only then call `factory` and send what it writes.
+        """Connect and make sure that the peer is the right one; only then call `factory` and send the protocol's data.
 
-        `deadline`: seconds from now for everything that happens here. `attempt`: how many have failed so far, for a
-        transport that has several ways. When this returns, the protocol's
-        `connection_made` has been called. Raises `DialError` with a sentence that says what to check.
+        `deadline`: seconds from now for the whole dial. `attempt`: failed attempts so far, for a transport with several
+        ways. When this returns, the protocol's `connection_made` has been called. Raises `DialError` with a sentence
+        that says what to check.
         """
         ...
 
     def proxied(self, endpoint: Endpoint, attempt: int = 0) -> bool:
-        """Whether what is written first goes to an HTTP proxy, and must be a request to one (see `ClientHandshake`)."""
+        """Whether the first bytes go to an HTTP proxy, and must be a request to a proxy (see `ClientHandshake`)."""
         ...
 
     def patience(self, endpoint: Endpoint) -> float:
-        """Seconds that an attempt should have at most, its handshake included: where another way is to be tried next.
+        """Most seconds of an attempt, with its handshake, before another way should be tried.
 
-        Infinite where there is only one.
+        Infinite for a transport with only one way.
         """
         ...
 
     async def listen(self, factory: Callable[[Admission], asyncio.Protocol], gate: Gate) -> Listener:
         """Accept connections through `gate` until the listener is closed.
 
-        `factory` is called when a connection is encrypted. Its protocol owns the admission from then on: it says
-        `authenticated`, `challenged` or `refuse`, and `closed` in `connection_lost`.
-        Raises `TransportError` when it cannot listen there.
+        `factory` is called when a connection is encrypted. Its protocol owns the admission from then on: the protocol
+        calls `authenticated`, `challenged` or `refuse`, and `closed` in `connection_lost`. Raises `TransportError` when
+        the address cannot be listened on.
         """
         ...

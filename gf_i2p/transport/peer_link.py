@@ -1,4 +1,4 @@
-"""One peer's outgoing connection: made, kept, made again; requests out, responses in, first in, first out."""
+"""A peer's outgoing connection: made, kept, made again; requests out, responses in, first in, first out."""
 
 import asyncio
 import contextlib
@@ -25,9 +25,9 @@ from gf_i2p.wire.upgrade import ClientHandshake
 _STABLE_SECONDS: Final = 5.0
 
 DOUBT_SECONDS: Final = 10.0
-"""A connection that was silent for so long, while its peer dials us, may lead to a process that is no more."""
+"""Silence after which a connection is in doubt when its peer dials anew: it may lead to a process that is gone."""
 
-# Reasons that are remembered, so that none is told again and again; some have figures in them.
+# Reasons that are remembered, so that none is logged again and again; some reasons contain figures.
 _MAX_REASONS: Final = 16
 
 Done = Callable[[Response | None], None]
@@ -55,15 +55,15 @@ class Link:
         """Prepare; `start` begins to dial.
 
         Args:
-            transport: how the endpoint is reached.
+            transport: the way to the endpoint.
             endpoint: the peer.
             cluster: the farm's name.
-            credentials: ours for this peer; keep them for its next link, they spare a request.
+            credentials: ours for this peer; keep these for the peer's next link, they spare a request.
             on_up: called when the connection has come up. A callback that raises is logged, and the link goes on.
-            on_down: called when it has ended, and when an attempt to make it has failed; `last_error` says why.
+            on_down: called when the connection has ended, and after a failed attempt; `last_error` has the reason.
             backoff: the delays between attempts.
-            request_seconds: for one answer, from when its request was sent or the answer before it came, whichever was
-                later: a slow peer that goes on answering is kept, one that answers nothing for so long is given up.
+            request_seconds: for one answer, from the sending of the request or the arrival of the answer before,
+                whichever is later: a slow peer that goes on answering is kept, a silent one is given up.
             handshake_seconds: for one attempt: name, TCP, TLS and HTTP.
             max_buffered: bytes that the peer has not taken, beyond which the connection is given up.
             max_in_flight: unanswered requests, beyond which the connection is given up.
@@ -71,16 +71,16 @@ class Link:
         """
         self.endpoint = endpoint
         self.last_error: str | None = None
-        """Why there is no connection: a sentence for the operator; None when there is one, or none was tried."""
+        """Why there is no connection: a sentence for the operator; None with a connection, or before the first try."""
         self.unreachable = False
-        """Whether a connection that was up has ended, and the peer did not say a word when we last dialled since."""
+        """Whether a connection that was up has ended, and the peer has not answered at all since."""
         self.round_trip: float | None = None
-        """Seconds from the latest HTTP request that brought a connection up to its answer: one round trip, and through
-        an HTTP proxy inside I2P the opening of a stream. None before the first."""
+        """Seconds from the latest upgrade request to its answer: one round trip, and through an HTTP proxy inside I2P
+        also the opening of a stream. None before the first answer."""
         self.request_seconds = request_seconds
-        """See above; may be changed, for the requests sent from then on."""
+        """See `__init__`; a change counts for requests sent later."""
         self.handshake_seconds = handshake_seconds
-        """See above; may be changed, for the attempts begun from then on."""
+        """See `__init__`; a change counts for attempts begun later."""
         self.max_buffered = max_buffered
         self.max_in_flight = max_in_flight
         self._transport = transport
@@ -89,14 +89,14 @@ class Link:
         self._on_up = on_up
         self._on_down = on_down
         self.backoff = backoff or Backoff()
-        """May be exchanged at run time, as the seconds may."""
+        """May be replaced at run time, like the seconds."""
         self._entropy = entropy
         self._connection: _Connection | None = None
         self._task: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._nudged = asyncio.Event()
-        self._failed = 0  # attempts since the last that worked: which way is to be tried
-        self._logged: set[str] = set()  # reasons told since there was a connection; where ways alternate they do, too
+        self._failed = 0  # attempts since the last success: selects the way
+        self._logged: set[str] = set()  # reasons logged since the last connection; alternating ways alternate reasons
         self._log = structlog.get_logger(__name__).bind(peer=str(endpoint), cluster=cluster)
 
     @property
@@ -105,29 +105,29 @@ class Link:
         return self._connection is not None
 
     def start(self) -> None:
-        """Begin to dial, and again whenever the connection ends, until `stop`."""
+        """Begin to dial, and dial again whenever the connection ends, until `stop`."""
         self._loop = asyncio.get_running_loop()
         self._task = self._loop.create_task(self._run(), name=f"link to {self.endpoint}")
 
     async def stop(self) -> None:
-        """End the connection now and dial no more; requests in flight fail."""
+        """End the connection now and stop dialling; requests in flight fail."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
             await asyncio.wait([task])
 
     def nudge(self) -> None:
-        """Dial now instead of after the present delay: the peer has shown that it is there."""
+        """Dial now instead of after the present delay: the peer has shown that it lives."""
         self._nudged.set()
 
     def doubt(self, ago: float = 0.0) -> None:
-        """Dial anew if nothing was heard for a while before the peer dialled us, `ago` seconds ago, and none since.
+        """Dial anew if the link was silent for a while before the peer dialled this node `ago` seconds ago, and since.
 
-        It may have restarted. What is counted from the dial on does not grow while dials through I2P take their time:
-        two peers would else go on doubting each other.
+        The peer may have restarted. The silence is counted up to the peer's dial, so it does not grow while dials
+        through I2P take their time: otherwise two peers would go on doubting each other.
 
-        Nobody tells us when a stream through I2P, or a machine that vanished, has ended; who has nothing to say would
-        find that out when it matters, by a request that waits for its time-out.
+        No event tells that a stream through I2P, or a vanished machine, has ended. A node with nothing to send would
+        find out only when it matters, by a request that waits for its time-out.
         """
         connection = self._connection
         idle = None if connection is None else connection.idle_seconds
@@ -136,20 +136,21 @@ class Link:
         self.nudge()
 
     def reset(self, reason: str) -> None:
-        """End the connection now, if there is one, and dial anew; what is in flight fails."""
+        """End the connection now, if there is one, and dial anew; requests in flight fail."""
         if self._connection is not None:
             self._connection.give_up(reason)
 
     def send(self, request: Request, done: Done, *, seconds: float | None = None) -> None:
         """Send a request; `done` is called exactly once, never from within this call.
 
-        `seconds`: for its answer, instead of `request_seconds` and counted as those are. Then the connection is given
-        up with all that is in flight, so it is no caller's patience, and seldom less than `request_seconds`. Answers
-        come in order: what is sent behind a request that takes long waits for it.
-        With the response, or with None: not connected, the connection ended, the answer is overdue or of the wrong
-        type, or the peer does not read (then the connection is closed, so everything in flight fails). After None
-        the outcome is unknown, unless `connected` was false when this was called: then nothing was sent.
-        Raises `LocalProtocolError` when the request is illegal; then `done` is not called.
+        `seconds`: for its answer, instead of `request_seconds`, counted in the same way. After that time the connection
+        is given up with all requests in flight, so `seconds` is no caller's patience, and seldom less than
+        `request_seconds`. Answers come in order: a request behind a slow one waits for it.
+
+        `done` gets the response, or None: not connected, the connection ended, the answer is overdue or of the wrong
+        type, or the peer does not read (then the connection is closed, so everything in flight fails). After None the
+        outcome is unknown, unless `connected` was false at this call: then nothing was sent. Raises
+        `LocalProtocolError` when the request is illegal; then `done` is not called.
         """
         connection = self._connection
         if connection is not None:
@@ -177,13 +178,13 @@ class Link:
             except (TransportError, ProtocolError) as error:
                 reason = str(error)
                 self.unreachable = broken and isinstance(error, UnreachableError)
-            except Exception as error:  # noqa: BLE001 - whatever we did wrong
-                # Without this the link would be dead, and nothing would say so before the node stops.
+            except Exception as error:  # noqa: BLE001 - any defect of this program
+                # Without this handler the link would be dead, and no log would say so before the node stops.
                 reason = f"a defect in this program: {error!r}; its traceback is in this node's log"
                 if reason not in self._logged:
                     self._log.exception("a defect ended an attempt or a connection")
             finally:
-                # Reached with a connection only by cancellation, which is stop(), or by a defect.
+                # A connection is left here only by cancellation, which is stop(), or by a defect.
                 if self._connection is not None:
                     self._connection.give_up("the link was stopped")
             self._down(reason)
@@ -192,7 +193,7 @@ class Link:
                     await self._nudged.wait()
 
     async def _connect(self) -> "_Connection":
-        """Dial until the handshake is through; a challenge is answered by a second attempt at once."""
+        """Dial until the handshake is through; a challenge leads to a second attempt at once."""
         for _ in range(2):
             connection = _Connection(self, self._handshake())
             try:
@@ -207,7 +208,7 @@ class Link:
         raise credentials_refused(str(self.endpoint), self._credentials.user)
 
     async def _attempt(self, connection: "_Connection") -> bool:
-        """Return whether the connection is up; False: it brought a challenge."""
+        """Return whether the connection is up; False: the peer sent a challenge."""
         seconds = min(self.handshake_seconds, self._transport.patience(self.endpoint))
         end = asyncio.get_running_loop().time() + seconds
         await self._transport.dial(self.endpoint, lambda: connection, deadline=seconds, attempt=self._failed)
@@ -223,8 +224,8 @@ class Link:
         return outcome
 
     def advice(self) -> str:
-        """What to check when nobody speaks at the other end."""
-        if self.endpoint.is_i2p:  # where a router may take a connection for a peer that is not there
+        """Advice for a peer that does not answer."""
+        if self.endpoint.is_i2p:  # a router may accept a connection for an absent peer
             return "check that the peer runs, that its router is up and has tunnels, and that the port is a farm node's"
         return "check that the port is a farm node's"
 
@@ -248,17 +249,17 @@ class Link:
         if self._on_down is not None:
             self.call(self._on_down)
 
-    # --- For the connection -------------------------------------------------------------------------------
+    # --- Called by the connection -------------------------------------------------------------------------
 
     def call(self, callback: Callable[..., None], *given: Response | None) -> None:
-        """Call one who waits for us; an exception of theirs is logged and harms nobody else."""
+        """Call a callback; an exception of the callback is logged and harms no other code."""
         try:
             callback(*given)
-        except Exception:  # noqa: BLE001 - it is theirs, whatever it is
+        except Exception:  # noqa: BLE001 - the callback may raise anything
             self._log.exception("a callback failed")
 
     def up(self, connection: "_Connection") -> None:
-        """The handshake is through."""
+        """Take over a connection whose handshake is through."""
         self._connection = connection
         self.last_error = None
         self.unreachable = False
@@ -266,7 +267,7 @@ class Link:
             self.call(self._on_up)
 
     def lost(self, connection: "_Connection") -> None:
-        """Nothing can be sent over this connection any more."""
+        """Note that this connection cannot send any more."""
         if self._connection is connection:
             self._connection = None
 
@@ -301,20 +302,20 @@ class _Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._decoder = ResponseDecoder()
-        # The response's type, whom to tell, when it was sent, seconds for the answer.
+        # Per request: the response's type, the callback, time of sending, seconds for the answer.
         self._in_flight: deque[tuple[MessageType, Done, float, float]] = deque()
         self._answered = 0.0  # when the last answer came
         self._up_at = 0.0  # when the handshake was through
         self._overdue: asyncio.TimerHandle | None = None
-        self._overdue_at = 0.0  # when it rings
+        self._overdue_at = 0.0  # when the timer fires
         self._asked = 0.0  # when the HTTP request was written
         self._silent = True  # nothing has come yet
         self._up = False
         self._full = False
-        self._written = False  # something was written in this turn of the loop
-        self._batch: list[bytes] = []  # what follows it when the turn is over
-        # True: the connection is up; False: dial again, with credentials. The error is no exception of the future's,
-        # since nobody asks for it when dialling itself has failed.
+        self._written = False  # whether something was written in this turn of the loop
+        self._batch: list[bytes] = []  # data to write at the end of the turn
+        # True: the connection is up; False: dial again, with credentials. An error is a result and no exception of the
+        # future, since no task awaits the future when dialling itself has failed.
         self.outcome: asyncio.Future[bool | DialError] = self._loop.create_future()
         # Why the connection that was up has ended.
         self.ended: asyncio.Future[str] = self._loop.create_future()
@@ -328,7 +329,7 @@ class _Connection(asyncio.Protocol):
         self._transport.write(self._handshake.request())
 
     def connection_lost(self, exc: Exception | None) -> None:
-        # Inside I2P it is the router, ours or the peer's, that takes a stream and closes it when nobody is there.
+        # Inside I2P a router, at either end, accepts a stream and closes it when the peer is absent.
         unreachable = self._silent and self._link.endpoint.is_i2p
         reason = "the peer closed the connection" if exc is None else f"the connection broke: {exc}"
         self._fail(
@@ -353,7 +354,7 @@ class _Connection(asyncio.Protocol):
 
     def _introduce(self, data: bytes) -> None:
         if self.outcome.done():
-            return  # behind a challenge, or after the deadline: the link is about to hang up
+            return  # behind a challenge, or after the deadline: the link is about to close the connection
         try:
             outcome = self._handshake.receive(data, self._loop.time())
         except RemoteProtocolError as error:
@@ -376,7 +377,7 @@ class _Connection(asyncio.Protocol):
 
     @property
     def idle_seconds(self) -> float | None:
-        """For how long nothing was heard; None before it is up, and while an answer is owed, which will tell."""
+        """Seconds without an answer; None before the connection is up, and while an answer is due."""
         heard = max(self._answered, self._up_at)
         return self._loop.time() - heard if self._up and not self._in_flight else None
 
@@ -396,7 +397,7 @@ class _Connection(asyncio.Protocol):
         if self._written:
             self._batch.append(data)
         else:
-            # The first request in a turn of the loop leaves at once, later ones together when the turn is over.
+            # The first request in a turn of the loop leaves at once, later ones together at the end of the turn.
             self._written = True
             self._loop.call_soon(self._uncork)
             transport.write(data)
@@ -428,19 +429,19 @@ class _Connection(asyncio.Protocol):
                 break
             call(in_flight.popleft()[1], response)
             if self._transport is None:
-                return  # whom we told has ended the connection, and what was in flight has failed
+                return  # the callback has ended the connection, and all requests in flight have failed
         if fault is not None:
             self.give_up(f"the peer broke the protocol: {fault}")
         elif in_flight:
             self._watch()
 
     def _due(self) -> float:
-        """When the oldest request is overdue: the peer has it to itself only since the answer before it."""
+        """Time when the oldest request is overdue: the peer works on that request only since the answer before."""
         _, _, sent, seconds = self._in_flight[0]
         return max(sent, self._answered) + seconds
 
     def _watch(self) -> None:
-        """See that the alarm rings when the oldest request is overdue, or before: mostly it does, for an older one."""
+        """See that the timer fires when the oldest request is overdue, or earlier: a timer set before is kept."""
         due = self._due()
         if self._overdue is not None:
             if self._overdue_at <= due:
@@ -461,7 +462,7 @@ class _Connection(asyncio.Protocol):
     # --- End ----------------------------------------------------------------------------------------------
 
     def give_up(self, reason: str, kind: type[DialError] = DialError) -> None:
-        """End the connection now; what is in flight fails when the loop comes round. `kind`: of a failed attempt."""
+        """End the connection now; requests in flight fail in the loop's next turn. `kind`: of a failed attempt."""
         transport = self._transport
         self._fail(reason, kind)
         if transport is not None:

@@ -1,10 +1,10 @@
 """The server's side of upgraded connections: requests in, responses out, in the order of the requests.
 
-JRaft's rule (jraft-facts 1): on one connection, responses follow the order of the requests. Whoever handles the
-requests may complete them in any order; a response waits here for those before it.
+JRaft's rule (jraft-facts 1): on one connection, responses follow the order of the requests. The handler may complete
+requests in any order; a response waits here for the responses before.
 
-Memory per connection is bounded: a connection with `max_in_flight` unanswered requests, or whose peer does not take
-its responses, is not read. What was read in one piece beyond that waits decoded.
+Memory per connection is bounded: a connection with `max_in_flight` unanswered requests, or whose peer does not take the
+responses, is not read. Requests beyond the limit that were read in one piece wait decoded.
 """
 
 import asyncio
@@ -31,11 +31,11 @@ from gf_i2p.wire.message_stream import RequestDecoder
 from gf_i2p.wire.messages import RESPONSE_TYPE, Request, Response, encode_response
 from gf_i2p.wire.upgrade import Answer, ServerHandshake, ToldConfiguration, Verdict
 
-# Responses (26 bytes each) that the peer has not taken, before we stop reading its requests.
+# Bytes of responses (26 bytes each) that the peer has not taken, before the server stops reading its requests.
 _OUTPUT_BYTES: Final = 64 * 1024
 
 STAY_SECONDS: Final = 5.0
-"""Who stays so long has not only looked whether it is let in, as `gf-i2p doctor` does."""
+"""A connection that lasts so long does more than `gf-i2p doctor`, which only tests the credentials."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +48,11 @@ class Session:
 
 
 class Reply:
-    """Answers one request: call it exactly once, at any time, with a response or with None.
+    """Answers one request: call this exactly once, at any time, with a response or with None.
 
-    None closes the connection when the request's turn comes: the outcome is unknown, and the requests before it still
-    get their responses. After the connection has gone, a call does nothing.
-    Raises `LocalProtocolError` when the response's type is not the one of the request, or a number is out of range.
+    None closes the connection when the request's turn comes: the outcome is unknown, and earlier requests still get
+    their responses. After the end of the connection a call does nothing. Raises `LocalProtocolError` when the
+    response's type does not fit the request, or a number is out of range.
     """
 
     __slots__ = ("_connection", "_due", "data", "size")
@@ -84,24 +84,24 @@ OnRequest = Callable[[Session, Request, Reply], None]
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """One farm, as whoever serves it wants it served."""
+    """One farm with the callbacks for its connections."""
 
     authenticator: Authenticator
     on_request: OnRequest
-    """Called for every request of an authenticated connection, straight from the event loop: it must not block. It
-    calls the reply now or later."""
+    """Called for every request of an authenticated connection, straight from the event loop: the callback must not
+    block. It calls the reply now or later."""
     on_session: Callable[[Session], None] | None = None
     """Called when a connection has authenticated."""
     on_stay: OnStay | None = None
-    """Called once for a connection that is to stay: with its first request, or `STAY_SECONDS` after it authenticated.
-    The number tells how long ago that was, in seconds."""
+    """Called once for a connection that is to stay: with its first request, or `STAY_SECONDS` after authentication.
+    The number is the seconds since authentication."""
     configuration: ToldConfiguration | None = None
-    """Gives the Configuration to whoever has authenticated and asks for it by HTTP. It must not block. None: that path
-    does not exist for anybody."""
+    """Gives the Configuration to an authenticated peer that asks by HTTP. The callback must not block. None: that path
+    does not exist."""
 
 
 class Server:
-    """Serves farms on one transport; the CLUSTER in the path selects. Farms may come and go while it listens."""
+    """Serves farms on one transport; the CLUSTER in the path selects. Farms may come and go meanwhile."""
 
     def __init__(
         self,
@@ -118,20 +118,20 @@ class Server:
         """Prepare; `start` listens.
 
         Args:
-            transport: how connections come.
-            farms: by cluster; one that is not among them does not exist for anybody. `serve` adds others.
-            gate: deadline and caps for connections that have not authenticated, of whatever farm.
+            transport: the way of the connections.
+            farms: by cluster; other farms do not exist here. `serve` adds farms.
+            gate: deadline and caps for unauthenticated connections of all farms.
             max_in_flight: unanswered requests of one connection.
             max_bytes_in_flight: bytes of their entries, beyond which no further request is read.
             max_per_user: connections of one user of one farm.
-            max_unfinished_bytes: what these have sent of requests that are not whole yet.
+            max_unfinished_bytes: bytes of unfinished requests on all connections of one user.
             entropy: returns that many random bytes.
         """
         self.farms: dict[str, Served] = {}
-        """Those that are served now, by cluster."""
+        """Farms that are served now, by cluster."""
         self.authenticators: dict[str, Authenticator] = {}
         self.configurations: dict[str, ToldConfiguration] = {}
-        """Read by handshakes under way: a farm that goes is not found from that moment."""
+        """Read by handshakes under way: from its withdrawal on a farm is not found."""
         self.max_in_flight = max_in_flight
         self.max_bytes_in_flight = max_bytes_in_flight
         self.entropy = entropy
@@ -152,12 +152,12 @@ class Server:
 
     @property
     def counters(self) -> Counters:
-        """What happened to incoming connections so far."""
+        """Counts of incoming connections so far."""
         return self._gate.counters
 
     @property
     def listener(self) -> Listener | None:
-        """What listens; None before `start`."""
+        """The listener; None before `start`."""
         return self._listener
 
     async def start(self) -> Listener:
@@ -166,7 +166,7 @@ class Server:
         return self._listener
 
     def serve(self, cluster: str, farm: Served) -> None:
-        """Serve a farm from now on. Raises `ValueError` when one of this name is served, or on its way out."""
+        """Serve a farm from now on. Raises `ValueError` when a farm of this name is served or being withdrawn."""
         if cluster in self.farms or cluster in self._leaving:
             raise ValueError(f"a farm {cluster} is served here already")
         self.farms[cluster] = farm
@@ -175,10 +175,10 @@ class Server:
             self.configurations[cluster] = farm.configuration
 
     async def withdraw(self, cluster: str, grace: float) -> None:
-        """Serve a farm no more; the others go on, and nothing of theirs is closed.
+        """Serve a farm no more; other farms go on, and their connections stay.
 
-        From this moment it does not exist for who comes. Its requests that are being handled are answered, for at most
-        `grace` seconds. Returns when its connections are closed; at once when it is not served.
+        From this moment the farm does not exist for new connections. Requests under way are answered, for at most
+        `grace` seconds. Returns when the farm's connections are closed; at once when the farm is not served.
         """
         if self.farms.pop(cluster, None) is None:
             return
@@ -211,9 +211,9 @@ class Server:
                 connection.drop("its credentials were withdrawn")
 
     async def close(self, grace: float) -> None:
-        """Accept nothing more, let requests that are being handled be answered, then close everything.
+        """Accept nothing more, let requests under way be answered, then close everything.
 
-        `grace`: seconds for that; what is unanswered then never will be. Returns when all connections are closed.
+        `grace`: seconds for the answers; later answers are dropped. Returns when all connections are closed.
         """
         if self._listener is not None:
             self._listener.close()
@@ -228,7 +228,7 @@ class Server:
                 connection.drop("the node stops")
             await self._empty.wait()
 
-    # --- For connections ----------------------------------------------------------------------------------
+    # --- Called by connections ----------------------------------------------------------------------------
 
     def opened(self, connection: "_Connection") -> None:
         """A connection has come up, unauthenticated."""
@@ -236,7 +236,7 @@ class Server:
         self._empty.clear()
 
     def admit(self, session: Session) -> bool:
-        """Whether this user may have one connection more; it is counted then."""
+        """Return whether this user may have one more connection, and count that connection."""
         key = (session.cluster, session.user)
         if self._per_user[key] >= self._max_per_user:
             return False
@@ -262,7 +262,7 @@ class Server:
                 gone.set()
 
     def unfinished(self, session: Session, change: int) -> bool:
-        """Count bytes of requests that are not whole; return whether the user has no more of them than allowed."""
+        """Count bytes of unfinished requests; return whether the user stays within the limit."""
         key = (session.cluster, session.user)
         self._unfinished[key] += change
         return self._unfinished[key] <= self._max_unfinished_bytes
@@ -306,19 +306,19 @@ class _Connection(asyncio.Protocol):
             server.authenticators, entropy=server.entropy, configurations=server.configurations
         )
         self._decoder = RequestDecoder()
-        self._replies: deque[Reply] = deque()  # one per request being handled, in order
+        self._replies: deque[Reply] = deque()  # one per request under way, in order
         self._held = 0  # bytes of the entries in those requests
         self._waiting: deque[Request] = deque()  # read, not handled yet
         self._reading = True
         self._output_full = False
-        self._finishing = False  # nothing more is handled; closed when all is answered
-        self._corked = False  # answers are gathered, written together a little later
-        self._written = False  # something was written in this turn of the loop
-        self._on_request: OnRequest | None = None  # of the farm, once we know which
-        self._since = 0.0  # when it authenticated
-        self._stay: tuple[OnStay, asyncio.TimerHandle] | None = None  # until it is seen to stay
+        self._finishing = False  # no further request is handled; the connection closes after the last answer
+        self._corked = False  # answers are gathered, and written together a little later
+        self._written = False  # whether something was written in this turn of the loop
+        self._on_request: OnRequest | None = None  # of the farm, once the farm is known
+        self._since = 0.0  # time of authentication
+        self._stay: tuple[OnStay, asyncio.TimerHandle] | None = None  # until the connection is seen to stay
         self.session: Session | None = None
-        self.unfinished = 0  # bytes of a request that is not whole yet
+        self.unfinished = 0  # bytes of an unfinished request
 
     # --- Events -------------------------------------------------------------------------------------------
 
@@ -401,7 +401,7 @@ class _Connection(asyncio.Protocol):
         on_stay(self.session, self._loop.time() - self._since)
 
     def _tell(self, answer: Answer) -> None:
-        """Answer who asked for the Configuration; nothing more is read."""
+        """Answer a question for the Configuration; nothing more is read."""
         transport = self._transport
         assert transport is not None
         self._admission.answered()
@@ -435,7 +435,7 @@ class _Connection(asyncio.Protocol):
         except RemoteProtocolError as error:
             assert self.session is not None
             self._server.illegal(self.session, error)
-            # What stands before it is handled as if it had come alone; the peer sees the end in its place.
+            # Requests before the illegal one are handled as if they had come alone; then the connection ends.
             self._waiting.extend(decoder.before_error)
             self._go_on()
             self.finish()
@@ -452,7 +452,7 @@ class _Connection(asyncio.Protocol):
             self.drop("too many bytes of requests that are not whole")
 
     def _go_on(self) -> None:
-        """Handle requests that wait, as many as may be in flight. Only ever called by the event loop."""
+        """Handle waiting requests, as many as may be in flight. Only the event loop calls this."""
         server, waiting, replies, session = self._server, self._waiting, self._replies, self.session
         limit, on_request = server.max_in_flight, self._on_request
         try:
@@ -474,27 +474,27 @@ class _Connection(asyncio.Protocol):
                 self._corked = False
                 self._write()
         except BaseException:
-            # A defect of ours. The loop reports it; the peer learns that the outcome is unknown.
+            # A defect of this program. The loop reports the defect; the peer learns that the outcome is unknown.
             if self._transport is not None:
                 self._transport.abort()
             raise
         self._set_reading()
 
     def _has_room(self) -> bool:
-        """Whether one request more may be handled."""
+        """Whether one more request may be handled."""
         server = self._server
         return len(self._replies) < server.max_in_flight and self._held < server.max_bytes_in_flight
 
     def answered(self, reply: Reply) -> None:
         """A reply was called."""
         if not reply.data:
-            self._waiting.clear()  # nobody will hear of them: better not to begin
+            self._waiting.clear()  # no answer could be sent for these requests: better not to begin
             self._finishing = True
         if self._corked or not self._replies or self._replies[0] is not reply:
             return
         if not self._written:
-            # The first answer in a turn of the loop leaves at once, later ones together when the turn is over. What
-            # waits is not begun here but there: whoever answers is in the middle of something.
+            # The first answer in a turn of the loop leaves at once, later ones together at the end of the turn. Waiting
+            # requests begin in that turn's end and not here: the caller of a reply is in the middle of its own work.
             self._written = True
             self._loop.call_soon(self._uncork)
             self._write()
@@ -506,7 +506,7 @@ class _Connection(asyncio.Protocol):
             self._go_on()
 
     def _write(self) -> None:
-        """Write the responses whose turn has come, and close when that was all."""
+        """Write the responses whose turn has come, and close after the last response."""
         replies, transport = self._replies, self._transport
         if transport is None or transport.is_closing():
             return
@@ -540,7 +540,7 @@ class _Connection(asyncio.Protocol):
     # --- End ----------------------------------------------------------------------------------------------
 
     def finish(self) -> None:
-        """Handle nothing more; close when everything that is being handled is answered."""
+        """Handle no further request; close when every request under way is answered."""
         self._finishing = True
         self._waiting.clear()
         if self._transport is not None and not self._corked:
@@ -548,7 +548,7 @@ class _Connection(asyncio.Protocol):
             self._set_reading()
 
     def drop(self, reason: str) -> None:
-        """Close now; what is unanswered stays so."""
+        """Close now; open requests get no answer."""
         if self._transport is not None:
             session = self.session
             if session is not None:

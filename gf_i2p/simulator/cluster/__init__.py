@@ -1,1 +1,1 @@
-"""Servers with real cores on a made-up network, disks and clocks; checks of consensus."""
+"""Servers with real cores on a simulated network, disks and clocks; checks of consensus."""

@@ -1,4 +1,4 @@
-"""Those who ask servers from outside: over connections of their own, which may break before the answer."""
+"""Callers from outside: each request has a connection of its own, which may break before the answer."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -26,7 +26,7 @@ class Post:
     """A ClientRequest, from its sending to its answer; the token of its proposal.
 
     `done(response, swapped)` is called at most once, and never when the answer is lost: the caller has its time-out.
-    `response` None: nobody knows what became of it. `swapped`: of the last entry, when it is a register's command.
+    `response` None: the outcome is unknown. `swapped`: outcome of the last entry, when that is a register's command.
     """
 
     __slots__ = ("_done", "_farm", "_server", "_values")
@@ -50,12 +50,12 @@ class Post:
         if self._server.up:
             self._server.enter(self._server.life, self._server.propose, self, decode_request(data).entries)
         elif self._server.has_power:
-            # The machine refuses the connection: surely nothing was done.
+            # The machine refuses the connection: surely no entry was appended.
             nothing = Response(MessageType.APPEND_ENTRIES_RESPONSE, self._server.id, NOBODY, 0, 0, accepted=False)
             self._farm.events.after(self._farm.net.seconds(self._server.id, CLIENTS), self._done, nothing, False)
 
     def answer(self, response: Response) -> None:
-        """The server answers. What a command found is told when it is applied there."""
+        """Take the server's answer. The outcome of a command is told when the server has applied the command."""
         if not response.accepted:
             self._farm.checker.refused(self._values)
             self._carry_back(response)
@@ -87,7 +87,7 @@ class Post:
 
 
 class Order:
-    """An AddServerRequest or a RemoveServerRequest, from its sending to its answer; `done(accepted)` at most once."""
+    """An AddServerRequest or RemoveServerRequest, from its sending to its answer; `done(accepted)` at most once."""
 
     __slots__ = ("_done", "_farm", "_server")
 
@@ -112,7 +112,7 @@ class Order:
             self._server.enter(self._server.life, self._server.step, incoming)
 
     def answer(self, response: Response) -> None:
-        """The server answers."""
+        """Take the server's answer."""
         seconds = self._farm.net.seconds(self._server.id, CLIENTS)
         self._farm.events.after(seconds, self._back, encode_response(response))
 
@@ -124,7 +124,7 @@ class Order:
 
 
 class Query:
-    """A linearizable read of one register; the token of a `Read`. `done(value)`, None when it was refused."""
+    """A linearizable read of one register; the token of a `Read`. `done(value)`; None when the read was refused."""
 
     __slots__ = ("_done", "_farm", "_key", "_owed", "_server")
 
@@ -141,12 +141,12 @@ class Query:
             self._server.enter(self._server.life, self._server.step, inputs.Read(self))
 
     def served(self, server: "Server") -> None:
-        """The register may be read now."""
+        """Read the register: the read may be served now."""
         self._farm.checker.read(server.id, server.applied, self._owed)
         self._farm.events.after(
             self._farm.net.seconds(server.id, CLIENTS), self._done, server.registers.read(self._key)
         )
 
     def refused(self) -> None:
-        """Another server leads, or none."""
+        """Refuse the read: another server leads, or none."""
         self._farm.events.after(self._farm.net.seconds(self._server.id, CLIENTS), self._done, None)

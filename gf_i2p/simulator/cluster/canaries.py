@@ -1,6 +1,6 @@
-"""Cores that are broken on purpose, in one place each. The simulator must catch every one, or it is not to be trusted.
+"""Cores that are broken on purpose, in one place each. The simulator must catch every canary to be trusted.
 
-To add one: a function that is the method as it would be with the mistake, and a line in `_canaries`.
+To add one: write the method with the mistake in it, and a line in `core_canaries`.
 """
 
 import sqlite3
@@ -28,7 +28,7 @@ from gf_i2p.wire.entries import Entry
 from gf_i2p.wire.log_values import Configuration, SnapshotSyncRequest
 from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
 
-# The methods as they are, for those that add a mistake before or after.
+# The sound methods, for canaries that add a mistake before or after.
 _request_vote = Core._request_vote
 _incoming = Core._incoming
 _append_entries = Following.append_entries
@@ -53,7 +53,7 @@ def _takes_any_vote(state: State, term: int, vote: int) -> None:
 
 
 def _stores_any_vote(group: Group, new: HardState) -> None:
-    """Storage has an assertion of its own."""
+    """Switch off the assertion that the storage has of its own."""
 
 
 def _forgets_its_vote(state: State) -> Effects:
@@ -161,7 +161,7 @@ def _applies_early(core: Core) -> int:
 
 
 def _cuts_too_much(following: Following, request: Request, first: int, new: Sequence[Entry]) -> str | None:
-    """Take every AppendEntries for the end of the log, also one that came late."""
+    """Take every AppendEntries for the end of the log, also a late one."""
     begin = request.last_log_index + 1
     if request.type is MessageType.APPEND_ENTRIES_REQUEST and request.entries and begin > following._state.commit:
         following._state.replace_from(begin, request.entries)
@@ -179,7 +179,7 @@ def _takes_lost_for_stored(progress: Progress) -> None:
     progress.flights.clear()
 
 
-# Promises, and what clients hear --------------------------------------------------------------------------------------
+# Promises and answers to clients --------------------------------------------------------------------------------------
 
 
 def _speaks_before_the_disk(promises: Promises, effects: Effects) -> list[Send | Reply]:
@@ -264,7 +264,7 @@ def _never_retires(leader: Leader) -> bool:
 
 
 def _keeps_its_servers(configurations: Configurations, first: Configuration) -> None:
-    """Take a snapshot without the Configuration that comes with it."""
+    """Ignore the Configuration that comes with a snapshot."""
 
 
 def _goes_back(following: Following, token: Token, request: Request) -> None:
@@ -309,7 +309,7 @@ def _drops_without_a_snapshot(state: State, snapshot: Snapshot, drop: int) -> No
 
 
 class _WithoutTransactions:
-    """An SQLite connection in which every statement is durable by itself."""
+    """An SQLite connection in which every statement commits by itself."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection

@@ -1,4 +1,4 @@
-"""Watches the servers: keeps the facts up to date, and asks the invariants that may care."""
+"""The checker watches the servers: it keeps the facts up to date, and asks the invariants."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,22 +12,22 @@ from gf_i2p.wire.entries import Entry
 
 
 class Checker:
-    """Is told everything that the servers do. Raises `Violation` at once when something must not be."""
+    """Is told every step of the servers. Raises `Violation` at once when an invariant does not hold."""
 
     def __init__(self, servers: Sequence[int], bootstrap: Sequence[int], *, ordered: bool) -> None:
-        """`servers`: all that there may ever be; those that are not in `bootstrap` begin with nothing.
+        """`servers`: all servers that there may ever be; servers outside `bootstrap` begin with nothing.
 
         `ordered`: whether the answers of one connection come in the order of its requests.
 
-        The core counts on it when it says that a server has lost entries: otherwise a refusal from before it had them
-        could be overtaken by its acknowledgement. Nothing but that sentence depends on it.
+        The core relies on that order when it reports that a server has lost entries: without the order, a refusal from
+        before the entries arrived could follow a later acknowledgement. Nothing else depends on the order.
         """
         self.facts = Facts(
             {server: ServerFacts(server, tuple(bootstrap) if server in bootstrap else ()) for server in servers}
         )
         self.elections = 0
         self.acknowledged_index = 0
-        """Up to here somebody knows that entries are committed: whoever reads from now on must see them."""
+        """Highest index that some client knows as committed: every later read must see the entries up to here."""
         found = [invariant(self.facts) for invariant in ALL if ordered or invariant is not NobodyAccused]
 
         def who_cares(name: str) -> list[Callable[..., None]]:
@@ -62,7 +62,7 @@ class Checker:
         self.facts.servers[server_id].up = False
 
     def stepped(self, server_id: int, core: Core, effects: Effects) -> None:
-        """A core has taken a step; nothing of it has left the server yet."""
+        """A core has taken a step; no effect of the step has left the server yet."""
         server = self.facts.servers[server_id]
         term, commit, leads = core.term, core.commit, core.is_leader
         _ask(self._steps, server, term, commit, effects)
@@ -101,7 +101,7 @@ class Checker:
         _ask(self._is_durable, server)
 
     def damaged(self, server_id: int) -> None:
-        """The snapshot of a server that is down is damaged: it must come from another one again."""
+        """The snapshot of a stopped server is damaged: the server must get a snapshot from another one."""
         self.facts.servers[server_id].durable.snapshot = None
 
     def sent(self, server_id: int, item: Send | Reply) -> None:
@@ -111,7 +111,7 @@ class Checker:
             ask(server, item)
 
     def restored(self, server_id: int, index: int, data: bytes) -> None:
-        """The state machine of a server has begun again from a snapshot, and its state is `data` now."""
+        """The state machine of a server has begun again from a snapshot, and its state is now `data`."""
         _ask(self._restores, self.facts.servers[server_id], index, data)
 
     def applied(self, server_id: int, index: int, entry: Entry) -> None:
@@ -119,11 +119,11 @@ class Checker:
         _ask(self._applies, self.facts.servers[server_id], index, entry)
 
     def chose(self, server_id: int, index: int, publisher: int | None, leaves: tuple[bytes, ...] = ()) -> None:
-        """A server has chosen a publisher, and the leaves of its set, by its log up to `index`."""
+        """By the log up to `index`, a server has chosen a publisher and the leaves of the publisher's set."""
         _ask(self._chooses, self.facts.servers[server_id], index, publisher, leaves)
 
     def acknowledged(self, values: Sequence[bytes], last_index: int) -> None:
-        """Entries of a client are said to be committed."""
+        """A client is told that its entries are committed."""
         _ask(self._acknowledges, values, last_index)
 
     def heard(self, last_index: int) -> None:
@@ -131,11 +131,11 @@ class Checker:
         self.acknowledged_index = max(self.acknowledged_index, last_index)
 
     def read(self, server_id: int, applied: int, owed: int) -> None:
-        """A read is served from entries up to `applied`; `owed` was `acknowledged_index` when it was asked for."""
+        """A read is served from entries up to `applied`; `owed` was `acknowledged_index` when the read was sent."""
         _ask(self._reads, self.facts.servers[server_id], applied, owed)
 
     def refused(self, values: Sequence[bytes]) -> None:
-        """They are said not to be in the log."""
+        """A client is told that its entries are surely not in the log."""
         _ask(self._refuses, values)
 
 

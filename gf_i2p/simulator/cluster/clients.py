@@ -1,4 +1,4 @@
-"""Clients that set and read registers, one operation at a time each, and remember what they were told."""
+"""Clients that set and read registers, one operation at a time each, and remember the answers."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from gf_i2p.simulator.cluster.server import Server
 
 MOST_OPERATIONS: Final = 150
-"""Of one register in one run."""
+"""Operations on one register in one run."""
 MOST_UNKNOWN: Final = 30
-"""Of those, ones of which nobody knows whether they were done: each makes the check longer."""
+"""Operations of these with unknown outcome: each makes the check longer."""
 
 READ_TIMEOUTS: Final = 0.4
-"""How long a client waits for a value, in maximum election time-outs: to give a read up costs nothing."""
+"""Patience of a client for a value, in maximum election time-outs: to give up a read costs nothing."""
 WATCH_TIMEOUTS: Final = 0.15
-"""How long a `Watcher` waits before it looks again."""
+"""Pause of a `Watcher` between two looks, in maximum election time-outs."""
 WRITE_TIMEOUTS: Final = 2.0
-"""The same where nobody would know what became of it."""
+"""Patience of a client for a write, in maximum election time-outs: a write that is given up has an unknown outcome."""
 
 
 @dataclass(slots=True)
@@ -37,26 +37,26 @@ class _Entry:
     swapped: bool | None = None
     returned: int | None = None
     left_out: bool = False
-    """Whether it surely did nothing and says nothing."""
+    """Whether the operation surely had no effect and its answer says nothing."""
 
 
 class History:
-    """What all clients saw, by register."""
+    """The operations of all clients, by register."""
 
     def __init__(self, keys: int) -> None:
         self.unknown = 0
         self.undecided = 0
         """Registers whose check was given up."""
         self._keys: list[list[_Entry]] = [[] for _ in range(keys)]
-        self._open = [0] * keys  # those of them of which nothing is known
+        self._open = [0] * keys  # operations of each register whose outcome is unknown
         self._moments = 0
 
     def has_room(self, key: int) -> bool:
-        """Whether another operation of this register can be checked."""
+        """Whether the check can bear another operation of this register."""
         return len(self._keys[key]) < MOST_OPERATIONS and self._open[key] < MOST_UNKNOWN
 
     def moment(self) -> int:
-        """Return a number greater than all before."""
+        """Return a number greater than all numbers before."""
         self._moments += 1
         return self._moments
 
@@ -68,22 +68,22 @@ class History:
         return entry
 
     def returned(self, key: int, entry: _Entry) -> None:
-        """Note that an operation is known to have been done."""
+        """Note that an operation is surely done."""
         entry.returned = self.moment()
         self._open[key] -= 1
 
     def leave_out(self, key: int, entry: _Entry) -> None:
-        """Note that an operation was surely not done, or would say nothing if it was."""
+        """Note that an operation surely had no effect, or that its answer says nothing."""
         entry.left_out = True
         self._open[key] -= 1
 
     @property
     def operations(self) -> int:
-        """How many of them are known to have been done."""
+        """Number of operations that are surely done."""
         return sum(entry.returned is not None for entries in self._keys for entry in entries)
 
     def check(self) -> None:
-        """Raise `Violation` when what was seen cannot be."""
+        """Raise `Violation` when no order of the operations explains the answers."""
         for key, entries in enumerate(self._keys):
             told = [e for e in entries if not e.left_out and (e.kind is not Kind.READ or e.returned is not None)]
             self.unknown += sum(entry.returned is None for entry in told)
@@ -107,7 +107,7 @@ def _describe(operation: Operation) -> str:
 
 
 class Client:
-    """Goes on until the farm is calm."""
+    """A client that goes on until the farm is calm."""
 
     def __init__(self, farm: "Farm", history: History) -> None:
         self._farm = farm
@@ -115,7 +115,7 @@ class Client:
         self._server = farm.rng.choice(farm.plan.first_ids)
         self._seen = [0] * farm.plan.keys
         self._turn = 0
-        """Rises with every operation, so that what comes too late is nobody's."""
+        """Rises with every operation, so that an answer that comes too late is ignored."""
         self._next()
 
     def _next(self) -> None:
@@ -200,7 +200,7 @@ class Client:
 
 
 class Watcher:
-    """Reads from a leader that may be none any more, which it does not know: where a read is most likely wrong."""
+    """Reads from a server that may have lost leadership without knowing: there a wrong read is most likely."""
 
     def __init__(self, farm: "Farm", history: History) -> None:
         self._farm = farm
@@ -223,14 +223,14 @@ class Watcher:
                 self._write(key, newest, oldest)
 
     def elected(self, server: "Server") -> None:
-        """A server has become leader: if another one still believes that it is, it is as wrong as it can be."""
+        """A server has become leader: look for another one that still believes in its own leadership."""
         leading = [other for other in self._farm.servers.values() if other.up and other.core.is_leader]
         oldest = min(leading, key=lambda other: other.core.term)
         if oldest is not server and not self._farm.calm:
             self._write(self._farm.rng.randrange(self._farm.plan.keys), server, oldest)
 
     def _write(self, key: int, newest: "Server", oldest: "Server") -> None:
-        """Set the register where it can be set, and then read it where that is not known yet."""
+        """Set the register at the new leader, and then read the register at the old leader."""
         if not self._history.has_room(key):
             return
         number = self._farm.next_command()

@@ -1,7 +1,7 @@
 """The stricter network: every message travels alone, and may be lost, doubled, or overtaken by any other.
 
-No transport of ours does that, and Raft must be safe under it (Raft 2: "network delays, partitions, and packet loss,
-duplication, and reordering").
+No transport of this project does that, and Raft must be safe under it (Raft 2: "network delays, partitions, and packet
+loss, duplication, and reordering").
 """
 
 from collections.abc import Callable
@@ -29,28 +29,28 @@ class _Asked:
         self._link.carry_back(self._tag, encode_response(response))
 
     def drop(self) -> None:
-        """Nobody is told: the request is overdue some time."""
+        """Tell nobody: the request becomes overdue some time."""
 
 
 class DatagramLink:
-    """Requests to one peer. It is always connected, which says nothing."""
+    """Requests to one peer. The link is always connected, which says nothing."""
 
     connected = True
 
     def __init__(self, net: Network, server: "Server", peer: "Server", *, patience: float) -> None:
-        """`patience`: seconds for one answer; then it has failed, and the answer that comes later is nobody's."""
+        """`patience`: seconds for one answer; then the request has failed, and a later answer is ignored."""
         self.server = server
         self.life = server.life
         self._net = net
         self._peer = peer
         self._patience = patience
-        self._flights: dict[int, float] = {}  # by tag, when it was sent
+        self._flights: dict[int, float] = {}  # by tag, the time of sending
         self._watching = False
         self._sent = [0, 0]  # messages there, and back
-        self._arrived = [0, 0]  # the number of the latest of them that has come
+        self._arrived = [0, 0]  # the number of the latest message that has come
 
     def start(self) -> None:
-        """Nothing is to be made."""
+        """Do nothing: there is no connection to make."""
 
     def send(self, send: Send) -> None:
         """Send a request."""
@@ -65,7 +65,7 @@ class DatagramLink:
     ) -> None:
         net = self._net
         copies = 1
-        # What has left before the cut is behind it, and may arrive any time.
+        # A message that left before the cut is behind the cut, and may arrive any time.
         if net.is_cut(sender, receiver) or net.rng.random() < net.drop_chance:
             net.counts["messages dropped"] += 1
             return
@@ -102,7 +102,7 @@ class DatagramLink:
         self._peer.step(inputs.Incoming(_Asked(self, tag), decode_request(data)))
 
     def carry_back(self, tag: int, data: bytes) -> None:
-        """Bring an answer on its way."""
+        """Send an answer back."""
         self._carry(1, self._peer.id, self.server.id, self._answer_arrives, tag, data)
 
     def _answer_arrives(self, tag: int, data: bytes) -> None:
@@ -125,16 +125,16 @@ class DatagramLink:
             oldest = next(iter(self._flights.values()))
             self._net.events.after(oldest + self._patience - now, self.server.enter, self.life, self._watch)
 
-    def reset(self, *, lose: bool) -> None:  # noqa: ARG002 -- whether it is lost, `Network` draws
-        """All that is on the way has failed for the sender; it may arrive nevertheless."""
+    def reset(self, *, lose: bool) -> None:  # noqa: ARG002 -- `Network` draws whether a message is lost
+        """Fail all requests on the way for the sender; each may arrive nevertheless."""
         flights, self._flights = self._flights, {}
         for tag in flights:
             self._net.events.after(0.0, self.server.enter, self.life, self.server.failed, self._peer.id, tag)
         self._net.events.after(0.0, self.server.enter, self.life, self.server.step, inputs.Reachable(self._peer.id))
 
     def stall(self, seconds: float) -> None:
-        """What travels alone does not stall."""
+        """Do nothing: single messages do not stall."""
 
-    def stop(self, *, silently: bool) -> None:  # noqa: ARG002 -- nobody hears of it anyway
-        """The server ends."""
+    def stop(self, *, silently: bool) -> None:  # noqa: ARG002 -- no peer hears of the end anyway
+        """Forget the requests: the server ends."""
         self._flights = {}

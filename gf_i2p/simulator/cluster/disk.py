@@ -1,4 +1,4 @@
-"""One server's disk: it takes time, gets full, and loses at a crash what was not synced."""
+"""One server's disk: a disk takes time, gets full, and loses at a crash the data that were not synced."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -13,11 +13,11 @@ from gf_i2p.storage.write_group import Group
 
 
 class DiskFullError(StorageError):
-    """No space is left; the node halts, as it does at every error of the disk."""
+    """No space is left; the node halts, as at every error of the disk."""
 
 
 class Loss(Enum):
-    """What a crash did to the group that was being written."""
+    """The effect of a crash on the group of writes under way."""
 
     NOTHING = "crash while the disk was idle"
     BEFORE = "crash before fsync"
@@ -26,10 +26,10 @@ class Loss(Enum):
 
 
 class Disk:
-    """Takes writes as `storage.writer.Writer` does: what waits when one group is done is the next one.
+    """Takes writes as `storage.writer.Writer` does: the writes that wait when a group is done are the next group.
 
-    One for each life of a server; `store` outlives it. `on_stored(number)` is called later than the sync, as the word
-    of the writer's thread comes to the event loop later.
+    Each life of a server has a disk of its own; `store` outlives the disk. `on_stored(number)` is called later than the
+    sync, as the message of the writer's thread reaches the event loop later.
     """
 
     def __init__(
@@ -43,13 +43,13 @@ class Disk:
         on_stored: Callable[[int], None],
         on_failure: Callable[[StorageError], None],
     ) -> None:
-        """`seconds`: draws how long one sync takes. `on_durable` is for those who watch, and no part of the server."""
+        """`seconds`: draws the duration of one sync. `on_durable`: for the checker, and no part of the server."""
         self.store = store
         self.full = False
         self.synced_at = 0.0
-        """When the group that is being written will be durable, if one is."""
+        """Time when the present group will be durable, if there is one."""
         self.slow = 1.0
-        """How many times longer a sync takes than usual."""
+        """Factor on the usual duration of a sync."""
         self._events = events
         self._rng = rng
         self._seconds = seconds
@@ -58,8 +58,8 @@ class Disk:
         self._on_failure = on_failure
         self._waiting: deque[Write] = deque()
         self._group: Group | None = None
-        self._writes: list[Write] = []  # that are in the group
-        self._told_at = 0.0  # what the thread says arrives in order
+        self._writes: list[Write] = []  # of the present group
+        self._told_at = 0.0  # messages of the thread arrive in order
         self._alive = True
 
     def submit(self, write: Write) -> None:
@@ -95,7 +95,7 @@ class Disk:
             self._begin()
 
     def crash(self) -> tuple[Loss, int]:
-        """The process or the power ends; return what became of the present group, and how many writes are lost."""
+        """End the process or the power; return the effect on the present group, and the number of lost writes."""
         group, self._group = self._group, None
         lost = len(self._waiting)
         was_alive, self._alive = self._alive, False

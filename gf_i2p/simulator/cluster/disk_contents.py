@@ -1,4 +1,4 @@
-"""What stands on a simulated disk: the storage's own tables, in an SQLite database in memory."""
+"""The content of a simulated disk: the storage's own tables, in an SQLite database in memory."""
 
 import sqlite3
 from contextlib import suppress
@@ -11,11 +11,11 @@ from gf_i2p.storage.write_group import Group
 from gf_i2p.wire.entries import Entry
 
 _TEAR_STEPS: Final = 400
-"""As many instructions of SQLite's virtual machine store almost any group; most need 18."""
+"""So many instructions of SQLite's virtual machine store almost any group; most groups need 18."""
 
 
 class Store:
-    """The disk of one server, through all its lives. All that it stores is at once durable; `Disk` adds the time."""
+    """The disk of one server, through all its lives. Every write is durable at once; `Disk` adds the time."""
 
     def __init__(self, server_id: int) -> None:
         """Make the tables of an empty log."""
@@ -25,16 +25,16 @@ class Store:
         self.reopen()
 
     def reopen(self) -> None:
-        """Open what stands there, as a new process does. Raises `StorageError` when it cannot be right."""
+        """Open the database, as a new process does. Raises `StorageError` when the content cannot be right."""
         self._tables = Tables.on(self._connection, cluster=CLUSTER, server_id=self._server_id)
 
     def close(self) -> None:
-        """Give its memory back: nothing can be stored or read any more."""
+        """Free the memory: after that nothing can be stored or read."""
         self._connection.close()
 
     @property
     def loaded(self) -> Loaded:
-        """What it held when it was opened."""
+        """The content at the latest opening."""
         return self._tables.loaded
 
     def group(self) -> Group:
@@ -42,7 +42,7 @@ class Store:
         return self._tables.group()
 
     def store(self, group: Group) -> None:
-        """Make it durable, all or nothing."""
+        """Make a group durable, all or nothing."""
         self._tables.store(group)
 
     def read(self, first: int, last: int, max_bytes: int) -> list[Entry]:
@@ -50,21 +50,21 @@ class Store:
         return self._tables.read(first, last, max_bytes)
 
     def tear(self, group: Group, share: float) -> bool:
-        """End in the middle of storing it; return whether all of it was done. `share`: 0 (at once) to 1.
+        """Stop in the middle of storing a group; return whether the group was stored. `share`: 0 (at once) to 1.
 
-        Nothing may be stored then until it is opened again.
+        Nothing may be stored after that until `reopen`.
         """
         before = self._look()
         self._connection.set_progress_handler(lambda: 1, int(_TEAR_STEPS**share))
         with suppress(sqlite3.OperationalError):
             self._tables.store(group)
         self._connection.set_progress_handler(None, 0)
-        return self._look() != before  # SQLite may have been interrupted just after it was done
+        return self._look() != before  # the interruption may have come just after the commit
 
     def _look(self) -> Loaded:
         return Tables.on(self._connection, cluster=CLUSTER, server_id=self._server_id).loaded
 
     def damage_snapshot(self) -> None:
-        """Have one byte of the stored snapshot changed while nobody has it open."""
+        """Change one byte of the stored snapshot while no process has the database open."""
         self._connection.rollback()
         self._connection.execute("UPDATE snapshot_block SET data = x'00' || substr(data, 2)")

@@ -1,4 +1,4 @@
-"""A whole simulated farm: servers, network, routers, clients and whoever watches them."""
+"""A whole simulated farm: servers, network, routers, clients and checker."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -23,14 +23,14 @@ from gf_i2p.wire.entries import ValueType
 
 _BEGAN_MS: Final = 1_700_000_000_000
 _WALL_RATE: Final = 10.0
-"""Wall clocks tell servers that they post a record about every so many seconds: what `farm.publisher` expects."""
+"""Seconds of wall clocks between two records of a server: the rate of wall clocks fits the publisher choice."""
 
 
 class Farm:
-    """All of one run. `plan` is the only thing that it depends on. Nothing happens before `begin`."""
+    """One run. The run depends on `plan` only. Nothing happens before `begin`."""
 
     def __init__(self, plan: Plan, *, trace: bool = False, write: Callable[[str], None] | None = None) -> None:
-        """`trace`: whether to make a trace; `write` takes its lines."""
+        """`trace`: whether to make a trace; `write` takes the lines of the trace."""
         self.plan = plan
         self.rng = Random(f"run {plan.seed}")  # noqa: S311 -- it must be repeatable, and keeps no secret
         self.events = Events()
@@ -38,7 +38,7 @@ class Farm:
         self.trace = Trace(self.events, write) if trace else None
         self.checker = Checker(plan.ids, plan.first_ids, ordered=not plan.strict)
         self.calm = False
-        """Whether faults have stopped, and clients with them."""
+        """Whether faults and clients have stopped."""
         self.answers_lost = plan.answers_lost
         timing = plan.timing
         self.net = Network(
@@ -98,14 +98,14 @@ class Farm:
         return self._commands
 
     def note(self, server_id: int, state: str, what: str) -> None:
-        """Something other than a step has happened."""
+        """Write an event that is no step to the trace."""
         if self.trace is not None:
             self.trace.line(server_id, state, what)
 
-    # What faults wait for ------------------------------------------------------------------------------------------
+    # Triggers of faults --------------------------------------------------------------------------------------------
 
     def writing(self, server: Server) -> None:
-        """A server has given its disk something to write."""
+        """A server has given its disk a write."""
         if self._faults is not None:
             self._faults.writing(server)
 
@@ -117,7 +117,7 @@ class Farm:
             self._watcher.elected(server)
 
     def reading(self, server: Server) -> None:
-        """Somebody reads from a server that leads no more, and may not know."""
+        """A client reads from a server that leads no more, and may not know."""
         if self._faults is not None:
             self._faults.reading(server)
 
@@ -129,7 +129,7 @@ class Farm:
     # The calm ------------------------------------------------------------------------------------------------------
 
     def stop_faults(self) -> None:
-        """From now on everything works."""
+        """Stop all faults: from now on everything works."""
         self.calm = True
         assert self._faults is not None
         self._faults.stop()
@@ -137,7 +137,7 @@ class Farm:
         self.answers_lost = 0.0
 
     def unsettled(self) -> str | None:
-        """Say what is missing for one leader that all members follow; None: nothing is."""
+        """Say why there is not one leader that all members follow; None: there is."""
         leading = [server for server in self.servers.values() if server.up and server.core.is_leader]
         if len(leading) != 1:
             return f"the leaders are {[server.id for server in leading]}"
@@ -154,7 +154,7 @@ class Farm:
         return None
 
     def unequal(self) -> str | None:
-        """Say what is missing for equal logs, all committed and applied, and one publisher; None: nothing is."""
+        """Say why logs differ, or are not all committed and applied, or publishers differ; None: all is equal."""
         facts = self.checker.facts
         committed = facts.committed
         members = self.committed_members

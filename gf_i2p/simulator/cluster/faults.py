@@ -1,4 +1,4 @@
-"""What is done to the servers of a farm, when, and how it is undone."""
+"""The faults of a farm's servers: their times, their effects, and how each is undone."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
@@ -20,7 +20,7 @@ MESSAGE_FAULTS: Final = (
     "connections given up",
     "answers to clients lost",
 )
-"""What is counted of the network, beside `plan.FAULTS`."""
+"""Counts of the network, beside those of `plan.FAULTS`."""
 OTHER_COUNTS: Final = (
     *(loss.value for loss in Loss),
     "writes lost",
@@ -32,11 +32,11 @@ OTHER_COUNTS: Final = (
 )
 
 _MOMENT: Final = 1e-5
-"""Seconds, less than anything takes."""
+"""Seconds; shorter than any duration in a run."""
 
 
 class Faults:
-    """Strikes at random until `stop`, which undoes everything."""
+    """Strikes at random until `stop`, which undoes all faults."""
 
     def __init__(self, farm: "Farm") -> None:
         self._farm = farm
@@ -62,11 +62,11 @@ class Faults:
             "snapshots damaged": self._damage_snapshot,
         }
         self._trapped: dict[int, None] = {}
-        self._held: dict[int, int] = {}  # number of the fault that keeps answers from a leader
+        self._held: dict[int, int] = {}  # by leader, the number of the fault that holds up its answers
         self._in_wait = 0
         self._plan_next()
 
-    # When ----------------------------------------------------------------------------------------------------------
+    # Times ---------------------------------------------------------------------------------------------------------
 
     def _plan_next(self) -> None:
         self._farm.events.after(self._farm.rng.expovariate(1 / self._farm.plan.gap), self._strike)
@@ -87,13 +87,13 @@ class Faults:
             self._farm.note(server.id, "fault", name)
 
     def _pick(self) -> "Server":
-        """Return any server, or, as often, the one that leads."""
+        """Return any server, or, equally often, the leader."""
         rng, servers = self._farm.rng, [server for server in self._farm.servers.values() if server.life]
         leaders = [server for server in servers if server.up and server.core.is_leader]
         return rng.choice(leaders) if leaders and rng.random() < 0.5 else rng.choice(servers)
 
     def _lasts(self, undo: Callable[[], None] | None = None, units: float = 1.0, exactly: float | None = None) -> None:
-        """The fault is done; undo it after a time, in maximum election time-outs: `units` on average."""
+        """Plan the end of a fault after a time, in maximum election time-outs: `units` on average."""
         self._number += 1
         if undo is not None:
             number = self._number
@@ -107,7 +107,7 @@ class Faults:
             undo()
 
     def stop(self) -> None:
-        """Undo everything, and do no more."""
+        """Undo all faults, and strike no more."""
         self._stopped = True
         self._trapped.clear()
         self._in_wait = 0
@@ -148,14 +148,14 @@ class Faults:
         self._cut([(one, other) for one in ids for other in ids if (one in inside) != (other in inside)])
 
     def _desert(self, server: "Server") -> None:
-        """Cut a leader off for about as long as it takes to have another one, and to notice."""
+        """Cut a leader off for about the time that the others need to elect and the leader to notice."""
         if not self._stopped:
             others = [i for i in self._farm.plan.ids if i != server.id]
             pairs = [(server.id, other) for other in others] + [(other, server.id) for other in others]
             self._cut(pairs, self._farm.rng.uniform(0.6, 1.2))
 
     def _hold_answers(self, server: "Server") -> None:
-        """Have a leader hear late, in the middle of a read, what was said before another leader was elected."""
+        """Let a leader get answers late, in the middle of a read, from before another leader was elected."""
         if server.up and server.core.is_leader and server.links and not self._farm.plan.strict:
             self._number += 1
             self._after_heartbeats(server, self._hold)
@@ -167,7 +167,7 @@ class Faults:
         others = [i for i in self._farm.plan.ids if i != server.id]
         self._cut([(other, server.id) for other in others], 1.2)
         self._held[server.id] = self._number
-        # What has left arrives; what follows does not.
+        # Messages that have left arrive; later messages do not.
         trip = max(net.seconds(server.id, other) for other in others)
         pairs = [(server.id, other) for other in others]
         self._farm.events.after(trip, self._cut_unless_stopped, pairs, rng.uniform(1.0, 2.0))
@@ -177,7 +177,7 @@ class Faults:
             self._cut(pairs, units)
 
     def reading(self, server: "Server") -> None:
-        """Somebody asks an old leader, whose answers may be held up: let them come."""
+        """A client asks an old leader whose answers may be held up: let the answers come."""
         number = self._held.pop(server.id, None)
         if number is not None:
             units = 0.1 * self._farm.rng.random()
@@ -207,7 +207,7 @@ class Faults:
             self._stop_for_a_while(server, self._farm.rng.choice((0.5, 2.0)))
 
     def _after_heartbeats(self, leader: "Server", action: Callable[..., None], *args: object) -> None:
-        """Do something when requests of a leader are on their way: their answers will be old when it reads them."""
+        """Act when requests of a leader are on their way: the leader will read old answers."""
         seconds = leader.clock.wait(leader.core.deadline) + _MOMENT
         self._farm.events.after(seconds, leader.enter, leader.life, action, leader, *args)
 
@@ -254,7 +254,7 @@ class Faults:
             self._lasts()
 
     def writing(self, server: "Server") -> None:
-        """A server has given its disk something to write: whoever is trapped crashes before long."""
+        """A server has given its disk a write: a server with a trap crashes before long."""
         if server.id in self._trapped:
             del self._trapped[server.id]
             seconds = 1.3 * self._farm.rng.random() * (server.disk.synced_at - self._farm.events.now)
@@ -269,7 +269,7 @@ class Faults:
         self._lasts()
 
     def elected(self, server: "Server") -> None:
-        """A server has become leader: something befalls it soon, if that was planned."""
+        """A server has become leader: strike at the new leader soon, if that was planned."""
         if self._in_wait and not self._stopped:
             self._in_wait -= 1
             seconds = self._farm.rng.random() ** 3 * self._farm.plan.timing.election_min
@@ -288,11 +288,11 @@ class Faults:
             self._lasts()
 
     def halted(self, server: "Server") -> None:
-        """A server has ended because its disk is full: somebody makes room and starts it."""
+        """A server has ended because its disk is full: make room, and start the server later."""
         self._restart_later(server)
 
     def _damage_snapshot(self, _: "Server") -> None:
-        """Damage one on a disk whose server is down; one at a time."""
+        """Damage one snapshot on the disk of a stopped server; only one snapshot at a time."""
         facts = self._farm.checker.facts.servers
         if any(each.durable.base and each.durable.snapshot is None for each in facts.values()):
             return
@@ -304,9 +304,9 @@ class Faults:
             self._lasts()
 
     def _is_elsewhere(self, server: "ServerFacts") -> bool:
-        """Whether it has a snapshot, and in each Configuration that may count another one has what that stands for.
+        """Whether a server has a snapshot, and other servers have its content, in each Configuration that may count.
 
-        Otherwise its damage may be the end of a farm, as the loss of a majority is.
+        Without another copy, the damage may be the end of a farm, as the loss of a majority is.
         """
         snapshot, facts = server.durable.snapshot, self._farm.checker.facts
         if snapshot is None:

@@ -1,7 +1,7 @@
-"""What must hold after every step, one class each. Each looks only at what the step has changed.
+"""The invariants that must hold after every step, one class each. An invariant looks only at the changes of the step.
 
-"Raft" is the extended paper (Ongaro, Ousterhout), "thesis" Ongaro's. To add one: a class whose docstring is the
-statement and where it stands, and its name in `ALL`.
+"Raft" is the extended paper (Ongaro, Ousterhout), "thesis" is Ongaro's. To add one: write a class whose docstring is
+the statement with its source, and add the class to `ALL`.
 """
 
 from collections.abc import Sequence
@@ -17,23 +17,23 @@ from gf_i2p.wire.messages import NOBODY, MessageType
 
 
 class Invariant:
-    """One of them. The methods are called when something has happened that one of that name may care for."""
+    """One invariant. A method is called at each event of its name; most invariants care for few of the events."""
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
 
     def violated(self, seen: str) -> Violation:
-        """Return what to raise."""
+        """Return the error to raise."""
         return Violation(type(self).__name__, seen)
 
     def boots(self, server: ServerFacts, loaded: Loaded, entries: Sequence[Entry]) -> None:
         """A server starts with what its storage has loaded. Before `ServerFacts.restart`."""
 
     def steps(self, server: ServerFacts, term: int, commit: int, effects: Effects) -> None:
-        """A step has ended with this term and commit index. Before `server` has them."""
+        """A step has ended with this term and commit index. Called before `server` has these."""
 
     def writes(self, server: ServerFacts, write: Write, term: int, *, leads: bool) -> None:
-        """A step has issued a write, and left the server in this term and office. Before `server` has them."""
+        """A step has issued a write, and left the server in this term and role. Called before `server` has these."""
 
     def leads(self, server: ServerFacts) -> None:
         """A server has become leader."""
@@ -42,34 +42,34 @@ class Invariant:
         """A server's commit index has risen from `before`."""
 
     def committed(self, server: ServerFacts, first: int) -> None:
-        """Entries from `first` on are committed that were not before, by this server's word."""
+        """Entries from `first` on are newly committed, by this server's word."""
 
     def is_durable(self, server: ServerFacts) -> None:
         """A server's disk has changed."""
 
     def sends(self, server: ServerFacts, item: Send | Reply) -> None:
-        """A message for another server leaves. What a client is told says nothing of this server's own disk."""
+        """A message for another server leaves. Answers to clients are left out: these promise nothing of this disk."""
 
     def keeps(self, server: ServerFacts, write: Write) -> None:
-        """A step has issued a write with a snapshot. Before `server` has it."""
+        """A step has issued a write with a snapshot. Called before `server` has the snapshot."""
 
     def restores(self, server: ServerFacts, index: int, data: bytes) -> None:
-        """A state machine has begun again from a snapshot up to this index, and would be `data` as a snapshot."""
+        """A state machine has begun again from a snapshot up to this index; `data` is a snapshot of its state now."""
 
     def applies(self, server: ServerFacts, index: int, entry: Entry) -> None:
         """A server hands an entry to its state machine."""
 
     def chooses(self, server: ServerFacts, index: int, publisher: int | None, leaves: tuple[bytes, ...] = ()) -> None:
-        """By the log up to `index` a server holds this one for the publisher, and these for the leaves of its set."""
+        """By the log up to `index` a server takes this server for the publisher, and these leaves for the set."""
 
     def acknowledges(self, values: Sequence[bytes], last_index: int) -> None:
-        """A caller is told that its entries are committed, the last one at this index."""
+        """A caller is told that its entries are committed, the last entry at this index."""
 
     def refuses(self, values: Sequence[bytes]) -> None:
-        """A caller is told that its entries are not in the log and will not be."""
+        """A caller is told that its entries are not in the log, and never will be."""
 
     def reads(self, server: ServerFacts, applied: int, owed: int) -> None:
-        """A read sees entries up to `applied`; up to `owed` somebody had an acknowledgement when it was asked for."""
+        """A read sees entries up to `applied`; entries up to `owed` were acknowledged before the read was sent."""
 
 
 class ElectionSafety(Invariant):
@@ -102,7 +102,7 @@ class LogMatching(Invariant):
         self._known: dict[tuple[int, int], tuple[Entry, int]] = {}
 
     def writes(self, server: ServerFacts, write: Write, term: int, *, leads: bool) -> None:
-        # The same entry after the same term, at every index: by induction, the same all the way down.
+        # The same entry after the same term, at every index: by induction, the logs are the same all the way down.
         previous = server.memory.term(write.first_index - 1)
         for index, entry in enumerate(write.entries, write.first_index):
             link = (entry, previous)
@@ -115,13 +115,13 @@ class LogMatching(Invariant):
 
 
 class LeaderCompleteness(Invariant):
-    """An entry that is committed in a term is in the logs of the leaders of all higher terms.
+    """A committed entry of one term is in the logs of the leaders of all higher terms.
 
     Raft, figure 3 and 5.4.3.
     """
 
     def leads(self, server: ServerFacts) -> None:
-        # Who was paused may find itself elected in a term that is long over: later terms owe it nothing.
+        # A server that was paused may find itself elected in a term long over: it owes nothing to later terms.
         self._check(server, 1, max((index for index, term in self.facts.marks if term < server.term), default=0))
 
     def committed(self, server: ServerFacts, first: int) -> None:
@@ -138,7 +138,7 @@ class LeaderCompleteness(Invariant):
 
 
 class StateMachineSafety(Invariant):
-    """No two servers commit or apply different entries at one index, and none applies what is not committed.
+    """No two servers commit or apply different entries at one index, and no server applies an uncommitted entry.
 
     Raft, figure 3 and 5.4.3.
     """
@@ -158,7 +158,7 @@ class StateMachineSafety(Invariant):
 
 
 class CommittedOnMajority(Invariant):
-    """What is committed is on the disks of a majority (Raft 5.3 and figure 2; README, what it promises)."""
+    """Committed entries are on the disks of a majority (Raft 5.3 and figure 2; README's promise)."""
 
     def committed(self, server: ServerFacts, first: int) -> None:
         wanted = self.facts.committed[first - 1 :]
@@ -186,7 +186,7 @@ class CommitsOwnTerm(Invariant):
 
 
 class NothingFalls(Invariant):
-    """A server's term and commit index never fall, and the commit index stays within the log (Raft, figure 2)."""
+    """A server's term and commit index never fall, and its commit index stays within the log (Raft, figure 2)."""
 
     def steps(self, server: ServerFacts, term: int, commit: int, effects: Effects) -> None:
         if term < server.term or commit < server.commit:
@@ -220,7 +220,7 @@ class VoteOnce(Invariant):
 
 
 class PersistedBeforeSent(Invariant):
-    """Terms, votes and entries are on the disk before a message promises them.
+    """Terms, votes and entries are on the disk before a message promises these.
 
     Raft, figure 2 (persistent state); thesis 10.2.1.
     """
@@ -241,7 +241,7 @@ class PersistedBeforeSent(Invariant):
             self._check_term(server, response.term)
         elif response.type in {MessageType.APPEND_ENTRIES_RESPONSE, MessageType.SYNC_LOG_RESPONSE}:
             self._check_term(server, response.term)
-            # In a later term the entries may have been replaced by then; the promise was kept as long as it counted.
+            # In a later term the entries may have been replaced by now; the promise was kept while it counted.
             if response.accepted and server.hard_state.term == response.term:
                 self._check_entries(server, response.next_index - 1)
 
@@ -269,7 +269,7 @@ class PersistedBeforeSent(Invariant):
 
 
 class DiskKeeps(Invariant):
-    """A server starts with exactly what was durable when it ended (Raft, figure 2 (persistent state))."""
+    """A server starts with exactly the durable content of its last life (Raft, figure 2 (persistent state))."""
 
     def boots(self, server: ServerFacts, loaded: Loaded, entries: Sequence[Entry]) -> None:
         durable = server.durable
@@ -326,7 +326,7 @@ class SnapshotSafety(Invariant):
 class OnePendingChange(Invariant):
     """Servers change one at a time, and only when the change before is committed.
 
-    Thesis 4.1, and Ongaro's correction of 2015: not before the leader has committed an entry of its term.
+    Thesis 4.1, and Ongaro's correction of 2015: not before the leader has committed an entry of its own term.
     """
 
     def writes(self, server: ServerFacts, write: Write, term: int, *, leads: bool) -> None:
@@ -359,7 +359,7 @@ def _changes(history: Sequence[tuple[int, Members]]) -> list[tuple[int, Members]
 
 
 class Acknowledged(Invariant):
-    """Accepted means committed, there and for good; refused means surely not in the log.
+    """An accepted entry is committed for good; a refused entry is surely never in the log.
 
     Raft 8; ARCHITECTURE, an answer is final.
     """
@@ -389,7 +389,7 @@ class Acknowledged(Invariant):
 
 
 class FreshReads(Invariant):
-    """A read sees every entry that had been acknowledged before it was asked for (Raft 8; thesis 6.4)."""
+    """A read sees every entry that was acknowledged before the read was sent (Raft 8; thesis 6.4)."""
 
     def reads(self, server: ServerFacts, applied: int, owed: int) -> None:
         if applied < owed:
@@ -397,9 +397,9 @@ class FreshReads(Invariant):
 
 
 class SameChoice(Invariant):
-    """All servers that have applied the same log hold the same server for the publisher, and the same leaves.
+    """All servers that have applied the same log take the same server for the publisher, and list the same leaves.
 
-    Proposal 150, and README: they must agree.
+    Proposal 150, and README: the servers must agree.
     """
 
     def __init__(self, facts: Facts) -> None:
@@ -416,7 +416,7 @@ class SameChoice(Invariant):
 
 
 class NobodyAccused(Invariant):
-    """No server finds that another one has broken the protocol (gf_i2p/raft/effects.py, Effects.violation)."""
+    """No server reports that another one has broken the protocol (gf_i2p/raft/effects.py, Effects.violation)."""
 
     def steps(self, server: ServerFacts, term: int, commit: int, effects: Effects) -> None:
         if effects.violation is not None:
@@ -424,7 +424,7 @@ class NobodyAccused(Invariant):
 
 
 class StepsSucceed(Invariant):
-    """No step of a core fails, and no write is one that the storage refuses.
+    """No step of a core fails, and the storage refuses no write.
 
     `gf_i2p/node/consensus/driver.py`: a failed step halts the node.
     """
@@ -442,7 +442,7 @@ class Liveness(Invariant):
 
 
 class Bounded(Invariant):
-    """A run of so much time takes no more than so many events (gf_i2p/simulator/run.py)."""
+    """A run of limited time takes a limited number of events (gf_i2p/simulator/run.py)."""
 
 
 ALL: Final[tuple[type[Invariant], ...]] = (
@@ -468,4 +468,4 @@ ALL: Final[tuple[type[Invariant], ...]] = (
     Liveness,
     Bounded,
 )
-"""All of them. The last four are raised by whoever finds them out, and have no method here."""
+"""All invariants. The last four have no method here: the code that finds a violation raises the error itself."""

@@ -1,10 +1,10 @@
 """Whether a history of one register can have happened in some order: Wing and Gong's search, with Lowe's memory.
 
-"Testing for Linearizability" (Lowe, 2017), "Wing & Gong linearizability" and "just-in-time" sections. The search picks,
-again and again, one of the operations that may have come first (no other one ended before it began), and goes back
-where a result does not fit. What it remembers, so that nothing is tried twice, is which operations were picked and
-what the register held then. Histories of several registers are checked one register at a time: that is the same
-(Herlihy, Wing: locality).
+"Testing for Linearizability" (Lowe, 2017), "Wing & Gong linearizability" and "just-in-time" sections. Again and again
+the search picks one of the operations that may have come first (no other operation ended before it began). Where a
+result does not fit, the search goes back. The search remembers the picked operations with the register's value, and so
+tries no state twice. Histories of several registers are checked one register at a time: that is the same (Herlihy,
+Wing: locality).
 """
 
 from collections.abc import Sequence
@@ -13,15 +13,15 @@ from enum import Enum
 from typing import Final
 
 MOST_STATES: Final = 200_000
-"""Beyond so many the search gives up. Each operation of unknown outcome may double them."""
+"""States after which the search gives up. Each operation of unknown outcome may double the states."""
 
 
-class Undecided(Exception):  # noqa: N818 -- it says nothing of an error
+class Undecided(Exception):  # noqa: N818 -- the result is no error
     """The search was given up: the history may be linearizable or not."""
 
 
 class Kind(Enum):
-    """What an operation does."""
+    """The kind of an operation."""
 
     READ = "read"
     WRITE = "write"
@@ -33,23 +33,23 @@ class Kind(Enum):
 class Operation:
     """One operation on one register.
 
-    `called`, `returned`: when, as numbers of one count, no two the same; `returned` None: nobody knows whether it was
-    done, or will be. Such a one that only reads changes nothing and should be left out.
+    `called`, `returned`: places in one count of all calls and returns, no two the same. `returned` None: the outcome is
+    unknown, now or for ever. A read of unknown outcome changes nothing and should be left out.
     """
 
     kind: Kind
     called: int
     returned: int | None
     value: int = 0
-    """What a read found; what a write or swap would set."""
+    """The value that a read found, or that a write or swap would set."""
     expected: int = 0
-    """What a swap requires."""
+    """The value that a swap requires."""
     swapped: bool | None = None
-    """Whether it found that; None: unknown."""
+    """Whether the swap found the required value; None: unknown."""
 
 
 def outcome(operation: Operation, held: int) -> int | None:
-    """Return what a register that held `held` holds after the operation; None: it cannot have ended as it did."""
+    """Return the register's value after an operation on the value `held`; None: the operation cannot have come here."""
     if operation.kind is Kind.WRITE:
         return operation.value
     if operation.kind is Kind.READ:
@@ -61,12 +61,12 @@ def outcome(operation: Operation, held: int) -> int | None:
 
 
 def linearizable(history: Sequence[Operation], initial: int = 0) -> bool:
-    """Return whether the operations can have been done one after another, each between its call and its return.
+    """Return whether the operations can have happened one after another, each between its call and its return.
 
     Raises `Undecided` after `MOST_STATES`.
     """
-    # What may have been done, and whose value nobody saw, need not have been: between it and the next change of the
-    # register nobody looked, but for a swap that did not find what it required, and would have without it.
+    # An operation of unknown outcome whose value no read or swap mentions need not have happened: no client looked
+    # before the next change. The exception is a swap that failed, and would have succeeded without the operation.
     seen = {op.value for op in history if op.kind is Kind.READ}
     seen |= {op.expected for op in history if op.kind is Kind.SWAP}
     likely = [op for op in history if op.returned is not None or op.value in seen]
@@ -92,7 +92,7 @@ def _search(history: Sequence[Operation], initial: int) -> bool:
         if len(seen) >= MOST_STATES:
             raise Undecided
         seen.add((done, held))
-        # Whatever began after the first return among those that are left cannot come next.
+        # An operation that began after the first return among the rest cannot come next.
         first_return = never
         possible: list[int] = []
         for i, operation in enumerate(operations):

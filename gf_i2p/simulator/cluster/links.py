@@ -1,7 +1,7 @@
-"""Connections between servers, as TCP has them: in order, all or nothing, until they break; then made anew.
+"""Connections between servers, as in TCP: in order, all or nothing, until they break; then they are made anew.
 
-So within one connection nothing is lost, doubled or reordered. Between two it can be: what was on its way when the
-first was given up may arrive after what was sent on the second, and what its end has swallowed is sent again.
+So one connection loses, doubles or reorders nothing. Two connections can do that: a message of the first connection may
+arrive after a message of the second one, and a message whose answer was lost is sent again.
 """
 
 from collections import deque
@@ -24,42 +24,42 @@ if TYPE_CHECKING:
     from gf_i2p.simulator.cluster.server import Server
 
 HANDSHAKE_TRIPS: Final = 3
-"""There and back, for TCP, TLS and HTTP."""
+"""Trips there and back for TCP, TLS and HTTP."""
 
 _END: Final = b""
-"""What arrives when the other end has closed."""
+"""The data that arrive when the other end has closed."""
 
 
 class Caller(Protocol):
-    """Whoever waits for an answer: the token of a request."""
+    """The receiver of an answer: the token of a request."""
 
     def answer(self, response: Response) -> None:
-        """Bring the answer on its way."""
+        """Send the answer back."""
         ...
 
     def drop(self) -> None:
-        """Bring on its way that there will be none."""
+        """Tell the receiver that no answer will come."""
         ...
 
 
 class Link(Protocol):
-    """One server's way of sending requests to another, and of hearing the answers."""
+    """One server's way to send requests to another server, and to get the answers."""
 
     @property
     def connected(self) -> bool:
-        """Whether requests have a chance now."""
+        """Whether a request has a chance now."""
         ...
 
     def start(self) -> None:
-        """Begin, when the server begins."""
+        """Begin, at the start of the server."""
         ...
 
     def send(self, send: Send) -> None:
-        """Send a request. The server gets `Answered` or `Failed`, once."""
+        """Send a request. The server gets `Answered` or `Failed` once."""
         ...
 
     def reset(self, *, lose: bool) -> None:
-        """Break it. `lose`: with all that is on the way; otherwise that may arrive yet."""
+        """Break the connection. `lose`: messages on the way are lost; otherwise these may still arrive."""
         ...
 
     def stall(self, seconds: float) -> None:
@@ -67,7 +67,7 @@ class Link(Protocol):
         ...
 
     def stop(self, *, silently: bool) -> None:
-        """The server ends. `silently`: the other side is not told."""
+        """End with the server. `silently`: the other side is not told."""
         ...
 
 
@@ -84,7 +84,7 @@ class _Channel:
         self._last = 0.0
         self._held: deque[bytes] = deque()
         self.lost = False
-        """Whether what is on the way never arrives."""
+        """Whether messages on the way never arrive."""
         self.stalled_until = 0.0
 
     def send(self, data: bytes) -> None:
@@ -138,7 +138,7 @@ class _Asked:
 
 
 class Connection:
-    """One connection: requests from the dialler, answers to it, in the order of the requests."""
+    """One connection: requests from the dialler, and answers to the dialler in the order of the requests."""
 
     def __init__(self, net: Network, link: "ConnectedLink", acceptor: "Server") -> None:
         self.number = net.next_connection()
@@ -155,13 +155,13 @@ class Connection:
         acceptor.accepted[self.number] = self
 
     def close_dialled(self, *, silently: bool) -> None:
-        """The dialler's end is gone."""
+        """Close the dialler's end."""
         self._dialled = False
         if not silently:
             self.requests.send(_END)
 
     def close_accepted(self, *, silently: bool) -> None:
-        """The other end is gone."""
+        """Close the other end."""
         if self._accepted:
             self._accepted = False
             self._acceptor.accepted.pop(self.number, None)
@@ -174,7 +174,7 @@ class Connection:
         if acceptor.life != self._acceptor_life or not self._accepted:
             self._accepted = False
             if acceptor.has_power and self._dialled:
-                self.answers.send(_END)  # TCP's reset: there is no such connection here
+                self.answers.send(_END)  # TCP's reset: the server has no such connection
         else:
             acceptor.enter(self._acceptor_life, self._take, data)
 
@@ -196,7 +196,7 @@ class Connection:
         self._acceptor.step(inputs.Incoming(asked, decode_request(data)))
 
     def send_answers(self) -> None:
-        """Send those that are there, up to the first that is not."""
+        """Send the answers that are ready, up to the first missing one."""
         while self._waiting and self._waiting[0].data is not None:
             data = self._waiting.popleft().data
             assert data is not None
@@ -209,10 +209,10 @@ class Connection:
 
 
 class ConnectedLink:
-    """Keeps one connection to one peer, as `transport.link.Link` does."""
+    """Keeps one connection to one peer, as `transport.peer_link` does."""
 
     def __init__(self, net: Network, server: "Server", peer: "Server", *, redial: tuple[float, float]) -> None:
-        """`redial`: shortest and longest pause between two attempts, seconds."""
+        """`redial`: shortest and longest pause between two attempts, in seconds."""
         self.server = server
         self.life = server.life
         self._net = net
@@ -221,7 +221,7 @@ class ConnectedLink:
         self._pause = redial[0]
         self._connection: Connection | None = None
         self._broken = False
-        self._flights: deque[tuple[int, float]] = deque()  # tag, when it was sent
+        self._flights: deque[tuple[int, float]] = deque()  # tag, time of sending
         self._heard_at = 0.0
         self._watching = False
 
@@ -231,7 +231,7 @@ class ConnectedLink:
         return self._connection is not None
 
     def start(self) -> None:
-        """Dial."""
+        """Dial the peer."""
         net, here, there = self._net, self.server.id, self._peer.id
         trip = net.seconds(here, there) + net.seconds(there, here)
         if self._silent():
@@ -288,7 +288,7 @@ class ConnectedLink:
             self._net.events.after(overdue_at - self._net.events.now, self.server.enter, self.life, self._watch)
 
     def take(self, connection: Connection, data: bytes) -> None:
-        """Take what has arrived on this connection."""
+        """Take data that have arrived on this connection."""
         if connection is not self._connection:
             return
         if data == _END:
@@ -324,7 +324,7 @@ class ConnectedLink:
                 channel.stalled_until = until
 
     def stop(self, *, silently: bool) -> None:
-        """The server ends."""
+        """End with the server."""
         if self._connection is not None:
             self._connection.close_dialled(silently=silently)
             self._connection = None

@@ -1,4 +1,4 @@
-"""The ways between servers: how long they take, which are cut; and what a message on one of them may meet."""
+"""The ways between servers: their durations and cuts; and the faults of a message on a way."""
 
 from collections import Counter
 from random import Random
@@ -7,11 +7,11 @@ from typing import Final, NamedTuple
 from gf_i2p.simulator.events import Events
 
 CLIENTS: Final = 0
-"""Where clients are, among the servers' ids."""
+"""Id of all clients, among the servers' ids."""
 
 
 class Way(NamedTuple):
-    """How long one way takes, in seconds: `least`, and up to `jitter` more; seldom, up to `spike` more than that."""
+    """Duration of one way, in seconds: `least`, and up to `jitter` more; seldom, up to `spike` more than that."""
 
     least: float
     jitter: float
@@ -19,7 +19,7 @@ class Way(NamedTuple):
     spike: float = 0.0
 
     def seconds(self, rng: Random) -> float:
-        """Draw."""
+        """Draw a duration."""
         seconds = self.least + self.jitter * rng.random() ** 3
         if self.spike_chance and rng.random() < self.spike_chance:
             seconds += self.spike * rng.random()
@@ -45,14 +45,14 @@ class Network:
         retry: float,
         patience: float,
     ) -> None:
-        """`retry`: after how many seconds what a cut held up is sent again. `patience`: for one answer, seconds."""
+        """`retry`: seconds until a held-up message tries again. `patience`: seconds for one answer."""
         self.events = events
         self.rng = rng
         self.counts = counts
         self.retry = retry
         self.patience = patience
         self.drop_chance = 0.0
-        """Of single messages, where they travel alone; as the two below."""
+        """Chance for a single message, where messages travel alone; also the next two."""
         self.duplicate_chance = 0.0
         self.straggle_chance = 0.0
         self._ways = ways
@@ -60,12 +60,12 @@ class Network:
         self._connections = 0
 
     def calm(self) -> None:
-        """No more faults of the network's own: nothing lost, no spikes. What is on its way may be late yet."""
+        """End the network's own faults: no losses, no spikes. Messages on the way may still be late."""
         self.drop_chance = self.duplicate_chance = self.straggle_chance = 0.0
         self._ways = {pair: way._replace(spike_chance=0.0) for pair, way in self._ways.items()}
 
     def seconds(self, sender: int, receiver: int) -> float:
-        """Draw how long a message takes."""
+        """Draw the duration of a message."""
         return self._ways[sender, receiver].seconds(self.rng)
 
     def is_cut(self, sender: int, receiver: int) -> bool:

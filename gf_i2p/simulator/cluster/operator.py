@@ -1,4 +1,4 @@
-"""Who adds servers to the farm and removes them, in the middle of everything."""
+"""The operator, who adds servers to the farm and removes servers, in the middle of everything."""
 
 from typing import TYPE_CHECKING
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from gf_i2p.simulator.cluster.server import Server
 
 ORDERS = ("servers added", "servers removed", "leaders told to step down")
-"""What is counted."""
+"""Names of the counts."""
 
 
 class Operator:
-    """Gives an order now and then, to whoever seems to lead, without waiting for what became of the one before."""
+    """Gives an order now and then to a server that seems to lead, without waiting for the outcome of the last order."""
 
     def __init__(self, farm: "Farm") -> None:
         self._farm = farm

@@ -1,4 +1,4 @@
-"""What a seed decides before anything happens: how many servers, in what network, on what disks, under which faults."""
+"""The plan that a seed decides before a run: the number of servers, network, disks and faults."""
 
 from dataclasses import dataclass
 from random import Random
@@ -12,9 +12,9 @@ from gf_i2p.wire.log_values import ClusterServer, Configuration
 
 MOST_NODES: Final = 9
 USUAL_NODES: Final = (1, 2, 3, 3, 3, 4, 5, 5, 7)
-"""One of these, where no number is given: what small farms have, odd and even."""
+"""Choices where no number is given: sizes of small farms, odd and even."""
 MOST_SPARES: Final = 3
-"""Servers that an operator may add."""
+"""Spare servers that an operator may add."""
 
 FAULTS: Final = (
     "one-way cuts",
@@ -34,10 +34,10 @@ FAULTS: Final = (
     "late answers",
     "snapshots damaged",
 )
-"""What is done to servers, by name; `faults.Faults` has how. What the network does to messages comes on top."""
+"""Faults of servers, by name; `faults.Faults` has the code. The network's faults of messages come on top."""
 
 SELDOM: Final = {"farm-wide power cuts": 0.1, "power cuts": 0.5, "disks full": 0.5, "snapshots damaged": 0.5}
-"""What would leave the farm no time for anything else."""
+"""Weights of faults that would leave the farm no time for anything else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,64 +47,64 @@ class Plan:
     seed: int
     nodes: int
     profile: str
-    """Name of the network: "lan", "i2p", "mixed", or "tight", whose ways take almost as long as the time-outs allow."""
+    """Name of the network: "lan", "i2p", "mixed", or "tight", whose ways take almost as long as the time-outs."""
     strict: bool
     """Whether messages travel alone (`datagrams`) instead of on connections (`links`)."""
     timing: Timing
     ways: dict[tuple[int, int], Way]
     sync: Way
-    """How long a disk takes to sync."""
+    """Duration of a sync."""
     flow: Flow
     cache_bytes: int
     chaos: float
-    """How long faults happen."""
+    """Duration of the faults."""
     gap: float
-    """Between two faults, on average."""
+    """Mean time between two faults."""
     faults: dict[str, float]
-    """Which of them, and how often beside the others."""
+    """Weight of each fault."""
     message_faults: tuple[float, float, float]
-    """Chances that a message that travels alone is dropped, doubled, or takes very long."""
+    """Chances that a single message is dropped, doubled, or takes very long."""
     patience: float
-    """How long the sender of such a request waits for the answer."""
+    """Patience for the answer to a request that travels alone."""
     answers_lost: float
     """Chance that an answer to a client is lost."""
     rates: tuple[float, ...]
-    """How fast each server's clock is, 1 on average."""
+    """Speed of each server's clock, 1 on average."""
     errors_ms: tuple[int, ...]
-    """By how much each server's wall clock is wrong from the beginning."""
+    """Error of each server's wall clock from the beginning."""
     report: float
-    """Between two status records of a server."""
+    """Time between two status records of a server."""
     think: float
-    """How long a client waits between two operations, on average."""
+    """Mean pause of a client between two operations."""
     clients: int
     keys: int
     spares: int
-    """Servers beside the first `nodes`, which are none of the farm's until the operator adds them."""
+    """Servers beside the first `nodes`; the operator may add these to the farm."""
     orders: float
-    """Between two orders of the operator, on average; 0: there is none."""
+    """Mean time between two orders of the operator; 0: no orders."""
     snapshot_entries: int
-    """After so many entries a server keeps a snapshot."""
+    """Entries after which a server keeps a snapshot."""
     kept_entries: int
-    """So many of those that it covers stay in the log."""
+    """Entries that a snapshot covers and that stay in the log nevertheless."""
 
     @property
     def ids(self) -> range:
-        """The servers', the spare ones' included."""
+        """Ids of all servers, spare servers included."""
         return range(1, self.nodes + self.spares + 1)
 
     @property
     def first_ids(self) -> range:
-        """Those of the servers that the farm begins with."""
+        """Ids of the servers with which the farm begins."""
         return range(1, self.nodes + 1)
 
     @property
     def bootstrap(self) -> Configuration:
-        """What the farm begins with."""
+        """The farm's first Configuration."""
         return Configuration(0, 0, tuple(map(cluster_server, self.first_ids)))
 
 
 def cluster_server(server_id: int) -> ClusterServer:
-    """Return what a Configuration says of a server."""
+    """Return a server's part of a Configuration."""
     return ClusterServer(server_id, f"tcp://server-{server_id}.i2p:1")
 
 
@@ -116,7 +116,7 @@ def draw(seed: int, nodes: int | None = None) -> Plan:
     profile = rng.choice(("lan", "lan", "i2p", "mixed", "tight", "tight"))
     timing = settings.LAN if profile in {"lan", "tight"} else settings.I2P
     unit = timing.election_max
-    # Few kinds at a time find what many would hide: a crash ends what a pause has prepared.
+    # A few kinds of faults find errors that many kinds would hide: a crash ends a situation that a pause has prepared.
     share = rng.choice((0.1, 0.3, 0.7))
     chosen = [name for name in FAULTS if rng.random() < share] or [rng.choice(FAULTS)]
     changing = rng.random() < 0.6
@@ -159,7 +159,7 @@ def draw(seed: int, nodes: int | None = None) -> Plan:
 
 
 def _ways(rng: Random, profile: str, servers: int, timing: Timing) -> dict[tuple[int, int], Way]:
-    """Draw for each pair, and for the clients', one kind of way in both directions."""
+    """Draw one kind of way for each pair, and for the clients, equal in both directions."""
     tight = Way(0.0, timing.election_min * rng.uniform(0.05, 0.3), 0.01, timing.election_min)
     kinds = {"lan": [network.LAN], "i2p": [network.I2P], "mixed": [network.LAN, network.I2P], "tight": [tight]}
     ways: dict[tuple[int, int], Way] = {}
@@ -170,6 +170,6 @@ def _ways(rng: Random, profile: str, servers: int, timing: Timing) -> dict[tuple
 
 
 def _sync(rng: Random, timing: Timing) -> Way:
-    """Draw a disk: one that is fast beside the time-outs, or not so."""
+    """Draw a disk: a fast one beside the time-outs, or a slower one."""
     unit = timing.heartbeat
     return rng.choice((Way(unit * 0.001, unit * 0.01), Way(unit * 0.01, unit * 0.3, 0.01, unit)))

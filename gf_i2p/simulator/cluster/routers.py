@@ -17,7 +17,7 @@ _MASTER: Final = to_base64(b"the master's destination")
 
 
 class Router:
-    """One router, and what its server says of it: `node.reporter`, without waiting."""
+    """One router, and its server's posts about the router: `node.report`, without waiting."""
 
     def __init__(self, farm: "Farm", server: "Server") -> None:
         self.up = True
@@ -32,7 +32,7 @@ class Router:
             self._farm.events.after(self._farm.plan.report, self._report)
 
     def post(self) -> None:
-        """Post a record, at once, where the server believes that the leader is."""
+        """Post a record at once, to the server that this server takes for the leader."""
         server = self._server
         if not server.up or server.paused:
             return
@@ -58,4 +58,4 @@ class Router:
             Post(self._farm, leader, [record.encode()], self._posted)
 
     def _posted(self, response: Response | None, swapped: bool) -> None:
-        """Nothing depends on it: the next record comes anyway."""
+        """Do nothing: the next record comes anyway."""

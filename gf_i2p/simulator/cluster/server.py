@@ -1,6 +1,6 @@
-"""One server: a real core between a simulated network, disk and clock, with the real state that follows from the log.
+"""One server: a real core between a simulated network, disk and clock, with the real farm state from the log.
 
-It does what `node.driver.Driver` and `node.view.FarmView` do, without an event loop.
+The server does the work of the node's driver and farm view, without an event loop.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ _PAGE_ENTRIES: Final = 64
 _PAGE_BYTES: Final = 1 << 20
 _NEVER: Final = float("inf")
 _SPLIT: Final = b"\n"
-"""Between the farm's state and the registers', in a snapshot."""
+"""Separator between the farm's state and the registers, in a snapshot."""
 
 
 class Server:
@@ -41,16 +41,16 @@ class Server:
         self.id = server_id
         self.clock = clock
         self.life = 0
-        """Rises with every start and end: what was planned for another life does not happen."""
+        """Rises with every start and end: an action that was planned for another life does not happen."""
         self.up = False
-        """Whether the process runs, or is paused."""
+        """Whether there is a process, running or paused."""
         self.has_power = False
-        """Whether the machine runs, which then says that there is no process."""
+        """Whether the machine runs, which tells callers when there is no process."""
         self.paused = False
         self.links: dict[int, Link] = {}
         self.accepted: dict[int, Connection] = {}
         self.newest_connection: dict[int, int] = {}
-        """By peer, the number of the newest connection that it has sent something on."""
+        """By peer, the number of the newest connection on which the peer has sent something."""
         self.store = store
         self._farm = farm
         self._inbox: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
@@ -58,7 +58,7 @@ class Server:
     # Life -----------------------------------------------------------------------------------------------------------
 
     def boot(self) -> None:
-        """Start a process on what is on the disk."""
+        """Start a process on the content of the disk."""
         farm, plan = self._farm, self._farm.plan
         self.life += 1
         self.up = self.has_power = True
@@ -105,12 +105,12 @@ class Server:
         self.state = FarmState(CLUSTER)
         self.registers = Registers()
         self.publisher: int | None = None
-        """Whom it holds for the publisher."""
+        """The server that this server takes for the publisher."""
         self.applied = 0
         self._swapped: dict[int, bool] = {}  # by index
         self._skipped = 0  # entries up to here came as a snapshot
         self._keeping = self._wanted = False
-        self._awaited: list[tuple[int, Callable[[], None]]] = []  # index, what to do when it is applied
+        self._awaited: list[tuple[int, Callable[[], None]]] = []  # index, and the action when the entry is applied
         self._proposals: list[inputs.Proposal] = []
         self._timer_at = _NEVER
         self._seen = (self.core.term, self.core.role)
@@ -121,7 +121,7 @@ class Server:
         self._arm()
 
     def _look_at_contacts(self) -> None:
-        """Make and end links, as the core's idea of the farm changes."""
+        """Make and end links, as the core's contacts change."""
         self._contacts_mark = self.core.contacts_mark
         contacts = self.core.contacts
         for peer in [peer for peer in self.links if peer not in contacts]:
@@ -132,7 +132,7 @@ class Server:
                 self.links[peer].start()
 
     def end(self, *, silently: bool) -> Loss:
-        """The process ends at once. `silently`: with the machine, so that nobody hears of it."""
+        """End the process at once. `silently`: the machine ends, too, so that no peer hears of the end."""
         self.life += 1
         self.up = self.paused = False
         self.has_power = not silently
@@ -147,17 +147,17 @@ class Server:
         return loss
 
     def _halt(self, error: StorageError) -> None:
-        """The disk failed: as the driver does, never answer again."""
+        """End the server for good after an error of the disk, as the node's driver does."""
         self._farm.note(self.id, "halts", str(error))
         self.end(silently=False)
         self._farm.halted(self)
 
     def pause(self) -> None:
-        """The process stops for a while, and time does not."""
+        """Stop the process for a while; time goes on."""
         self.paused = True
 
     def resume(self) -> None:
-        """It goes on: its loop finds connections, disk and timer ready, and takes them in any order."""
+        """Go on: the process finds connections, disk and timer ready, and takes these in any order."""
         self.paused = False
         waiting, self._inbox = self._inbox, []
         sources: dict[tuple[int, str], list[tuple[Callable[..., None], tuple[Any, ...]]]] = {}
@@ -172,7 +172,7 @@ class Server:
                 self.enter(life, action, *args)
 
     def enter(self, life: int, action: Callable[..., None], *args: Any) -> None:
-        """Do something in this server's process, if it still lives; later, if it is paused."""
+        """Run an action in this server's process: later if the process is paused, never in another life."""
         if life != self.life:
             return
         if self.paused:
@@ -183,7 +183,7 @@ class Server:
     # Inputs ---------------------------------------------------------------------------------------------------------
 
     def step(self, event: inputs.Input) -> None:
-        """Let the core take one step, and do what it asks."""
+        """Let the core take one step, and carry out the effects."""
         core, farm = self.core, self._farm
         try:
             effects = core.step(event, self.clock.monotonic)
@@ -239,11 +239,11 @@ class Server:
         cast("Caller", item.token).answer(item.response)
 
     def failed(self, peer: int, tag: int) -> None:
-        """A request to this peer will not be answered."""
+        """A request to this peer gets no answer."""
         self.step(inputs.Failed(peer, tag))
 
     def propose(self, post: Post, entries: Sequence[Entry]) -> None:
-        """A client's entries have arrived. What comes in one turn of the loop is proposed together."""
+        """Take a client's entries. Entries that arrive in one turn of the loop are proposed together."""
         if not self._proposals:
             self._farm.events.after(0.0, self.enter, self.life, self._propose)
         self._proposals.append(inputs.Proposal(post, entries))
@@ -262,7 +262,7 @@ class Server:
 
     def _timer(self, planned: float) -> None:
         if planned != self._timer_at:
-            return  # an earlier one has taken its place
+            return  # an earlier timer has replaced this one
         self._timer_at = _NEVER
         if self.clock.monotonic >= self.core.deadline:
             self.step(inputs.Tick())
@@ -335,15 +335,15 @@ class Server:
         self._farm.checker.chose(self.id, self.applied, self.publisher, tuple(self.state.listing.listed))
 
     def when_applied(self, index: int, action: Callable[..., None], *args: Any) -> None:
-        """Call `action(*args)` when the entry at this index is applied here, perhaps never."""
+        """Call `action(*args)` when this server applies the entry at this index, perhaps never."""
         if self.applied >= index:
             action(*args)
         else:
             self._awaited.append((index, lambda: action(*args)))
 
     def swapped(self, index: int) -> bool | None:
-        """Return whether the condition of the command at this index, which is applied, held; False: it is none.
+        """Return whether the condition of the applied command at this index held; False: the entry is no command.
 
-        None: nobody here knows, because a snapshot came instead of it.
+        None: unknown here, because the entry came in a snapshot.
         """
         return None if index <= self._skipped else self._swapped.get(index, False)

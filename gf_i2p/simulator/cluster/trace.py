@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 class Trace:
-    """Writes lines: seconds, server, role, term, commit index / last index, what happened.
+    """Writes lines: seconds, server, role, term, commit index / last index, event.
 
-    `digest` is over all of them: two runs with the same are the same run.
+    `digest` is over all lines: two runs with the same digest are the same run.
     """
 
     def __init__(self, events: Events, write: Callable[[str], None] | None = None) -> None:
@@ -38,7 +38,7 @@ class Trace:
             self._write(text)
 
     def step(self, server: "Server", event: inputs.Input) -> None:
-        """A core has taken a step; the line has the state after it."""
+        """Write a core's step; the line has the state after the step."""
         core = server.core
         state = f"{core.role:<9} t{core.term:<4} {core.commit:>4}/{core.log.last_index:<4}"
         self.line(server.id, state, _what(event))
@@ -71,7 +71,7 @@ def _what(event: inputs.Input) -> str:
 
 
 def describe(message: Request | Response) -> str:
-    """One message in one line."""
+    """Describe one message in one line."""
     kind = message.type.name.title().replace("_", "")
     if isinstance(message, Response):
         verdict = "yes" if message.accepted else "no"

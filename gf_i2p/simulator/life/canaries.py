@@ -1,6 +1,6 @@
-"""Farms that are broken on purpose, in one place each: what the log says, the choice, and the publisher's office.
+"""Farms that are broken on purpose, in one place each: the reading of the log, the choice, and the publisher.
 
-To add one: a function that is the one as it would be with the mistake, and a line in `farm_canaries`.
+To add one: write the function with the mistake in it, and a line in `farm_canaries`.
 """
 
 import json
@@ -29,7 +29,7 @@ from gf_i2p.farm.record.status_record import StatusRecord
 from gf_i2p.farm.state import FarmState
 from gf_i2p.simulator.canary import Canary
 
-# The ones as they are, for those that add a mistake before or after.
+# The sound functions, for canaries that add a mistake before or after.
 _administer = Administration.apply
 _objection = candidates.objection
 _parse_clock = Clock.parse.__func__  # type: ignore[attr-defined]
@@ -51,7 +51,7 @@ def _deaf_to(*actions: str) -> Any:
     return apply
 
 
-# Who can publish, and who does ----------------------------------------------------------------------------------------
+# Candidates and the publisher choice ----------------------------------------------------------------------------------
 
 
 def _forgives(reason: str) -> Any:
@@ -63,7 +63,7 @@ def _forgives(reason: str) -> Any:
 
 
 def _hears_nothing(state: FarmState, record: StatusRecord, index: int) -> None:
-    """Take no accusation in."""
+    """Take in no accusation."""
 
 
 def _believes_the_newest_clock(dates: Iterable[int], servers: int | None = None) -> int | None:
@@ -199,7 +199,7 @@ def _does_not_give_up(machine: MetaMachine) -> bool:
 
 
 def _does_not_stop(machine: MetaMachine, situation: Situation, effects: Effects) -> None:
-    """Leave the router what it has."""
+    """Leave the old set with the router."""
 
 
 _step = MetaMachine.step
@@ -208,7 +208,7 @@ _last_taken: WeakKeyDictionary[MetaMachine, Announcement] = WeakKeyDictionary()
 
 
 def farm_canaries() -> Iterator[Canary]:
-    """Give all of them."""
+    """Give all canaries of farms' lives."""
 
     def life(name: str, mistake: str, *patches: tuple[Any, str, Any]) -> Canary:
         return Canary(name, mistake, patches, lives=True)

@@ -1,4 +1,4 @@
-"""Watches a farm's hours: keeps the log's own state and what it should be by a simple reckoning, and asks the rules."""
+"""Watches a farm's hours: the checker keeps the log's state and a simple reckoning of it, and asks the rules."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -14,30 +14,30 @@ if TYPE_CHECKING:
     from gf_i2p.simulator.life.farm import Brain, Node
 
 RIGHT_MS: Final = 1_000
-"""A clock that is wrong by no more is right."""
+"""Most error of a clock that counts as right."""
 
 
 class Watch:
-    """Is told everything that happens. Raises `Violation` at once when something must not be."""
+    """Is told every event of a run. Raises `Violation` at once when a rule does not hold."""
 
     def __init__(self, brain: "Brain") -> None:
         self.brain = brain
         self.ledger = Ledger()
         self.state = FarmState(CLUSTER)
-        """What follows from all of the log; never restored from a snapshot."""
+        """The state that follows from the whole log; never restored from a snapshot."""
         self.choice: Choice = self.state.choice
         self.before: Choice = self.choice
         """The choice one entry earlier."""
         self._publishers: list[int | None] = []
         self.changed_at = 0.0
-        """When the publisher changed last."""
+        """Time of the latest change of the publisher."""
         self.good_since: dict[int, float] = {}
-        """Since when a server could publish in truth, whatever the log says."""
+        """Time since when a server could truly publish, whatever the log says."""
         self.flows_since = 0.0
-        """Since when entries are committed."""
+        """Time since when entries are committed."""
         self.wrong = frozenset(brain.plan.wrong)
         self.resumed: dict[int, float] = {}
-        """When a server went on after a pause that its publisher must have noticed."""
+        """Times when servers went on after a pause that their publishers must have noticed."""
         self.ever_away: set[int] = set()
         """Servers and members that were down, paused, cut off, out of the farm or without their routers."""
         self._rules = [rule(self) for rule in FARM_RULES]
@@ -65,16 +65,16 @@ class Watch:
             rule.committed()
 
     def publisher_at(self, index: int) -> int | None:
-        """Who was chosen by the log up to there."""
+        """Return the publisher by the log up to this index."""
         return self._publishers[index - 1]
 
     def chose(self, server: int, index: int, choice: Choice) -> None:
-        """A server has applied the log up to there, and chosen."""
+        """A server has applied the log up to this index, and has chosen."""
         for rule in self._rules:
             rule.chose(server, index, choice)
 
     def kept(self, server: int, index: int, data: bytes) -> None:
-        """A server has this state at this index: it keeps it as a snapshot, or has restored it."""
+        """A server keeps this state at this index as a snapshot, or has restored it."""
         for rule in self._rules:
             rule.kept(server, index, data)
 
@@ -86,7 +86,7 @@ class Watch:
             rule.gives(server, applied, given)
 
     def passes(self) -> None:
-        """Some time has passed."""
+        """Check the rules that depend on time."""
         if self.brain.leaderless:
             self.flows_since = self.now
         for server in self.brain.servers:
@@ -101,12 +101,12 @@ class Watch:
             rule.passes()
 
     def ends(self) -> None:
-        """The run is over; nothing has happened for a while."""
+        """Check the end of the run; nothing has happened for a while."""
         for rule in self._rules:
             rule.ends()
 
     def good_for(self, server: int) -> float:
-        """For how many seconds it could have published, by all that is true."""
+        """Return for how many seconds the server could truly have published."""
         return self.now - self.good_since.get(server, self.now)
 
     def _is_good(self, node: "Node") -> bool:

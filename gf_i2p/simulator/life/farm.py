@@ -1,7 +1,7 @@
-"""Hours of a farm's life in a fraction of a second: real farm state, publishers and records on a log that is given.
+"""Hours of a farm's life in a fraction of a second: real farm state, publishers and records on a given log.
 
-How a log comes about is what the rest of the simulator is for. Here it is one list; servers stop, pause, are cut off,
-and read it late. Time is true seconds, and every server has a wall clock of its own, which may be wrong.
+The rest of the simulator checks how a log comes about. Here the log is one list; servers stop, pause, are cut off, and
+read the log late. Time is true seconds, and every server has a wall clock of its own, which may be wrong.
 """
 
 from collections import Counter
@@ -22,17 +22,17 @@ from gf_i2p.simulator.registers import CLUSTER
 
 BEGAN_MS: Final = 1_700_000_000_000
 TICK: Final = 5.0
-"""A server steps its publisher so often, in seconds."""
+"""Seconds between two steps of a server's publisher."""
 MOST_EVENTS: Final = 300_000
 _PAGE: Final = 16
 _LOOKS: Final = 4
-"""Every so many entries all of a server's choice is compared; in between, the publisher."""
+"""Entries between two comparisons of a server's whole choice; in between only the publisher is compared."""
 _PATIENCE: Final = 30.0
-"""How long who posts waits for an answer."""
+"""Seconds for which a poster waits for an answer."""
 _MISSED: Final = 0.8
-"""Chance that a leader notices that a server is gone: a connection may be there that leads nowhere."""
+"""Chance that a leader notices a server's absence: otherwise a dead connection hides the absence."""
 _CHANGE: Final = 2.0
-"""Between two records of one poster, at least."""
+"""Least seconds between two records of one poster."""
 
 
 class Node:
@@ -42,15 +42,15 @@ class Node:
         self.id = poster.id
         self.poster = poster
         self.error_ms = 0
-        """By how much its wall clock is wrong."""
+        """Error of the wall clock."""
         self.up = True
         self.paused = False
         self.cut = False
-        """Whether no other server hears it, nor it them."""
+        """Whether this server and the others cannot hear each other."""
         self.away_since: float | None = None
-        """Since when it is down, paused or cut off."""
+        """Time since when the server is down, paused or cut off."""
         self.missed = True
-        """Whether its leader notices that."""
+        """Whether the leader notices the absence."""
         self.life = 1
         self.applied = 0
         self.state = FarmState(CLUSTER)
@@ -63,34 +63,34 @@ class Node:
 
     @property
     def mode(self) -> str:
-        """What it does as publisher."""
+        """The server's mode as publisher."""
         return self.poster.mode
 
     @property
     def monotonic(self) -> float:
-        """Seconds."""
+        """Seconds of the monotonic clock."""
         return self._brain.events.now
 
     @property
     def wall_ms(self) -> int:
-        """As its machine believes."""
+        """Milliseconds since 1970, as the machine believes."""
         return BEGAN_MS + int(self._brain.events.now * 1000) + self.error_ms
 
     @property
     def works(self) -> bool:
-        """Whether its process runs and hears the others."""
+        """Whether the process runs and hears the others."""
         return self.up and not self.paused and not self.cut
 
     # The process ----------------------------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """The process ends; its router goes on."""
+        """End the process; the router goes on."""
         self.up, self.paused = False, False
         self.life += 1
         self._inbox.clear()
 
     def start(self) -> None:
-        """It begins again from what is on the disk."""
+        """Begin again from the content of the disk."""
         self.up = True
         index, data = self._snapshot or (0, None)
         self.applied = index
@@ -102,7 +102,7 @@ class Node:
         self.pull()
 
     def resume(self) -> None:
-        """It goes on after a pause: with what has come meanwhile, in any order, as its loop finds it."""
+        """Go on after a pause: take the waiting actions in any order, as an event loop finds them."""
         self.paused = False
         brain = self._brain
         if self.away_since is not None and brain.events.now - self.away_since > PAUSE:
@@ -113,14 +113,14 @@ class Node:
             action()
 
     def enter(self, action: Callable[[], None]) -> None:
-        """Do something in the process, later if it is paused."""
+        """Run an action in the process; later if the process is paused."""
         if self.paused:
             self._inbox.append(action)
         else:
             action()
 
     def pull(self) -> None:
-        """Apply what the log has, a page at a time."""
+        """Apply the log's new entries, a page at a time."""
         brain = self._brain
         if not self.works or not self.poster.is_server or self.applied >= len(brain.log):
             return
@@ -146,12 +146,12 @@ class Node:
     # Records --------------------------------------------------------------------------------------------------------
 
     def report_at_intervals(self) -> None:
-        """Post, for ever."""
+        """Post a record now, and at every interval."""
         self._brain.events.after(INTERVAL * self._brain.rng.uniform(0.97, 1.03), self.report_at_intervals)
         self.report()
 
     def changed(self) -> None:
-        """Something has changed that the others should know: post, not too often."""
+        """Post soon after a change that other servers should know, but not too often."""
         if not self._waiting:
             self._waiting = True
             wait = max(self._posted_at + _CHANGE - self.monotonic, 0.0)
@@ -191,7 +191,7 @@ class Node:
 
 
 class Brain:
-    """All of one run. `plan` is the only thing that it depends on."""
+    """One run. The run depends on `plan` only."""
 
     def __init__(self, plan: BrainPlan, *, write: Callable[[str], None] | None = None) -> None:
         """`write` takes the lines of a trace."""
@@ -221,7 +221,7 @@ class Brain:
         self.faults = BrainFaults(self)
 
     def run(self) -> None:
-        """Let it all happen. Raises `Violation`."""
+        """Run faults and then the calm. Raises `Violation`."""
         self._happen(self.plan.chaos)
         self.faults.stop()
         self.calm = True
@@ -238,7 +238,7 @@ class Brain:
             self._write(f"{self.events.now:12.3f}  s{who:<11}  {what}")
 
     def later(self, seconds: float, node: Node, action: Callable[[], None]) -> None:
-        """Do something in this process, if it still runs then."""
+        """Run an action in this process, if the process still runs then."""
         life = node.life
         self.events.after(seconds, lambda: action() if node.life == life else None)
 
@@ -249,7 +249,7 @@ class Brain:
     # The log --------------------------------------------------------------------------------------------------------
 
     def post(self, node: Node, value: bytes, done: Callable[[int | None], None]) -> None:
-        """Bring an entry to the leader, if there is one, and the answer back; `done` None: nobody knows."""
+        """Bring an entry to the leader, if there is one, and the answer back; `done(None)`: the outcome is unknown."""
         rng, life = self.rng, node.life
 
         def back(index: int | None) -> None:
@@ -284,15 +284,15 @@ class Brain:
 
     @property
     def leaderless(self) -> bool:
-        """Whether nothing can be committed now."""
+        """Whether no entry can be committed now."""
         return self.events.now < self._leaderless_until
 
     def without_leader(self, seconds: float) -> None:
-        """Nothing is committed for so long."""
+        """Commit nothing for so many seconds."""
         self._leaderless_until = max(self._leaderless_until, self.events.now + seconds)
 
     def away(self, node: Node) -> None:
-        """A server is down, paused or cut off from now on: its leader says so soon, or its followers elect another."""
+        """Note that a server is down, paused or cut off: its leader says so soon, or its followers elect another."""
         if node.away_since is None:
             node.away_since = self.events.now
             node.missed = self.rng.random() < _MISSED
@@ -305,14 +305,14 @@ class Brain:
             self.later(self.rng.uniform(2.0, 6.0), leader, leader.changed)
 
     def back(self, node: Node) -> None:
-        """It is there again."""
+        """Note that a node is there again."""
         if node.works:
             node.away_since = None
             node.pull()
             node.report()
 
     def accusations(self, node: Node) -> dict[int, bool]:
-        """What a server that posts now says of the others."""
+        """Return the reachability of other servers, for the record that this server posts now."""
         if node.id != self._leader:
             return {}
         now = self.events.now
@@ -323,7 +323,7 @@ class Brain:
 
 
 def take_in(state: FarmState, index: int, value: bytes | Members) -> None:
-    """Have a state follow from one more entry."""
+    """Take one more entry into a state."""
     if isinstance(value, bytes):
         state.apply(value, index)
     else:
@@ -335,7 +335,7 @@ def _leaf_hash(poster: int, number: int) -> bytes:
 
 
 def _odd_leaves(odd: str) -> list[LeafTruth]:
-    """Return what stands for the plan's word."""
+    """Return the leaves for the plan's word."""
     match odd:
         case "master":
             return [LeafTruth(MASTER_HASH)]

@@ -1,4 +1,4 @@
-"""What befalls a farm in its hours, when, and how it is undone."""
+"""The faults in a farm's hours: their times, their effects, and how each is undone."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
@@ -18,11 +18,11 @@ _PARAMETERS: Final = (
     ("freshMs", (75_000, 105_000, 150_000)),
     ("republishMinMs", (60_000, 120_000)),
 )
-"""What administrators set: name and values."""
+"""Parameters that administrators set: name and values."""
 
 
 class BrainFaults:
-    """Strikes at random until `stop`, which undoes everything but what administrators have said."""
+    """Strikes at random until `stop`, which undoes all faults except the entries of administrators."""
 
     def __init__(self, brain: "Brain") -> None:
         self._brain = brain
@@ -67,7 +67,7 @@ class BrainFaults:
         self._plan_next()
 
     def _pick(self) -> "Node":
-        """Return any server, or, as often, the one that publishes."""
+        """Return any server, or, equally often, the publisher."""
         brain = self._brain
         publisher = brain.watch.state.choice.publisher
         if publisher in brain.nodes and brain.rng.random() < 0.5:
@@ -75,7 +75,7 @@ class BrainFaults:
         return brain.rng.choice(brain.servers)
 
     def _lasts(self, undo: Callable[[], None], seconds: float) -> None:
-        """The fault is done; undo it after a time."""
+        """Plan the end of a fault after a time."""
         self._number += 1
         number = self._number
         self._undo[number] = undo
@@ -87,7 +87,7 @@ class BrainFaults:
             undo()
 
     def stop(self) -> None:
-        """Undo everything, and do no more."""
+        """Undo all faults, and strike no more."""
         self._stopped = True
         while self._undo:
             self._end(next(iter(self._undo)))
@@ -95,7 +95,7 @@ class BrainFaults:
     # Servers --------------------------------------------------------------------------------------------------------
 
     def _may_fail(self, node: "Node") -> bool:
-        """Whether a majority would be left that works and has right clocks."""
+        """Whether the remaining servers that work with right clocks would be a majority."""
         brain = self._brain
         servers = brain.watch.ledger.servers
         bad = {each.id for each in brain.servers if not each.works or each.error_ms} & set(servers)
@@ -113,7 +113,7 @@ class BrainFaults:
             self._lasts(start, self._away_seconds())
 
     def _pause(self, node: "Node") -> None:
-        """Pause a server: at once, or when it has announced a set, and has not given it."""
+        """Pause a server: at once, or after an announcement and before the set is given."""
         if node.publisher.publishes and self._brain.rng.random() < 0.5:
             self._trapped.add(node.id)
             self._number += 1
@@ -161,7 +161,7 @@ class BrainFaults:
             self._set_wrong(self._brain.nodes[self._brain.rng.choice(self._brain.plan.wrong)])
 
     def _set_wrong(self, node: "Node") -> None:
-        """Its clock is wrong from now on: by little, so that it may publish all the same, or by much."""
+        """Set a clock wrong: by little, so that the server may still publish, or by much."""
         rng = self._brain.rng
         most = rng.choice((50_000, 150_000, WRONG_MS, WRONG_MS))
         node.error_ms = rng.choice((-1, 1)) * rng.choice((most, rng.randint(1, most)))
@@ -195,7 +195,7 @@ class BrainFaults:
             self._lasts(mend, brain.rng.choice((15.0, 100.0, 300.0)) * brain.rng.uniform(0.5, 1.5))
 
     def _flap(self, node: "Node") -> None:
-        """One leaf goes up and down for a while."""
+        """Let one leaf go up and down for a while."""
         brain = self._brain
         leaf = brain.rng.choice(node.poster.leaves)
         half = brain.rng.uniform(3.0, 120.0)
@@ -232,7 +232,7 @@ class BrainFaults:
         self._lasts(back, self._brain.rng.expovariate(1 / 200))
 
     def _change_mode(self, node: "Node") -> None:
-        """Of one server, or of all of them, one after another."""
+        """Change the mode of one server, or of all servers one after another."""
         brain = self._brain
         if brain.rng.random() < 0.7:
             node.poster.mode = brain.rng.choice(("meta", "failover", "dry-run", "off"))
@@ -277,7 +277,7 @@ class BrainFaults:
             self._brain.post(node, entry.encode(), lambda _: None)
 
     def _configure(self, node: "Node") -> None:
-        """Take a server out for a while."""
+        """Take a server out of the farm for a while."""
         brain = self._brain
         servers = brain.watch.ledger.servers
         if node.id not in servers or len(servers) < brain.plan.servers or len(servers) < 4 or not self._may_fail(node):

@@ -1,6 +1,7 @@
-"""What must hold in every farm, one class each: who publishes, what, and when. Judged from the log and from the truth.
+"""Rules that must hold in every farm, one class each: the publisher, its sets, and their times.
 
-To add one: a class whose docstring is the statement and where it stands, and its name in `FARM_RULES`.
+The rules judge from the log and from the truth. To add one: write a class whose docstring is the statement with its
+source, and add the class to `FARM_RULES`.
 """
 
 from dataclasses import dataclass
@@ -17,40 +18,40 @@ if TYPE_CHECKING:
 
 MOST_ENTRIES: Final = 16
 SLACK: Final = 20.0
-"""Seconds for what takes no time in theory: ticks, ways, posts that wait."""
+"""Seconds for steps that take no time in theory: ticks, ways, waiting posts."""
 SETTLED: Final = 4 * INTERVAL
-"""A farm that begins, or goes on after a time without a leader, has found its time by then."""
+"""Seconds after which a farm has found its time, at the beginning or after a time without a leader."""
 MOST_FLAPS: Final = 12
-"""More are not counted."""
+"""Most flaps that are counted."""
 
 
 class FarmRule:
-    """One of them. The methods are called when something has happened that one of that name may care for."""
+    """One rule. A method is called at each event of its name; most rules care for few of the events."""
 
     def __init__(self, watch: "Watch") -> None:
         self.watch = watch
 
     def violated(self, seen: str) -> Violation:
-        """Return what to raise."""
+        """Return the error to raise."""
         return Violation(type(self).__name__, f"after {self.watch.now:.0f} s, at {self.watch.ledger.index}: {seen}")
 
     def committed(self) -> None:
-        """An entry is committed; the watch has taken it in."""
+        """An entry is committed; the checker has taken in the entry."""
 
     def chose(self, server: int, index: int, choice: Choice) -> None:
         """A server has made this choice by its log up to `index`."""
 
     def kept(self, server: int, index: int, data: bytes) -> None:
-        """A server's state at this index is `data`."""
+        """A server's state at this index has these bytes."""
 
     def gives(self, server: int, applied: int, given: GivenSet) -> None:
-        """A server that has applied so much gives a set to its router."""
+        """A server that has applied so many entries gives a set to its router."""
 
     def passes(self) -> None:
         """Some seconds have passed."""
 
     def ends(self) -> None:
-        """Nothing has happened for minutes but records."""
+        """The run ends: for minutes nothing but records has happened."""
 
 
 class SameFarmChoice(FarmRule):
@@ -90,7 +91,7 @@ class SameFarmBytes(FarmRule):
 
 
 class SetSize(FarmRule):
-    """No set has more than 16 entries, or than administrators allow (i2p-facts; DESIGN 4)."""
+    """No set has more entries than 16, or than administrators allow (i2p-facts; DESIGN 4)."""
 
     def committed(self) -> None:
         most = self.watch.ledger.parameter("maxEntries", MOST_ENTRIES)
@@ -101,7 +102,7 @@ class SetSize(FarmRule):
 
 
 class Excluded(FarmRule):
-    """No set lists a leaf from the entry on that excludes it (issue: exclusion acts at once)."""
+    """From the entry on that excludes a leaf, no set lists the leaf (issue: exclusion acts at once)."""
 
     def committed(self) -> None:
         self._check(_hashes(self.watch.choice))
@@ -117,9 +118,9 @@ class Excluded(FarmRule):
 
 
 class PublishedRises(FarmRule):
-    """`published` is greater in every set than in those that were announced before it (DESIGN 4).
+    """`published` is greater in every set than in the sets that were announced before (DESIGN 4).
 
-    Otherwise the netDb keeps the old one.
+    Otherwise the netDb keeps the old set.
     """
 
     def __init__(self, watch: "Watch") -> None:
@@ -137,7 +138,7 @@ class PublishedRises(FarmRule):
 
 
 class AnnouncedFirst(FarmRule):
-    """Nobody gives a set that he has not announced in the log, and applied there (DESIGN 4)."""
+    """A server gives only sets whose announcement it has found in the log and applied (DESIGN 4)."""
 
     def gives(self, server: int, applied: int, given: GivenSet) -> None:
         index = self.watch.ledger.announced.get((server, given.version_ms))
@@ -148,7 +149,7 @@ class AnnouncedFirst(FarmRule):
 
 
 class ChosenGives(FarmRule):
-    """Nobody gives a set whom the log as he has applied it does not name, or who is no server (DESIGN 4)."""
+    """Only the server that its own applied log names as publisher gives a set (DESIGN 4)."""
 
     def gives(self, server: int, applied: int, given: GivenSet) -> None:
         chosen = self.watch.publisher_at(applied)
@@ -157,7 +158,7 @@ class ChosenGives(FarmRule):
 
 
 class WithinLease(FarmRule):
-    """Nobody gives a set when its announcement was posted longer ago than its lease (DESIGN 4)."""
+    """No server gives a set whose announcement was posted longer ago than the lease (DESIGN 4)."""
 
     def gives(self, server: int, applied: int, given: GivenSet) -> None:
         age = self.watch.now - given.posted
@@ -166,7 +167,7 @@ class WithinLease(FarmRule):
 
 
 class WakesUp(FarmRule):
-    """Who was stopped for a while gives nothing that it had posted before (issue: the publisher's lease)."""
+    """A server that was stopped for a while gives no set that it had posted before (issue: the publisher's lease)."""
 
     def gives(self, server: int, applied: int, given: GivenSet) -> None:
         resumed = self.watch.resumed.get(server)
@@ -177,7 +178,7 @@ class WakesUp(FarmRule):
 
 
 class Overlap(FarmRule):
-    """Who is not chosen any more stops within its lease, though it may not hear of it (DESIGN 4)."""
+    """A replaced publisher stops within its lease, though it may not hear of the change (DESIGN 4)."""
 
     def passes(self) -> None:
         watch = self.watch
@@ -192,7 +193,7 @@ class Overlap(FarmRule):
 
 
 class PublisherIsCandidate(FarmRule):
-    """No publisher is stale by farm time, or ahead of it, down, turned off, silent, or out of the farm (DESIGN 4)."""
+    """No publisher is stale or ahead by farm time, down, turned off, silent, or out of the farm (DESIGN 4)."""
 
     def committed(self) -> None:
         publisher, before = self.watch.choice.publisher, self.watch.before.publisher
@@ -202,7 +203,7 @@ class PublisherIsCandidate(FarmRule):
 
 
 class OthersMode(FarmRule):
-    """Who would publish in another mode than most servers is not chosen (DESIGN 4: the netDb has one slot)."""
+    """A server with another mode than most servers is not chosen (DESIGN 4: the netDb has one slot)."""
 
     def committed(self) -> None:
         publisher, mode = self.watch.choice.publisher, self.watch.ledger.mode
@@ -211,16 +212,17 @@ class OthersMode(FarmRule):
 
 
 class MovedAndDrained(FarmRule):
-    """The office goes where administrators move it, to a drained server only for want of others, and to "on" first.
+    """The publisher is where administrators move it, a drained server only for want of others, and "on" comes first.
 
-    At once when they say so; to a server that can publish again, when that has lasted for as long as a record is fresh
-    (docs/publisher-choice.md). It is asked of servers that can publish however the stopwatch went: `Ledger.is_sure`.
+    The change comes at once with the administrator's entry. A server that can publish again is chosen after the time
+    for which a record is fresh (docs/publisher-choice.md). Only servers that can publish however the stopwatch went are
+    asked for: `Ledger.is_sure`.
     """
 
     def __init__(self, watch: "Watch") -> None:
         super().__init__(watch)
         self._since: dict[int, int] = {}
-        """Of those that can publish, since when, by `Ledger.lasted_ms`."""
+        """By server that can publish: since when, by `Ledger.lasted_ms`."""
         self._said: tuple[object, ...] = ()
 
     def committed(self) -> None:
@@ -241,20 +243,21 @@ class MovedAndDrained(FarmRule):
 
 
 class GoodStays(FarmRule):
-    """A good publisher is not unseated, whatever clocks of a minority say (issue; DESIGN 4).
+    """A good publisher is not replaced, whatever the clocks of a minority say (issue; DESIGN 4).
 
-    Good: nothing in the log speaks against it, and either it is a candidate however the stopwatch went, or it has
-    posted lately by a right clock. It goes only to a server that comes before it by what administrators and operators
-    say, or whose score was higher by more than the margin for as long as a record is fresh, after its least time in
-    office. How long that was is reckoned by `Ledger.risen_ms`, which no stopwatch outruns.
+    A publisher is good when the log has no objection, and when the publisher either is a candidate however the
+    stopwatch went, or has posted lately by a right clock. A good publisher makes room only for a server that comes
+    first by the words of administrators and operators, or for one with a higher score. The higher score must exceed the
+    margin for as long as a record is fresh, after the publisher's least time. `Ledger.risen_ms` measures these times:
+    no stopwatch outruns it.
     """
 
     def __init__(self, watch: "Watch") -> None:
         super().__init__(watch)
         self._began_ms = 0
-        """When the publisher took the office."""
+        """Time when the publisher was chosen."""
         self._beaten_ms: int | None = None
-        """Since when another server's score is higher by more than the margin."""
+        """Time since when another server's score is higher by more than the margin."""
 
     def committed(self) -> None:
         watch, ledger = self.watch, self.watch.ledger
@@ -288,7 +291,7 @@ class GoodStays(FarmRule):
         right = [
             server for server, each in ledger.said.items() if server not in watch.wrong and watch.now - each.at <= seen
         ]
-        # While too few post there is no time that right clocks make: who is away counts as one that is wrong.
+        # While too few servers post, right clocks make no time: an absent server counts as one with a wrong clock.
         return 2 * len(right) > len(ledger.servers) and watch.now - said.at <= lately
 
     def _is_wanted(self, old: int, new: int | None) -> bool:
@@ -326,7 +329,7 @@ class DeadReplaced(FarmRule):
 
 
 class AccusedReplaced(FarmRule):
-    """A publisher of which its leader hears nothing is replaced at once, if another server can (issue)."""
+    """A publisher that its leader cannot hear is replaced at once, if another server can publish (issue)."""
 
     def committed(self) -> None:
         ledger, before, now = self.watch.ledger, self.watch.before.publisher, self.watch.choice.publisher
@@ -341,7 +344,7 @@ class AccusedReplaced(FarmRule):
 
 @dataclass(slots=True)
 class _Past:
-    """How a leaf has kept up, by the log."""
+    """The past of a leaf, by the log."""
 
     up: bool
     since_ms: int
@@ -350,11 +353,12 @@ class _Past:
 
 
 class FlapsBounded(FarmRule):
-    """A leaf that was down comes into the set when it was up for min(leafUpMs * 2^f, flapMs), f as it went down lately.
+    """A leaf that was down comes into the set after min(leafUpMs * 2^f, flapMs) of being up; f counts recent flaps.
 
-    While another one is steady (docs/publisher-choice.md: damping): up, and its poster heard. When nothing else is left
-    the set has what comes and goes. Time is `Ledger.risen_ms`, which no stopwatch outruns: so f is no more than it is,
-    nor the wait. A leaf that was never down, or is new with a server that is new, does not wait.
+    The rule holds while another leaf is steady (docs/publisher-choice.md: damping): up, with a poster that is heard.
+    Without a steady leaf the set has leaves that come and go. `Ledger.risen_ms` measures time, and no stopwatch outruns
+    it: so neither f nor the wait is above the farm's own. A leaf that was never down, or is new with a new server, does
+    not wait.
     """
 
     def __init__(self, watch: "Watch") -> None:
@@ -384,7 +388,7 @@ class FlapsBounded(FarmRule):
         self._listed = listed
 
     def _look(self, said: Said) -> None:
-        """Take in what a record says of leaves."""
+        """Take in the leaves of a record."""
         now = self.watch.ledger.risen_ms
         for leaf, (says_up, _, _) in said.leaves.items():
             up = says_up and said.router_up
@@ -415,7 +419,7 @@ class FlapsBounded(FarmRule):
 
 
 class NotItsOwnLeaf(FarmRule):
-    """No set lists its own master, nor the master of a farm that leads back to it (DESIGN 4; issue: trees)."""
+    """No set lists its own master, nor the master of a farm that leads back to that master (DESIGN 4; issue: trees)."""
 
     def committed(self) -> None:
         leaves = self.watch.ledger.leaves()
@@ -426,10 +430,10 @@ class NotItsOwnLeaf(FarmRule):
 
 
 class SteadyIsListed(FarmRule):
-    """A leaf that has never been down, of a server or member that was always there, is listed while there is room.
+    """A leaf that has never been down, of a poster that was always there, is listed while there is room.
 
-    Whatever its clock, its mode, and whether it may publish (docs/publisher-choice.md). Not asked while nothing is
-    committed, and shortly after: all have been silent then.
+    The poster's clock and mode, and whether it may publish, do not matter (docs/publisher-choice.md). The rule is not
+    asked while nothing is committed, nor shortly after: then all posters have been silent.
     """
 
     def passes(self) -> None:
@@ -451,7 +455,7 @@ class SteadyIsListed(FarmRule):
 
 
 class AllAreKnown(FarmRule):
-    """Every known leaf is in the set, or left out with a reason, and not both (issue: status says so)."""
+    """Every known leaf is either in the set, or left out with a reason (issue: status says so)."""
 
     def committed(self) -> None:
         choice = self.watch.choice
@@ -494,4 +498,4 @@ FARM_RULES: Final[tuple[type[FarmRule], ...]] = (
     SteadyIsListed,
     AllAreKnown,
 )
-"""All of them; of two that one mistake breaks the narrower stands first."""
+"""All rules; of two rules that one mistake breaks, the narrower stands first."""

@@ -1,4 +1,4 @@
-"""What a farm's log says, reckoned a second time and as simply as can be: what the rules judge by, not farm/ itself."""
+"""A second, simple reckoning of a farm's log: the rules judge by the ledger, and not by the code in `farm`."""
 
 import json
 from collections import Counter
@@ -12,11 +12,11 @@ from gf_i2p.simulator.registers import CLUSTER
 
 FRESH_MS: Final = 105_000
 AHEAD_MS: Final = 60_000
-"""Both unless administrators say otherwise."""
+"""Defaults of these two, unless administrators set others."""
 LEASE: Final = 90.0
-"""A publisher whose newest record in the log was posted so many seconds ago stops by itself."""
+"""A publisher stops by itself so many seconds after posting its newest record in the log."""
 PAUSE: Final = 12.0
-"""A process that stood still for so many seconds gives nothing that it had posted before."""
+"""A process that stood still for so many seconds gives no set that was posted before."""
 PUBLISHES: Final = frozenset({"on", "auto"})
 
 
@@ -26,45 +26,45 @@ class Said:
 
     index: int
     at: float
-    """When it was committed, in true seconds."""
+    """Time of the commit, in true seconds."""
     date_ms: int
     router_up: bool
     publish: str
     mode: str
     version_ms: int
     leaves: dict[bytes, tuple[bool, int, tuple[bytes, ...]]]
-    """By hash: up, type, what is below it."""
+    """By hash: up, type, hashes below the leaf."""
     risen_ms: int = 0
-    """`Ledger.risen_ms` when it was committed."""
+    """`Ledger.risen_ms` at the commit."""
 
     @property
     def publishes(self) -> bool:
-        """Whether it would, if it were chosen."""
+        """Whether the server would publish if it were chosen."""
         return self.publish in PUBLISHES and self.mode != "off"
 
 
 @dataclass(slots=True)
 class Ledger:
-    """All of it, up to one index."""
+    """The log's content, up to one index."""
 
     index: int = 0
     servers: Members = ()
     said: dict[int, Said] = field(default_factory=dict)
-    """Of servers."""
+    """Newest records of servers."""
     members: dict[int, Said] = field(default_factory=dict)
     accused: dict[int, int] = field(default_factory=dict)
-    """Who says that he hears nothing of a server, which has posted nothing since; of several, the first."""
+    """By unreachable server that has posted nothing since: the first server that reported this."""
     excluded: set[bytes] = field(default_factory=set)
     drained: set[int] = field(default_factory=set)
     moved_to: int | None = None
     parameters: dict[str, Any] = field(default_factory=dict)
     announced: dict[tuple[int, int], int] = field(default_factory=dict)
-    """(server, version): index of the first record that names it."""
+    """(server, version): index of the first record with this version."""
     risen_ms: int = 0
-    """The sum of all by which farm time has risen: no stopwatch that it drives has gone on by more."""
+    """Sum of all rises of farm time: no stopwatch that farm time drives has gone on by more."""
     lasted_ms: int = 0
-    """The sum of all by which it has risen above what it ever was, by half of `freshMs` at a time, without the first
-    records of servers: none has gone on by less."""
+    """Sum of all rises of farm time above its highest value, at most half of `freshMs` at a time, without rises by
+    servers' first records: no stopwatch has gone on by less."""
     _was_ms: int | None = None
     _highest_ms: int = 0
 
@@ -158,25 +158,25 @@ class Ledger:
 
     @property
     def now_ms(self) -> int | None:
-        """Farm time: the upper median of the servers' newest dates; who has not posted counts as the oldest."""
+        """Farm time: the upper median of the servers' newest dates; a server without a record counts as the oldest."""
         dates = sorted(self.said[server].date_ms if server in self.said else 0 for server in self.servers)
         return (dates[len(dates) // 2] or None) if dates else None
 
     def parameter(self, name: str, default: Any) -> Any:
-        """Return what is set, or the default."""
+        """Return the value that was set, or the default."""
         value = self.parameters.get(name)
         return default if value is None else value
 
     @property
     def mode(self) -> str | None:
-        """What more than half of the servers would do as publishers; None: there is no such mode."""
+        """The mode of more than half of the servers as publishers; None: no mode has so many."""
         modes = Counter(said.mode for said in self.said.values() if said.publishes)
         return next((mode for mode, servers in modes.items() if 2 * servers > len(self.servers)), None)
 
     def objection(self, server: int, *, in_office: bool = False) -> str | None:
-        """Say why the log speaks against this publisher, whoever else there may be; None: nothing does.
+        """Say why the log speaks against this publisher, whatever other servers there are; None: there is no reason.
 
-        `in_office`: it was the publisher one entry before. Then it is not ahead until most have posted after it.
+        `in_office`: the server was the publisher one entry before. Then it is ahead only when most have posted since.
         """
         said, now = self.said.get(server), self.now_ms
         if server not in self.servers or said is None or now is None:
@@ -196,12 +196,12 @@ class Ledger:
         return None
 
     def candidates(self) -> list[int]:
-        """Those of the servers that nothing speaks against, and in the mode of most; none, when most have none."""
+        """Servers in the mode of most servers, without an objection; none, if there is no such mode."""
         mode = self.mode
         return [server for server in self.servers if self.objection(server) is None and self.said[server].mode == mode]
 
     def is_sure(self, server: int) -> bool:
-        """Whether it is a candidate however the stopwatch went: heard of lately, and ahead by less than is allowed."""
+        """Whether the server is a candidate however the stopwatch went: fresh, and ahead by less than is allowed."""
         now, mode = self.now_ms, self.mode
         if now is None or mode is None or self.objection(server) is not None or self.said[server].mode != mode:
             return False
@@ -211,10 +211,10 @@ class Ledger:
         return bool(since <= self.parameter("freshMs", FRESH_MS) and ahead <= self.parameter("aheadMs", AHEAD_MS))
 
     def rank(self, server: int) -> tuple[bool, bool, bool]:
-        """Return what comes before any score of a server that has posted: less is better."""
+        """Return the rank that comes before any score, for a server that has posted: less is better."""
         return server in self.drained, server != self.moved_to, self.said[server].publish != "on"
 
     def leaves(self) -> dict[bytes, tuple[bool, int, tuple[bytes, ...]]]:
-        """All that somebody's newest record has."""
+        """All leaves in the newest records of all posters."""
         posters = [*self.said.values(), *self.members.values()]
         return {leaf: what for said in posters for leaf, what in said.leaves.items()}

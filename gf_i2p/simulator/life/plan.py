@@ -1,4 +1,4 @@
-"""What a seed decides about a farm's hours: its servers and members, their clocks, and what befalls them."""
+"""The plan that a seed decides about a farm's hours: its servers and members, their clocks, and the faults."""
 
 from dataclasses import dataclass
 from random import Random
@@ -22,43 +22,43 @@ BRAIN_FAULTS: Final = (
     "entries of administrators",
     "configurations changed",
 )
-"""By name; `brain_faults.BrainFaults` has how."""
+"""Faults by name; `faults.BrainFaults` has the code."""
 USUAL_SERVERS: Final = (3, 3, 3, 3, 4, 5)
 MOST_APPLIED: Final = 800
-"""Entries times servers, so that no run takes much longer than another."""
+"""Entries times servers: the limit gives all runs about the same duration."""
 CALM: Final = 400.0
-"""Seconds at the end in which nothing happens any more."""
+"""Seconds at the end of a run without faults."""
 WRONG_MS: Final = 600_000
-"""By so much a wrong clock is wrong at most."""
+"""Most error of a wrong clock."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrainPlan:
-    """One farm. Times are true seconds."""
+    """The plan of one farm. Times are true seconds."""
 
     seed: int
     servers: int
     members: tuple[int, ...]
-    """Ids of those that post and have no vote."""
+    """Ids of members, which post and have no vote."""
     leaves: int
-    """Of each poster."""
+    """Leaves of each poster."""
     odd: str
-    """What else a server has for a leaf: "", "master", which is the farm's own, "loop" that leads to it, or "farm"."""
+    """An odd leaf of one server: "", "master" (the farm's own), "loop" (leads to the master), or "farm"."""
     wrong: tuple[int, ...]
     """Servers, a minority, whose clocks are wrong."""
     chaos: float
     gap: float
-    """Between two faults, on average."""
+    """Mean time between two faults."""
     faults: dict[str, float]
     latency: float
-    """Until a message arrives, at most."""
+    """Longest time until a message arrives."""
     lost: float
-    """Chance that what became of a post is not heard."""
+    """Chance that the answer to a post is lost."""
     snapshot_entries: int
 
     @property
     def minority(self) -> int:
-        """So many servers may be down, or wrong, at a time."""
+        """Most servers that may be down, or wrong, at a time."""
         return (self.servers - 1) // 2
 
 

@@ -1,4 +1,4 @@
-"""Drives the real publishing machine of a simulated server, with a router that takes everything after a while.
+"""Drives the real publishing machine of a simulated server, with a router that obeys every order after a while.
 
 The rules are those of `gf_i2p/farm/publishing`. This file only stands in for log, clock, keys and router.
 """
@@ -20,27 +20,27 @@ from gf_i2p.farm.publishing.situation import Situation
 from gf_i2p.farm.state import FarmState
 
 ROUTER_SECONDS: Final = 4.0
-"""Until the router has done what it is told, at most."""
+"""Longest time until the router has obeyed an order."""
 CLIENT_SECONDS: Final = 120.0
-"""Until the last client of a draining service has gone, at most."""
+"""Longest time until the last client of a draining service has gone."""
 RENEW_SECONDS: Final = 25.0
-"""Between two lease sets of a service."""
+"""Time between two lease sets of a service."""
 RETRY_SECONDS: Final = 3.0
-"""After a lease set of a service that was not announced."""
+"""Time after a failed announcement of a service's lease set."""
 _KEYS: Final = object()
 
 
 @dataclass(frozen=True, slots=True)
 class GivenSet:
-    """A set that a router gets."""
+    """A set that a server gives to its router."""
 
     server: int
     version_ms: int
-    """Its `published`."""
+    """The set's `published`, in milliseconds."""
     entries: tuple[Entry, ...]
-    """The leaves of all its sets; none in mode `failover`."""
+    """The leaves of all sets; none in mode `failover`."""
     posted: float
-    """When the announcement left, by the server's monotonic clock."""
+    """Time of the announcement's sending, by the server's monotonic clock."""
 
 
 class Host(Protocol):
@@ -52,18 +52,18 @@ class Host(Protocol):
 
     @property
     def mode(self) -> str:
-        """What the server does as publisher."""
+        """The server's mode as publisher."""
 
     @property
     def monotonic(self) -> float:
-        """Seconds."""
+        """Seconds of the monotonic clock."""
 
     @property
     def wall_ms(self) -> int:
         """Milliseconds since 1970, as this machine believes."""
 
     def announce(self, version_ms: int, done: Callable[[int | None], None]) -> None:
-        """Post a record that names this set; `done(index)`, None when nobody knows."""
+        """Post a record that names this set; `done(index)`, None when the outcome is unknown."""
 
     def changed(self) -> None:
         """Post a record soon."""
@@ -72,7 +72,7 @@ class Host(Protocol):
         """Give a set to the router."""
 
     def after(self, seconds: float, action: Callable[[], None]) -> None:
-        """Do this in the process after a time, and after a pause if there is one then."""
+        """Run an action in the process after a time, and after the end of a pause."""
 
 
 class SimulatedPublisher:
@@ -82,7 +82,7 @@ class SimulatedPublisher:
         self._host = host
         self._rng = rng
         self._looks = 0
-        """How often the machine was stepped."""
+        """Number of the machine's steps."""
         self._begin_anew()
 
     def _begin_anew(self) -> None:
@@ -96,11 +96,11 @@ class SimulatedPublisher:
         else:
             self._machine = MetaMachine(host.id, self.lease, self._progress, dry_run=self._mode == "dry-run")
         self._under_way = 0
-        """The number of what is done for the machine; what has another number is cancelled."""
+        """Number of the machine's present action; an action with another number is cancelled."""
         self._service = 0
         """The number of the open session; 0: none is open."""
         self._awaited: tuple[Announcement, int] | None = None
-        """The lease set of the session whose announcement is committed, and where."""
+        """The session's lease set whose announcement is committed, and the index of the announcement."""
 
     @property
     def version_ms(self) -> int:
@@ -110,13 +110,13 @@ class SimulatedPublisher:
 
     @property
     def publishes(self) -> bool:
-        """Whether the router publishes for this process, and would go on to."""
+        """Whether the router publishes for this process, and would go on publishing."""
         if isinstance(self._machine, FailoverMachine):
             return self._machine.state is FailoverState.SERVING
         return self._machine.given is not None and self._mode != "dry-run"
 
     def look(self) -> None:
-        """Step the machine, and obey."""
+        """Step the machine, and carry out the effects."""
         if self._mode != self._host.mode:
             self._begin_anew()  # as a restart with another configuration does
         if self._mode == "off":
@@ -145,7 +145,7 @@ class SimulatedPublisher:
         return Situation(host.monotonic, host.wall_ms, host.state.choice, host.state, host.applied, keys=_KEYS)
 
     def _later(self, most: float, action: Callable[[], None]) -> None:
-        """Finish what is under way after a time, unless it is cancelled, and look."""
+        """Finish the present action after a time, unless it was cancelled, and step the machine."""
         number, machine = self._under_way, self._machine
 
         def ends() -> None:
@@ -208,7 +208,7 @@ class SimulatedPublisher:
     # A service ------------------------------------------------------------------------------------------------------
 
     def _announce_lease_set(self, machine: FailoverMachine, number: int) -> None:
-        """Announce the next lease set of the session of this number, which is open or is being opened."""
+        """Announce the next lease set of the session of this number, if the session is open or about to open."""
         if machine is not self._machine or number not in {self._service, self._under_way}:
             return
         situation = self._situation()

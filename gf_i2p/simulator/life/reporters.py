@@ -1,4 +1,4 @@
-"""What servers and members say of themselves: their routers, leaves and settings, as `node.reporter` posts them."""
+"""The records of servers and members: their routers, leaves and settings, in the form that the node posts."""
 
 import hashlib
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from gf_i2p.simulator.registers import CLUSTER
 INTERVAL: Final = 30.0
 """Seconds between two records of one poster, when nothing changes."""
 CONNECTIONS: Final = 100
-"""The most that a leaf takes."""
+"""Most connections of a leaf."""
 _MASTER: Final = b"the master's destination"
 MASTER_TEXT: Final = to_base64(_MASTER)
 MASTER_HASH: Final = hashlib.sha256(_MASTER).digest()
@@ -21,7 +21,7 @@ MASTER_HASH: Final = hashlib.sha256(_MASTER).digest()
 
 @dataclass(slots=True)
 class LeafTruth:
-    """One destination that serves, as it is."""
+    """The true state of a destination that serves."""
 
     hash: bytes
     up: bool = True
@@ -32,14 +32,14 @@ class LeafTruth:
     ever_down: bool = False
 
     def set(self, now: float, *, up: bool) -> None:
-        """It comes up, or goes down."""
+        """Set the destination up or down."""
         if up != self.up:
             self.up, self.up_since, self.ever_down = up, now, True
 
 
 @dataclass(slots=True)
 class Poster:
-    """A server's or a member's router, and what is set there."""
+    """A server's or a member's router, and the settings."""
 
     id: int
     leaves: list[LeafTruth]
@@ -47,14 +47,14 @@ class Poster:
     mode: str = "meta"
     publish: str = "auto"
     lag_ms: int = 0
-    """Of its router's jobs: what its score is for."""
+    """Lag of the router's jobs, which lowers the score."""
     records: int = 0
     accused: dict[int, bool] = field(default_factory=dict)
-    """What this one, as the leader, says of others: whether it hears them."""
+    """The reachability of others, as this leader reports: server, and whether the leader hears it."""
 
     @property
     def is_server(self) -> bool:
-        """Whether it may be one."""
+        """Whether the id is that of a server."""
         return self.id < FIRST_MEMBER_ID
 
     def record(self, date_ms: int, *, version_ms: int = 0, publishing: bool = False) -> bytes:

@@ -1,4 +1,4 @@
-"""A client of the farm: finds who leads, starting from any server that lives, and posts values there."""
+"""A client of the farm: finds the leader, starting from any server that lives, and posts values there."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,13 +23,13 @@ from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 from gf_i2p.wire.limits import HANDSHAKE_SECONDS
 from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
 
-# Between two tries when a try has told nothing new: an election takes about a second, a full queue milliseconds.
+# Between two tries without news: an election takes about a second, a full queue milliseconds.
 _PAUSE_FLOOR: Final = 0.02
 _PAUSE_CEILING: Final = 0.5
-# For a first connection to the server that should be asked; then the others get their chance.
+# For a first connection to the server of first choice; then the other servers are tried.
 _PATIENCE_SECONDS: Final = 0.5
 _I2P_PATIENCE_SECONDS: Final = 5.0
-# The least between two questions to one server for the list of servers: each is a connection.
+# Least time between two questions to one server for the Configuration: each question is a connection.
 _REFRESH_SECONDS: Final = 2.0
 
 _Way = tuple[Place, Link]
@@ -37,50 +37,50 @@ _Way = tuple[Place, Link]
 
 @dataclass(frozen=True, slots=True)
 class FoundPlace:
-    """One endpoint at which a server is said to be."""
+    """One endpoint of a server, given to the client or told by the farm."""
 
     server: int
     endpoint: str
     given: bool
-    """Whether the client began with it."""
+    """Whether the client was given this endpoint at its beginning."""
     current: bool | None
-    """Whether the farm's newest Configuration that we know has it; None when no server has told us any."""
+    """Whether the newest known Configuration has the endpoint; None when no server has told a Configuration."""
     connected: bool
     trouble: str | None
-    """Why it cannot be dialled, or was not reached: a sentence. None also when there was no need to try."""
+    """Why the endpoint cannot be dialled, or was not reached: a sentence. None also when no try was needed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The farm as it was found."""
+    """The farm by the answers of its servers."""
 
     leader: int | None
-    """Who leads; None: nobody who was reached knows."""
+    """The leader's id; None: no reached server knows a leader."""
     trouble: str | None
-    """Why the leader itself has not answered; None: it has."""
+    """Why the leader itself has not answered; None: the leader has answered."""
     log_index: int | None
-    """Of the newest Configuration; None when no server has told us any."""
+    """Index of the newest Configuration; None when no server has told a Configuration."""
     places: tuple[FoundPlace, ...]
 
 
 def _trust_the_transport(_: Sequence[Place]) -> Mapping[Place, str]:
-    """Whatever has no way to prove who it is the transport refuses to dial."""
+    """Object to no place: the transport refuses to dial a server without proof of identity."""
     return {}
 
 
 def _trust_the_user(_: Request) -> str | None:
-    """Whether the user may send it the server decides; it ends the connection otherwise."""
+    """Object to no request: the server decides, and ends the connection of a user without the right."""
     return None
 
 
 class FarmClient:
-    """Knows the servers of one farm and keeps connections to those that it needs.
+    """Knows the servers of one farm and keeps connections to the servers that are needed.
 
-    One server that lives is enough to begin with: it is asked for the Configuration when a connection to it has come
-    up, and again when it names a leader that is not known here or does not answer. Servers that do not tell it (404)
-    are used all the same.
+    One server that lives is enough to begin. The client asks a server for the Configuration when a connection has come
+    up, and again when the server names a leader that is unknown here or does not answer. Servers that do not tell the
+    Configuration (404) are used nevertheless.
 
-    Use it as an asynchronous context manager, or call `close`. Any number of posts may run side by side.
+    Use the client as an asynchronous context manager, or call `close`. Any number of posts may run side by side.
     """
 
     def __init__(
@@ -100,13 +100,14 @@ class FarmClient:
         """Prepare; nothing is dialled before the first post.
 
         Args:
-            transport: how the servers are reached.
-            endpoints: the servers by id, at least one; tried in this order while nobody says who leads.
+            transport: the way to the servers.
+            endpoints: the servers by id, at least one; tried in this order while no server names a leader.
             cluster: the farm's name.
             user: "client-NAME" as a rule.
             password: the user's.
-            prepare: told of servers that the farm tells of; without it they are dialled by `transport` as it is.
-            objection: says why this user may not send a change of the servers, None when it may: such is not sent.
+            prepare: called with the servers that the farm tells of; by default `transport` dials these without more.
+            objection: says why this user may not send a change of servers, None for no objection: an objection means
+                that the change is not sent.
             request_seconds: for one answer, inside I2P `I2P_REQUEST_SECONDS` at least; then the connection is given up.
             handshake_seconds: for one attempt to connect, inside I2P `I2P_HANDSHAKE_SECONDS` at least.
             backoff: makes the delays between attempts to connect, one for each server.
@@ -128,7 +129,7 @@ class FarmClient:
         self._refusal: str | None = None  # the last one, until a request gets through
         self._preferred = self._directory.given[0]
         self._waiters: set[asyncio.Future[None]] = set()
-        self._questions: dict[Endpoint, asyncio.Task[None]] = {}  # the latest to each for the Configuration
+        self._questions: dict[Endpoint, asyncio.Task[None]] = {}  # the latest question to each for the Configuration
         self._asked_at: dict[Endpoint, float] = {}
         self._log = structlog.get_logger(__name__).bind(cluster=cluster)
 
@@ -139,7 +140,7 @@ class FarmClient:
         await self.close()
 
     async def close(self) -> None:
-        """Close all connections; posts that run end with `OutcomeUnknownError`."""
+        """Close all connections; running posts end with `OutcomeUnknownError`."""
         questions, self._questions = self._questions, {}
         for question in questions.values():
             question.cancel()
@@ -152,7 +153,7 @@ class FarmClient:
     async def post(self, values: Sequence[bytes], *, timeout: float = 30.0) -> int:  # noqa: ASYNC109
         """Append Application values to the farm's log, together and in order.
 
-        Follows the leader, waits while there is none and while its queue is full, tries other servers.
+        The client follows the leader, waits while there is none or its queue is full, and tries other servers.
 
         Args:
             values: at least one, at most `MAX_ENTRIES` with `MAX_ENTRIES_BYTES` in all.
@@ -162,8 +163,8 @@ class FarmClient:
             The log index of the last value. All of them are committed.
 
         Raises:
-            NotCommittedError: no server took them within the time; surely none of them is or will be committed.
-            OutcomeUnknownError: they were sent and no answer came: they may be committed, or may be later.
+            NotCommittedError: no server took the values within the time; surely none is or will be committed.
+            OutcomeUnknownError: the values were sent and no answer came: they may be committed now or later.
             LocalProtocolError: the values are beyond a limit of the wire.
         """
         if not values:
@@ -176,9 +177,9 @@ class FarmClient:
     async def change_servers(self, request: Request, *, timeout: float = 30.0) -> Response:  # noqa: ASYNC109
         """Send an AddServerRequest or a RemoveServerRequest to the leader, and return its answer.
 
-        Accepted means that the change has begun; a refusal says that it cannot begin now, or makes no sense. Who may do
-        it is an administrator; the server ends the connection of anybody else. Raises as `post`; `NotCommittedError`
-        also when this user is known to be nobody who may: then nothing is sent.
+        Accepted means that the change has begun; a refusal says that the change cannot begin now, or makes no sense.
+        Only an administrator may change servers; the server ends the connection of any other user. Raises as `post`;
+        `NotCommittedError` also when this user is known to lack the right: then nothing is sent.
         """
         why_not = self._objection(request)
         if why_not is not None:
@@ -192,7 +193,7 @@ class FarmClient:
 
     @property
     def waits_for(self) -> str:
-        """Say in a clause what keeps a request that is under way: who has refused it, or is not reached."""
+        """The obstacle of the present request, as a clause: a server's refusal, or no connection."""
         if any(link.connected for link in self._links.values()):
             return self._refusal or "a server has it, and has not answered yet"
         return f"no server is reached ({self._troubles()})"
@@ -227,9 +228,9 @@ class FarmClient:
         return response
 
     async def find(self, *, timeout: float = 30.0) -> Found:  # noqa: ASYNC109
-        """Find the servers, and who leads: ask until the leader itself has answered, or the time is over.
+        """Find the servers and the leader: ask until the leader itself has answered, or the time is over.
 
-        It ends before when all that is missing is a way to dial the leader. Nothing is written into the farm's log.
+        The search ends early when only a way to dial the leader is missing. Nothing is written into the farm's log.
         `timeout`: as in `post`.
         """
         end = asyncio.get_running_loop().time() + timeout
@@ -290,10 +291,10 @@ class FarmClient:
         places.sort(key=lambda each: each.server)
         return Found(leader, trouble, None if newest is None else newest.log_index, tuple(places))
 
-    # --- Whom to ask --------------------------------------------------------------------------------------
+    # --- The server to ask --------------------------------------------------------------------------------
 
     async def _reach(self) -> _Way:
-        """Return a connected server: the leader if it is known and can be reached, else the next in order."""
+        """Return a connected server: the leader if the leader is known and can be reached, else the next in order."""
         patient = True
         while True:
             seconds = _PATIENCE_SECONDS
@@ -303,7 +304,7 @@ class FarmClient:
                     return place, link
                 if patient and link.last_error is None:
                     seconds = _patience(place)
-                    break  # being dialled: it takes milliseconds, unless nobody is there
+                    break  # the dial takes milliseconds, unless the server is down
             patient = await self._changed(seconds if patient else None)
 
     def _order(self) -> Iterator[Place]:
@@ -314,7 +315,7 @@ class FarmClient:
         yield from places[start:] + places[:start]
 
     def _prefer_after(self, place: Place) -> None:
-        """Ask the next one, while nobody says who leads."""
+        """Ask the next server, while no server names a leader."""
         places = self._directory.places
         position = places.index(place) if place in places else -1
         self._preferred = places[(position + 1) % len(places)]
@@ -345,7 +346,7 @@ class FarmClient:
         return max(self._handshake_seconds, I2P_HANDSHAKE_SECONDS if endpoint.is_i2p else 0.0)
 
     async def _changed(self, seconds: float | None) -> bool:
-        """Wait until a connection has come up or ended, or an attempt has failed; return whether one has in time."""
+        """Wait until a connection comes up or ends, or an attempt fails; return whether that happened in time."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.add(waiter)
         try:
@@ -387,7 +388,7 @@ class FarmClient:
             self._leader = leader
             troubled = all(self._trouble(other) is not None for other in elsewhere)
             if troubled:
-                self._prefer_after(place)  # another may know better
+                self._prefer_after(place)  # another server may know a better way
             return Refused(
                 f"server {leader} leads, says server {server}" + (f", but {self._troubles()}" if troubled else ""),
                 at_once=not troubled,
@@ -407,12 +408,12 @@ class FarmClient:
         errors = (link.last_error for link in self._links.values())
         return "; ".join(error for error in errors if error is not None) or "none has answered yet"
 
-    # --- Who belongs to the farm --------------------------------------------------------------------------
+    # --- The farm's servers -------------------------------------------------------------------------------
 
     async def _has_news(self, place: Place, refusal: Response) -> bool:
-        """Ask the server that refused who belongs to the farm; return whether more is known of the servers now.
+        """Ask the server that refused for the Configuration; return whether more is known of the servers now.
 
-        Not when it leads: then there is nobody else to look for.
+        A leader is not asked: then no other server is of use.
         """
         if refusal.destination == refusal.source:
             return False
@@ -424,7 +425,7 @@ class FarmClient:
         return before != (directory.places, directory.troubles)
 
     def _ask(self, place: Place) -> asyncio.Task[None] | None:
-        """Ask a server for the Configuration, unless it was asked a moment ago; return the latest question."""
+        """Ask a server for the Configuration, unless the last question was a moment ago; return the latest question."""
         latest = self._questions.get(place.endpoint)
         now = asyncio.get_running_loop().time()
         if latest is not None and (not latest.done() or now - self._asked_at[place.endpoint] < _REFRESH_SECONDS):
@@ -452,9 +453,9 @@ class FarmClient:
             await self._forget()
 
     async def _forget(self) -> None:
-        """Let go of places that are not the farm's any more and were not given; a connection that is up may end first.
+        """Drop the places that left the farm and were not given; a connection that is up may end first.
 
-        So a client that runs for months does not go on dialling wherever a server has been.
+        So a client that runs for months does not go on dialling every place where a server has been.
         """
         kept = {place.endpoint for place in self._directory.places}
         for endpoint in [endpoint for endpoint in self._links if endpoint not in kept]:
@@ -467,7 +468,7 @@ class FarmClient:
 
 
 def _request(entries: tuple[Entry, ...]) -> Request:
-    """Make a request that asks for these entries to be appended; without any it asks who leads."""
+    """Make a request to append these entries; without entries the request asks for the leader."""
     return Request(MessageType.CLIENT_REQUEST, 0, 0, 0, 0, 0, 0, entries)
 
 
@@ -483,7 +484,7 @@ def _send(request: Request, way: _Way) -> asyncio.Future[Response | None]:
 
 
 def _settle(answer: asyncio.Future[Response | None], response: Response | None) -> None:
-    if not answer.done():  # it is when the time for the post was over before
+    if not answer.done():  # the answer is done when the time for the post is over
         answer.set_result(response)
 
 

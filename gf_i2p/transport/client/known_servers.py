@@ -1,4 +1,4 @@
-"""The servers of a farm as a client knows them: those it was given, and those that the farm has told of since."""
+"""The servers of a farm as a client knows them: the given servers, and those that the farm has told since."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
@@ -9,46 +9,46 @@ from gf_i2p.wire.log_values import Configuration
 
 
 class Place(NamedTuple):
-    """A server, and one endpoint at which it is said to be."""
+    """A server, and one endpoint of the server."""
 
     server: int
     endpoint: Endpoint
 
 
 Prepare = Callable[[Sequence[Place]], Mapping[Place, str]]
-"""Told of all places that were not given, each time that they change: makes ready for dialling them, and returns those
-that cannot be, each with a sentence that says what to add so that they can."""
+"""Called with all places that were not given, at each change: prepares dialling, and returns the places that cannot be
+dialled, each with a sentence that names the missing setting."""
 
 
 class Directory:
-    """What was given stays. What was told is exchanged when somebody tells of a newer Configuration.
+    """The given places stay. The told places are replaced when a server tells a newer Configuration.
 
-    A server may so have two places: where the client was told that it is, and where the servers find it. Both count,
-    for neither need be right: a server may have moved, and a client may have a way of its own to it.
+    So a server may have two places: the place that was given to the client, and the place that the servers use. Both
+    count, for neither need be right: a server may have moved, and a client may have a way of its own to the server.
     """
 
     def __init__(self, given: Mapping[int, Endpoint], prepare: Prepare) -> None:
         """`given`: by server id. `prepare`: see `Prepare`."""
         self.given = tuple(Place(server, endpoint) for server, endpoint in given.items())
         self.told: tuple[Place, ...] = ()
-        """Places beside those given that can be dialled."""
+        """Told places that can be dialled."""
         self.troubles: dict[int, str] = {}
-        """Servers that have been told of with a place that cannot be dialled: a sentence each."""
+        """Told servers with a place that cannot be dialled: a sentence each."""
         self.newest: Configuration | None = None
         """The Configuration with the greatest `log_index` so far; at most `MAX_SERVERS` servers."""
         self._prepare = prepare
 
     @property
     def places(self) -> tuple[Place, ...]:
-        """All that can be dialled, those given first."""
+        """All places that can be dialled, the given ones first."""
         return self.given + self.told
 
     def of(self, server: int) -> list[Place]:
-        """Where this server can be dialled."""
+        """Places where this server can be dialled."""
         return [place for place in self.places if place.server == server]
 
     def learn(self, configuration: Configuration) -> None:
-        """Take in what a server has told; an older Configuration than the newest changes nothing."""
+        """Take in a Configuration from a server; one that is older than the newest changes nothing."""
         if self.newest is not None and configuration.log_index < self.newest.log_index:
             return
         self.newest = configuration

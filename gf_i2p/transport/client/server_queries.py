@@ -1,4 +1,4 @@
-"""Asking servers who belongs to the farm, and what is in their logs: one request on a connection of its own."""
+"""Questions to servers for the farm's Configuration: each is one request on a connection of its own."""
 
 import asyncio
 import math
@@ -28,23 +28,23 @@ async def fetch_configuration(
     seconds: float = HANDSHAKE_SECONDS,
     entropy: Callable[[int], bytes] = os.urandom,
 ) -> Configuration | None:
-    """Ask one server for the Configuration, by each way that the transport has until one works.
+    """Ask one server for the Configuration, by each way of the transport until one works.
 
-    What it says may be old, and the newest entry of its log need not be committed.
+    The answer may be old, and the newest entry of the server's log need not be committed.
 
     Args:
-        transport: how the endpoint is reached.
+        transport: the way to the endpoint.
         endpoint: the server.
         cluster: the farm's name.
-        credentials: ours for this server; those of a link to it spare the challenge.
+        credentials: ours for this server; those of a link to the server spare the challenge.
         seconds: for everything.
         entropy: returns that many random bytes.
 
     Returns:
-        None when the server answers 404: it does not tell anybody, or has no farm of this name.
+        None when the server answers 404: the server tells no Configuration, or has no farm of this name.
 
     Raises:
-        TransportError: there is no answer, or not that of a farm node; the text says what to check.
+        TransportError: there is no answer, or none of a farm node; the text says what to check.
     """
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
@@ -62,7 +62,7 @@ async def fetch_configuration(
 
 
 class _Inquiry:
-    """One server asked by one way."""
+    """A question to one server by one way."""
 
     def __init__(
         self,
@@ -130,12 +130,12 @@ class _Inquiry:
 
 
 class _Caller(asyncio.Protocol):
-    """Sends one request and takes its answer."""
+    """Sends one request and takes the answer."""
 
     def __init__(self, get: ConfigurationGet) -> None:
         self._get = get
         self._loop = asyncio.get_running_loop()
-        # Errors are results, and None is the connection's end: nobody asks when dialling itself has failed.
+        # Errors are results, and None is the connection's end: no task awaits the future when dialling has failed.
         self.outcome: asyncio.Future[Configuration | Retry | RemoteProtocolError | None] = self._loop.create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -159,12 +159,12 @@ class _Caller(asyncio.Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What several servers have said."""
+    """The answers of several servers."""
 
     newest: Configuration | None
-    """The one with the greatest `log_index`; None when nobody has told any."""
+    """The Configuration with the greatest `log_index`; None when no server has told one."""
     troubles: dict[Endpoint, str] = field(default_factory=dict)
-    """Why the others have not, as far as they were waited for: sentences for the operator."""
+    """Why other servers have not told one, as far as they were waited for: sentences for the operator."""
 
 
 async def ask_around(
@@ -177,19 +177,19 @@ async def ask_around(
 ) -> Answers:
     """Ask these servers side by side, until one tells a Configuration whose `log_index` is above `newer_than`.
 
-    With the `log_index` of one's own it is how a server that was away finds out what has become of the farm, and
-    whether it still belongs to it: others that were away as long do not end the search. It is for the caller to judge
-    whether what it learns is committed: a server tells the newest entry of its log.
+    With the `log_index` of its own log, a server that was away learns the farm's present state, and whether it still
+    belongs to the farm; other servers that were away as long do not end the search. The caller has to judge whether the
+    answer is committed: a server tells the newest entry of its log.
 
     Args:
-        transport: how they are reached.
+        transport: the way to the servers.
         servers: the servers, and our credentials for each.
         cluster: the farm's name.
-        newer_than: -1 takes the first that comes.
+        newer_than: -1 takes the first answer.
         seconds: for everything.
 
     Returns:
-        The newest Configuration that was told by then, which may be no newer than `newer_than` when all were asked.
+        The newest Configuration that was told by then; no newer than `newer_than` when all servers were asked in vain.
     """
     newest: Configuration | None = None
     troubles: dict[Endpoint, str] = {}
@@ -221,16 +221,16 @@ async def ask_around(
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """Who tells what of the farm, by server id."""
+    """The Configurations that servers tell, by server id."""
 
     told: Mapping[int, Configuration]
-    """The newest Configuration in each one's log, committed or not."""
+    """The newest Configuration in each server's log, committed or not."""
     troubles: Mapping[int, str]
-    """Why the others have told nothing: a sentence each."""
+    """Why the other servers have told nothing: a sentence each."""
     strange: Mapping[int, str]
-    """Those among them that nothing here says how to dial, or how to know."""
+    """Servers of these without a known way to dial, or without a known identity."""
     refused: frozenset[int] = frozenset()
-    """Those that have answered and let us not in, or have no such farm: to ask again is of no use."""
+    """Servers of these that have answered and refused us, or have no such farm: to ask again is of no use."""
 
 
 async def survey(
@@ -241,7 +241,7 @@ async def survey(
     *,
     seconds: float,
 ) -> Survey:
-    """Ask all servers of the directory, and those that they tell of, side by side. `seconds`: for each."""
+    """Ask all servers of the directory, and the servers that these tell of, side by side. `seconds`: for each."""
     told: dict[int, Configuration] = {}
     troubles: dict[int, str] = {}
     refused: set[int] = set()

@@ -1,4 +1,4 @@
-"""A tunnel through an HTTP proxy: CONNECT (RFC 9110, 9.3.6), and then whatever protocol goes through it."""
+"""A tunnel through an HTTP proxy: CONNECT (RFC 9110, 9.3.6), and then any protocol through the tunnel."""
 
 import asyncio
 import re
@@ -17,11 +17,11 @@ class TunnelRefused(Exception):  # noqa: N818 -- reads as what happened, as `Han
 
 
 class HttpTunnel(asyncio.Protocol):
-    """Asks for a tunnel, and gives way to the protocol that `factory` makes when there is one.
+    """Asks for a tunnel, and hands the open tunnel to the protocol that `factory` makes.
 
-    The proxy gets the endpoint's name, and nothing about us. `opened`: what went wrong, or None, and then the
-    protocol's `connection_made` has been called. It is a result also when it is an error, since nobody may be left
-    to ask for it.
+    The proxy gets the endpoint's name, and no fact about this node. `opened`: the error, or None; with None, the
+    protocol's `connection_made` has been called. The error is a result and no exception of the future, since no task
+    may be left that awaits the future.
     """
 
     def __init__(self, endpoint: Endpoint, factory: Callable[[], asyncio.Protocol]) -> None:
@@ -32,12 +32,12 @@ class HttpTunnel(asyncio.Protocol):
         self.opened: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Ask."""
+        """Ask for the tunnel."""
         self._transport = cast("asyncio.Transport", transport)
         self._transport.write(f"CONNECT {self._authority} HTTP/1.1\r\nHost: {self._authority}\r\n\r\n".encode())
 
     def data_received(self, data: bytes) -> None:
-        """Read the answer, in however many pieces it comes."""
+        """Read the answer, in any number of pieces."""
         if self.opened.done():
             return
         try:
@@ -64,7 +64,7 @@ class HttpTunnel(asyncio.Protocol):
     def _give_way(self, rest: bytes) -> None:
         transport = self._transport
         assert transport is not None
-        self.opened.set_result(None)  # whoever awaits it comes to it when this is over
+        self.opened.set_result(None)  # the task that awaits this runs after this method
         protocol = self._factory()
         transport.set_protocol(protocol)
         protocol.connection_made(transport)

@@ -1,9 +1,10 @@
-"""Being reached through I2P: a loopback port, and whatever has the router bring our destination's streams to it.
+"""Listening through I2P: a loopback port, and an `Inbound` that has the router bring our destination's streams there.
 
-The router names the peer in a first line where a SAM session forwards: its destination cannot be forged by a peer,
-so each counts for itself at the gate. A session that ends is made again, and so is one whose address the router does
-not publish. i2pd forgets it when the inbound tunnels are there before the outbound ones, and remembers with the next
-inbound tunnel: it builds two (2.45) or three (2.58) at a time, so a session that has more of them seldom stays unknown.
+Where a SAM session forwards, the router names the peer in a first line. A peer cannot forge its destination, so each
+destination is a source of its own at the gate. A session that ends is made again, and so is a session whose address the
+router does not publish. i2pd forgets to publish when the inbound tunnels are there before the outbound ones, and
+remembers with the next inbound tunnel. i2pd builds two (2.45) or three (2.58) at a time, so a session with more tunnels
+seldom stays unknown.
 """
 
 import asyncio
@@ -28,17 +29,17 @@ _UNNAMED: Final = "not named yet"
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast a session is made again, and how often it is looked after. In seconds."""
+    """Delays between sessions, and between looks at a session, in seconds."""
 
     again_floor: float = 8.0
-    """Not earlier: i2pd keeps a destination for 5 s after its session, then ends it, also when a new session has it."""
+    """Least delay: i2pd keeps a destination for 5 s after its session, then ends it, even if a new session has it."""
     again_ceiling: float = 30.0
     look: float = 3.0
-    """Between two looks whether our address is published, until it is."""
+    """Between two looks whether the address is published, until it is."""
     look_again: float = 60.0
-    """Between two looks from then on, until a stream comes."""
+    """Between two looks after that, until a stream comes."""
     patience: float = 30.0
-    """For the address to be published; doubled each time in vain."""
+    """Time for the address to be published; doubled each time in vain."""
     max_patience: float = 600.0
 
 
@@ -46,24 +47,24 @@ _PACE: Final = Pace()
 
 
 class Inbound(Protocol):
-    """Has the router bring the streams for our destination to a port of this machine."""
+    """Has the router bring the streams for this node's destination to a port of this machine."""
 
     @property
     def names_peers(self) -> bool:
-        """Whether each connection begins with a line that says from which destination it comes."""
+        """Whether each connection begins with a line that names the peer's destination."""
         ...
 
     @property
     def failure(self) -> type[Exception]:
-        """What the methods raise when the router cannot be used now, with a sentence that says what to check."""
+        """The exception of the methods when the router cannot be used now; its text says what to check."""
         ...
 
     async def open(self, host: str, port: int) -> str:
-        """Begin; return our address, for the log, when streams can come. May take minutes."""
+        """Begin; return this node's address, for the log, when streams can come. May take minutes."""
         ...
 
     async def published(self) -> bool:
-        """Whether others can find our address in the netDb now."""
+        """Whether others can find the address in the netDb now."""
         ...
 
     async def ended(self) -> None:
@@ -71,12 +72,12 @@ class Inbound(Protocol):
         ...
 
     def close(self) -> None:
-        """End it; it may be opened again."""
+        """End the session; it may be opened again."""
         ...
 
 
 class ServerTunnel:
-    """An `Inbound` that the operator has configured in the router: there is nothing to do, nor to ask."""
+    """An `Inbound` that the operator has configured in the router: there is nothing to do or to ask."""
 
     names_peers = False
     failure: type[Exception] = TransportError
@@ -90,7 +91,7 @@ class ServerTunnel:
         return True
 
     async def ended(self) -> None:
-        """See `Inbound.ended`: never."""
+        """See `Inbound.ended`: this never returns."""
         await asyncio.get_running_loop().create_future()
 
     def close(self) -> None:
@@ -98,7 +99,7 @@ class ServerTunnel:
 
 
 class I2pListener:
-    """Accepts what the router brings, and sees to it that it does."""
+    """Accepts the streams that the router brings, and keeps a session for these streams."""
 
     def __init__(self, inbound: Inbound, server: asyncio.Server, pace: Pace) -> None:
         """Use `open`."""
@@ -109,7 +110,7 @@ class I2pListener:
         self._log = structlog.get_logger(__name__)
         self._complaint: str | None = None
         self.reached_at: str | None = None
-        """Our address inside I2P while others can find it, or have come through it; None while they cannot."""
+        """The node's address inside I2P while others can find it, or have come through it; otherwise None."""
         self._arrived = asyncio.Event()
         host, port = server.sockets[0].getsockname()[:2]
         self.addresses: Sequence[str] = [host_port((host, port))]
@@ -126,7 +127,7 @@ class I2pListener:
         *,
         pace: Pace = _PACE,
     ) -> Self:
-        """Listen at once on an IP address; the session follows. Raises `TransportError` when the port cannot be had."""
+        """Listen at once on an IP address; the session follows. Raises `TransportError` when the port is taken."""
         check_address(host, "listening for the router")
         (sock,) = await bind(host, port)
         listener: I2pListener | None = None
@@ -147,7 +148,7 @@ class I2pListener:
         self._inbound.close()
 
     def arrived(self) -> None:
-        """A stream has come: then the session is published, whatever anybody says."""
+        """Note that a stream has come: so the session is published, whatever the router says."""
         self._arrived.set()
 
     # --- The session --------------------------------------------------------------------------------------
@@ -163,7 +164,7 @@ class I2pListener:
                 await self._watch(address)
             except self._inbound.failure as error:
                 self._complain(str(error))
-            except Exception:  # noqa: BLE001 - without this nobody would ever reach us again, and nothing would say so
+            except Exception:  # noqa: BLE001 - otherwise no peer would reach this node again, and no log would say so
                 self._complaint = None
                 self._log.exception("a defect ended the I2P session")
             finally:
@@ -191,13 +192,13 @@ class I2pListener:
         finally:
             for task in tasks:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)  # one of them has had its say already
+            await asyncio.gather(*tasks, return_exceptions=True)  # the result of one task was used already
 
     async def _unseen(self, address: str) -> None:
-        """Return when others have not found our address for longer than we have patience.
+        """Return when others have not found the address for longer than the patience.
 
-        One look may take the router a minute; only one that began after all patience is the last. What is found may
-        be left from a session before, for ten minutes: it is looked for again until a stream has come.
+        One look may take the router a minute; the last look is the first that began after the patience. A found address
+        may be left from an earlier session, for ten minutes: so the looks go on until a stream has come.
         """
         loop = asyncio.get_running_loop()
         since = loop.time()
@@ -213,7 +214,7 @@ class I2pListener:
                 await asyncio.sleep(self._pace.look)
 
     def _seen(self, address: str) -> None:
-        """Others can reach us."""
+        """Note that others can reach this node."""
         self.reached_at = address
         self._patience = self._pace.patience
         if self._complaint != "":
@@ -227,7 +228,7 @@ class I2pListener:
 
 
 class _Stream(asyncio.Protocol):
-    """One connection until it is known whom it comes from; then the protocol proper takes over."""
+    """One connection until its peer is known; then the protocol proper takes over."""
 
     def __init__(
         self, listener: I2pListener, gate: Gate, factory: Callable[[Admission], asyncio.Protocol], *, named: bool

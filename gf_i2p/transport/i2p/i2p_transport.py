@@ -1,7 +1,7 @@
-"""Connections through I2P: out through the router's proxy, in through whatever brings streams to a loopback port.
+"""Connections through I2P: out through the router's proxy, in through streams that come to a loopback port.
 
-I2P encrypts from end to end and a destination's name is its key, so there is no TLS here. What is plain is the way
-between this node and its own router. A name in .i2p goes to the proxy as it is: it is never looked up in DNS.
+I2P encrypts from end to end and a destination's name is its key, so there is no TLS here. Only the way between this
+node and its own router is plain. A name in .i2p goes to the proxy unchanged: it is never looked up in DNS.
 """
 
 import asyncio
@@ -23,22 +23,22 @@ from gf_i2p.wire.endpoint import Endpoint
 
 
 class Way(StrEnum):
-    """How the router's proxy is asked."""
+    """The protocol with the router's proxy."""
 
     GET = "get"
-    """By the upgrade request itself, with an absolute URI (RFC 2616, 5.1.2): proposal 150's way."""
+    """The upgrade request itself, with an absolute URI (RFC 2616, 5.1.2): proposal 150's way."""
     CONNECT = "connect"
-    """By CONNECT (RFC 9110, 9.3.6): the proxy sees bytes only. A Java router lets it through to some ports only."""
+    """CONNECT (RFC 9110, 9.3.6): the proxy sees bytes only. A Java router allows only some ports."""
     SOCKS5 = "socks5"
-    """By SOCKS (RFC 1928), the name given to the proxy."""
+    """SOCKS (RFC 1928), with the name given to the proxy."""
 
 
 I2P_HANDSHAKE_SECONDS: Final = 120.0
-"""Streams through tunnels take their time, and the first one may have to build them."""
+"""For a handshake: streams through tunnels are slow, and the first stream may have to build tunnels."""
 I2P_REQUEST_SECONDS: Final = 20.0
-"""The least for an answer through tunnels: when they stall, a new stream would stall as well."""
+"""The least for an answer through tunnels: when tunnels stall, a new stream would stall as well."""
 SOCKS_GREETING_SECONDS: Final = 5.0
-"""For the answer to a SOCKS greeting, which the proxy gives by itself, before it knows of any peer."""
+"""For the answer to a SOCKS greeting, which the proxy gives by itself, before it knows any peer."""
 _SOCKS_GREETING: Final = b"\x05\x01\x00"
 """RFC 1928, 3: version 5, one method, no authentication."""
 _SETTINGS: Final = {
@@ -50,9 +50,9 @@ _SETTINGS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ProxySettings:
-    """Where the router's proxy is: an IP address, so that nothing is ever looked up, and a port.
+    """The address of the router's proxy: an IP address, so that nothing is ever looked up, and a port.
 
-    Raises `TransportError` on a name.
+    Raises `TransportError` for a name.
     """
 
     host: str = "127.0.0.1"
@@ -69,7 +69,7 @@ class ProxySettings:
 class I2pTransport:
     """Dials and listens through one router.
 
-    `inbound` brings the streams to `host`:`port`, which are for the router only: loopback as a rule. Without it
+    `inbound` brings the streams to `host`:`port`, which only the router uses: loopback as a rule. Without `inbound`
     nothing listens.
     """
 
@@ -99,13 +99,13 @@ class I2pTransport:
         deadline: float,
         attempt: int = 0,  # noqa: ARG002
     ) -> asyncio.Transport:
-        """See `Transport.dial`. By GET it returns when the proxy is there; what it says shows in the handshake."""
+        """See `Transport.dial`. With GET this returns when the proxy is connected; the proxy answers the handshake."""
         if not endpoint.is_i2p:
             raise DialError(
                 f"{endpoint} is no address inside I2P: the router's proxy would hand it to a stranger. Give the peer "
                 "an address in .i2p, or its certificate's fingerprint to be dialled by TLS."
             )
-        # i2pd hands names in capital letters to its outproxy, too: only .i2p in small ones is inside I2P for it.
+        # i2pd hands names with capital letters to its outproxy, too: for i2pd only a lower-case .i2p is inside I2P.
         peer = Endpoint(endpoint.host.lower(), endpoint.port)
         try:
             async with asyncio.timeout(deadline):
@@ -146,16 +146,16 @@ class I2pTransport:
         raise self._other(peer, "an HTTP proxy", error) from error
 
     async def _through_socks(self, peer: Endpoint, factory: Callable[[], asyncio.Protocol]) -> asyncio.Transport:
-        """Have the proxy open a stream. It gets the name, never an address."""
+        """Have the proxy open a stream. The proxy gets the name, never an address."""
         await self._greet()
         proxy = Proxy.create(ProxyType.SOCKS5, self._proxy.host, self._proxy.port, rdns=True)
         try:
-            # Without a time of its own: ours is the whole dial's, and cancels it.
+            # python-socks gets no deadline of its own: the deadline of the whole dial cancels the call.
             sock = await proxy.connect(peer.host, peer.port, timeout=3600.0)
         except ProxyConnectionError as error:
             raise self._no_proxy(error) from error
         except ProxyError as error:
-            if error.error_code is None:  # it did not say no, but something that we do not understand, or nothing
+            if error.error_code is None:  # the proxy did not refuse, but answered senselessly, or not at all
                 raise self._other(peer, "a SOCKS5 proxy", error) from error
             raise self._refused(peer, error) from error
         except (OSError, ValueError) as error:
@@ -168,10 +168,10 @@ class I2pTransport:
         return transport
 
     async def _greet(self) -> None:
-        """Raise `DialError` when what listens there says nothing to a SOCKS greeting; an HTTP proxy waits for more.
+        """Raise `DialError` when the port gives no answer to a SOCKS greeting; an HTTP proxy would wait for more.
 
-        On a connection of its own: python-socks has one time for the greeting, which takes milliseconds, and the peer,
-        which takes minutes.
+        The greeting has a connection of its own: python-socks has one time limit for both the greeting, which takes
+        milliseconds, and the peer, which takes minutes.
         """
         try:
             async with asyncio.timeout(SOCKS_GREETING_SECONDS):
@@ -188,7 +188,7 @@ class I2pTransport:
                 f"is on ({_SETTINGS[Way.SOCKS5]})."
             ) from None
         except OSError:
-            pass  # python-socks meets the same, or better luck, and what it meets is told
+            pass  # python-socks meets the same error, or better luck, and its error is told
 
     def _no_proxy(self, error: OSError) -> DialError:
         return DialError(
@@ -213,7 +213,7 @@ class I2pTransport:
     # --- Listening ----------------------------------------------------------------------------------------
 
     async def listen(self, factory: Callable[[Admission], asyncio.Protocol], gate: Gate) -> I2pListener:
-        """See `Transport.listen`. It returns at once: the router may come, go and come back meanwhile."""
+        """See `Transport.listen`. This returns at once: the router may come, go and come back meanwhile."""
         if self._inbound is None:
             raise TransportError(
                 "Nothing brings I2P streams to this node: configure a SAM session or a server tunnel of the router's."

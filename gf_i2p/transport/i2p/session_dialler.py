@@ -1,9 +1,9 @@
-"""Dialling from the session that we are reached by: the second way to a peer inside I2P.
+"""Dialling from the session by which others reach this node: the second way to a peer inside I2P.
 
-A router keeps a lease set that it has found until it expires, for each of its destinations apart. When a peer has come
-back with new tunnels, its old lease set leads nowhere, and through the proxy it stays unreachable for up to ten
-minutes (seen on i2pd 2.45.1). A stream brings its sender's lease set along, to the destination that it comes to. So who
-has a new session opens a stream to every peer once, and whom the proxy does not lead to is dialled from our session.
+A router keeps a found lease set until the lease set expires, for each of its destinations apart. When a peer has come
+back with new tunnels, its old lease set leads nowhere, and through the proxy the peer stays unreachable for up to ten
+minutes (seen on i2pd 2.45.1). A stream brings the lease set of its sender to the destination that it reaches. So a node
+with a new session opens a stream to every peer once, and dials from that session each peer that the proxy cannot reach.
 """
 
 import asyncio
@@ -24,30 +24,30 @@ from gf_i2p.wire.upgrade import ClientHandshake
 PATIENCE_SECONDS: Final = 20.0
 """For one way before the other is tried. A stream opens in 5 s as a rule; a Java proxy's first try takes up to 20 s."""
 GREETINGS: Final = 5
-"""How often a peer is told of a new session until it answers: i2pd takes no new encryption of ours for two minutes."""
+"""Greetings to a peer about a new session until the peer answers: i2pd rejects a new encryption for two minutes."""
 
 
 class Streams(Protocol):
-    """Opens streams from our own destination."""
+    """Opens streams from this node's own destination."""
 
     on_open: Callable[[], None] | None
-    """Called when there is a new session; set by whoever wants to know."""
+    """Called when there is a new session; the listener sets this."""
 
     on_close: Callable[[], None] | None
-    """Called when it is over, or none could be made; the same."""
+    """Called when the session is over, or none could be made; the listener sets this."""
 
     @property
     def failure(self) -> type[Exception]:
-        """What `connect` raises, with a sentence that says what to check."""
+        """The exception of `connect`, with a sentence that says what to check."""
         ...
 
     async def connect(self, host: str) -> socket.socket:
-        """Open a stream to this .i2p host; return its socket, non-blocking, nothing of the stream read yet."""
+        """Open a stream to this .i2p host; return the socket, non-blocking, before any byte of the stream is read."""
         ...
 
 
 class TwoWayTransport:
-    """Goes through the proxy first, and by our own session when that has failed: in turn, until one works."""
+    """Uses the proxy first, and this node's own session after a failure: in turn, until one way works."""
 
     def __init__(self, proxy: Transport, streams: Streams, cluster: str, *, patience: float = PATIENCE_SECONDS) -> None:
         """`cluster`: the farm's name. `patience`: seconds for one way, and between two greetings."""
@@ -57,7 +57,7 @@ class TwoWayTransport:
         self._patience = patience
         streams.on_open = self._introduce
         streams.on_close = self._hush
-        self._peers: dict[str, None] = {}  # hosts that we have been asked to dial
+        self._peers: dict[str, None] = {}  # hosts that this node was asked to dial
         self._introductions: set[asyncio.Task[None]] = set()
 
     async def dial(
@@ -67,7 +67,7 @@ class TwoWayTransport:
         host = endpoint.host.lower()
         if endpoint.is_i2p:
             self._peers[host] = None
-        if attempt % 2 == 0 or not endpoint.is_i2p:  # what is not inside I2P, the proxy's transport refuses
+        if attempt % 2 == 0 or not endpoint.is_i2p:  # the proxy's transport refuses endpoints outside I2P
             return await self._proxy.dial(endpoint, factory, deadline=deadline)
         try:
             async with asyncio.timeout(deadline):
@@ -98,14 +98,14 @@ class TwoWayTransport:
     # --- Introductions ------------------------------------------------------------------------------------
 
     def _introduce(self) -> None:
-        """Let every peer's router know our new lease set."""
+        """Bring the new lease set to every peer's router."""
         for host in self._peers:
             task = asyncio.get_running_loop().create_task(self._greet(host), name=f"introduction to {host}")
             self._introductions.add(task)
             task.add_done_callback(self._introductions.discard)
 
     def _hush(self) -> None:
-        """The session whose lease set they were about is over."""
+        """Stop the introductions: the session with that lease set is over."""
         for task in self._introductions:
             task.cancel()
 
@@ -118,12 +118,12 @@ class TwoWayTransport:
             await asyncio.sleep(self._patience)
 
     async def _is_answered(self, host: str) -> bool:
-        """Open a stream and begin as any node does: an answer shows that the peer's router knows our way now."""
+        """Open a stream and begin as any node does: an answer shows that the peer's router knows the way here now."""
         loop = asyncio.get_running_loop()
         handshake = ClientHandshake(
             host=host,
             cluster=self._cluster,
-            credentials=Credentials("introduction", "-"),  # a first request names nobody
+            credentials=Credentials("introduction", "-"),  # a first request names no user
             now=loop.time(),
             entropy=os.urandom,
         )

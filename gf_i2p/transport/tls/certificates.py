@@ -1,4 +1,4 @@
-"""Certificates: made by ourselves, known to each other by their fingerprint."""
+"""Certificates that servers make themselves, and know each other's by the fingerprint."""
 
 import re
 from collections.abc import Iterable
@@ -19,20 +19,19 @@ from gf_i2p.transport.errors import TransportError
 _MAX_COMMON_NAME: Final = 64
 _PREFIX: Final = "sha256:"
 _HEX: Final = re.compile(r"[0-9a-f]{64}")
-# Clocks of farm members may differ: a new certificate is already valid for those that are behind.
+# Clocks of farm members may differ: so a new certificate is valid for a member with a slow clock.
 _BACKDATED: Final = timedelta(days=1)
 
 
 def make_certificate(
     common_name: str, *, hosts: Iterable[str] = (), now: datetime | None = None, days: int = 3650
 ) -> tuple[bytes, bytes]:
-    """Make a key (ECDSA, P-256) and a certificate that it signs itself.
+    """Make a key (ECDSA, P-256) and a self-signed certificate.
 
-    `common_name`: 1 to 64 characters, for people to read. `hosts`: names and addresses under which a peer that
-    uses a CA file (this certificate may be its own) may reach us; a peer that pins the fingerprint needs none.
-    `days`: how long it is valid from `now` (UTC, the present by default); a pin does not look at it.
-    Returns certificate and key, both PEM, the key unencrypted: store it with mode 0600.
-    Raises `TransportError` on a name that no certificate can carry.
+    `common_name`: 1 to 64 characters, for people. `hosts`: names and addresses of this server for peers that use a CA
+    file (this certificate may be the CA file); a peer that pins the fingerprint needs none. `days`: validity from `now`
+    (UTC, the present by default); a pin ignores the validity. Returns certificate and key, both PEM, the key
+    unencrypted: store the key with mode 0600. Raises `TransportError` for a name that no certificate can have.
     """
     if not 1 <= len(common_name) <= _MAX_COMMON_NAME:
         raise TransportError(
@@ -89,7 +88,7 @@ def fingerprint(certificate: bytes) -> str:
 
 
 def fingerprint_of_file(path: Path) -> str:
-    """`fingerprint` of the first certificate in a PEM or DER file; raises `TransportError` naming the file."""
+    """`fingerprint` of the first certificate in a PEM or DER file; raises `TransportError` with the file's name."""
     try:
         return fingerprint(path.read_bytes())
     except OSError as error:
@@ -99,10 +98,10 @@ def fingerprint_of_file(path: Path) -> str:
 
 
 def parse_fingerprint(text: str) -> str:
-    """Bring a fingerprint that a person wrote into the form that `fingerprint` gives.
+    """Bring a fingerprint that a person wrote into the form of `fingerprint`.
 
-    "sha256:" may be missing, digits may be upper case and separated by colons, as OpenSSL prints them.
-    Raises `TransportError` on anything else.
+    "sha256:" may be missing; digits may be upper case and separated by colons, as OpenSSL prints them. Raises
+    `TransportError` for any other text.
     """
     digits = text.strip().lower().removeprefix(_PREFIX).replace(":", "")
     if not _HEX.fullmatch(digits):

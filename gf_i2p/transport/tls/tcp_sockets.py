@@ -13,35 +13,35 @@ import structlog
 from gf_i2p.transport.errors import DialError, TransportError
 from gf_i2p.wire.endpoint import Endpoint
 
-# As the socket module has them: host, port, and for IPv6 two more numbers.
+# In the form of the socket module: host, port, and for IPv6 two more numbers.
 Address = tuple[Any, ...]
 
-# Connections that the kernel completes and keeps for us while the loop is busy.
+# Connections that the kernel completes and keeps while the loop is busy.
 _BACKLOG: Final = 256
-# Accepted in one callback, so that a flood of connections leaves time for the others.
+# Connections accepted in one callback, so that a flood leaves time for other callbacks.
 _ACCEPTS_PER_TURN: Final = 16
-# Out of file descriptors or memory: the time after which accepting is tried again.
+# Out of file descriptors or memory: then accepting pauses for a time.
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _EXHAUSTED_SECONDS: Final = 0.2
 _EXHAUSTED_LOG_SECONDS: Final = 10.0
 
-# A peer that has lost power is noticed after half a minute, whether we wait for it (keepalive) or it owes us
-# acknowledgements (user timeout, in ms).
+# Half a minute after a peer has lost power its absence is noticed, both while this side waits (keepalive) and while
+# acknowledgements are due (user timeout, in ms).
 _TCP_OPTIONS: Final = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 30_000))
 
 
 def tune(sock: socket.socket) -> None:
-    """Set the options of a connection: no delay for small messages, and peers that have vanished are noticed."""
+    """Set the options of a connection: no delay for small messages, and vanished peers are noticed."""
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in _TCP_OPTIONS:
-        option = getattr(socket, name, None)  # not every system has them all
+        option = getattr(socket, name, None)  # some systems lack some options
         if option is not None:
             sock.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 def check_address(host: str, what: str) -> None:
-    """Raise `TransportError` unless `host` is an IP address, which nobody need look up."""
+    """Raise `TransportError` unless `host` is an IP address, which needs no look-up."""
     try:
         ip_address(host)
     except ValueError:
@@ -65,7 +65,7 @@ async def resolve(endpoint: Endpoint) -> list[tuple[int, Address]]:
 
 
 async def bind(host: str, port: int) -> list[socket.socket]:
-    """Return listening sockets on every address that `host` has, all on one port. Raises `TransportError`."""
+    """Return listening sockets on every address of `host`, all on one port. Raises `TransportError`."""
     loop = asyncio.get_running_loop()
     try:
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -85,7 +85,7 @@ async def bind(host: str, port: int) -> list[socket.socket]:
         except OSError as error:
             if sock is not None:
                 sock.close()
-            # A name may have an IPv6 address on a machine without IPv6; a port that is taken is another matter.
+            # A name may have an IPv6 address on a machine without IPv6; a taken port is a real error.
             if error.errno not in {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}:
                 for other in sockets:
                     other.close()
@@ -104,7 +104,7 @@ async def bind(host: str, port: int) -> list[socket.socket]:
 
 
 def why(error: OSError) -> str:
-    """Say what went wrong in the system's words; event loops put their own into `strerror`."""
+    """Return the system's words for an error; event loops put other words into `strerror`."""
     return os.strerror(error.errno) if error.errno else str(error)
 
 
@@ -115,10 +115,10 @@ def host_port(address: Address) -> str:
 
 
 class TcpListener:
-    """Accepts on one or more sockets until it is closed."""
+    """Accepts on one or more sockets until `close`."""
 
     def __init__(self, sockets: list[socket.socket], accept: Callable[[socket.socket, Address], None]) -> None:
-        """`sockets`: from `bind`. `accept` takes over each connection, non-blocking and tuned, with its address."""
+        """`sockets`: from `bind`. `accept` gets each connection, non-blocking and tuned, with its address."""
         self._loop = asyncio.get_running_loop()
         self._sockets = sockets
         self._accept = accept
@@ -158,7 +158,7 @@ class TcpListener:
                 if error.errno in _EXHAUSTED:
                     self._rest(error)
                     return
-                continue  # that connection broke before we took it (accept(2))
+                continue  # that connection broke before it was accepted (accept(2))
             try:
                 sock.setblocking(False)
                 tune(sock)
@@ -168,7 +168,7 @@ class TcpListener:
             self._accept(sock, address)
 
     def _rest(self, error: OSError) -> None:
-        """Stop accepting for a moment: the waiting connection would wake us again at once, and for nothing."""
+        """Stop accepting for a moment: the waiting connection would wake the loop again at once, and in vain."""
         if self._pause is None:
             self._unwatch()
             self._pause = self._loop.call_later(_EXHAUSTED_SECONDS, self._watch)

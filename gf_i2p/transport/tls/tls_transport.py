@@ -1,9 +1,9 @@
-"""TLS 1.3 over TCP: who we are, whom we trust, dialling and listening.
+"""TLS 1.3 over TCP: identity, trust, dialling and listening.
 
-A peer is known by the fingerprint of its certificate, per endpoint, or by a CA file and its host name. Either is
-checked before anything of ours but the TLS hello has left. A fingerprint is compared and nothing else: it names one
-key exactly, so neither dates nor names in that certificate add anything, and a node whose clock is wrong still finds
-its farm. Peers do not show us certificates when they dial: they authenticate by the Digest that follows.
+A peer is known by the fingerprint of its certificate, per endpoint, or by a CA file and its host name. The check comes
+before any byte but the TLS hello is sent. Only the fingerprint is compared: a fingerprint names one key exactly, so
+dates and names in that certificate add nothing, and a node with a wrong clock still finds its farm. Peers show no
+certificates when they dial: the Digest that follows authenticates them.
 """
 
 import asyncio
@@ -28,11 +28,11 @@ _LINGER_SECONDS: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
-    """Who we are and whom we trust.
+    """The node's own identity, and the peers that are trusted.
 
-    `certificate`, `key`: our PEM files, the key unencrypted; needed to listen. `fingerprints`: for each endpoint those
-    that its certificate may have (several while a certificate is being replaced), in any form that
-    `parse_fingerprint` takes. `ca_file`: PEM certificates that vouch for the endpoints without fingerprint.
+    `certificate`, `key`: the node's PEM files, the key unencrypted; needed to listen. `fingerprints`: the allowed
+    fingerprints of each endpoint's certificate (several while a certificate is being replaced), in any form that
+    `parse_fingerprint` takes. `ca_file`: PEM certificates that vouch for endpoints without a fingerprint.
     """
 
     certificate: Path | None = None
@@ -45,14 +45,14 @@ class TlsTransport:
     """Dials and listens by TLS over TCP."""
 
     def __init__(self, settings: TlsSettings, *, host: str = "127.0.0.1", port: int = 0) -> None:
-        """`host`, `port`: where `listen` listens; port 0 takes a free one. Raises `TransportError` as `reload` does."""
+        """`host`, `port`: address for `listen`; port 0 takes a free port. Raises `TransportError` as `reload` does."""
         self._host = host
         self._port = port
         self._accepting: set[asyncio.Task[None]] = set()
         self.reload(settings)
 
     def reload(self, settings: TlsSettings) -> None:
-        """Use these settings, and the files as they are now, for connections from now on.
+        """Use these settings, and the present content of the files, for connections from now on.
 
         Raises `TransportError` when a file cannot be used; then nothing has changed.
         """
@@ -110,7 +110,7 @@ class TlsTransport:
         end = loop.time() + deadline
         failure: DialError | None = None
         for position, (family, address) in enumerate(addresses):
-            # An address that does not answer leaves the next ones their share of the time.
+            # An address that does not answer leaves a share of the time for the next addresses.
             share = (end - loop.time()) / (len(addresses) - position)
             try:
                 async with asyncio.timeout(share):
@@ -162,7 +162,7 @@ class TlsTransport:
                 lambda: start,
                 sock=sock,
                 ssl=context,
-                # A pinned peer need not be told its own name, and an observer even less.
+                # A pinned peer needs no name of its own, and an observer should not learn the name.
                 server_hostname="" if pins else endpoint.host,
                 ssl_shutdown_timeout=_LINGER_SECONDS,
             )
@@ -279,7 +279,7 @@ def _server_context(settings: TlsSettings) -> ssl.SSLContext | None:
         raise TransportError(f"The key {key} is encrypted, and a node that starts by itself cannot ask for a password.")
 
     context = _context(ssl.PROTOCOL_TLS_SERVER)
-    context.num_tickets = 0  # nobody resumes: a connection lasts
+    context.num_tickets = 0  # no client resumes: a connection lasts
     try:
         context.load_cert_chain(certificate, key, password=encrypted)
     except ssl.SSLError as error:
