@@ -93,9 +93,16 @@ class MetaMachine:
             effects.look_at = min(effects.look_at, self._due_at(wanted, situation))
         return effects
 
-    def may_give(self, situation: Situation) -> bool:
-        """Whether the router may get a set now. Ask at the very moment: the process may have stood still."""
-        return self._judge(situation).right is Right.PUBLISH
+    def may_give(self, announcement: Announcement, situation: Situation) -> bool:
+        """Return whether the router may get this set now. Ask at the very moment.
+
+        The process may have stood still since the last step, and the log may have taken a leaf out.
+        """
+        if self._judge(situation).right is not Right.PUBLISH:
+            return False
+        if announcement is not self._attempt:
+            return True  # the router asks for the set that it has
+        return covers(self._lease, announcement, situation) and objection(announcement, situation) is None
 
     def next(self, situation: Situation) -> Due:
         """Say when the next set is due, and why, for the operator."""

@@ -157,8 +157,8 @@ class MetaPublisher:
         except Exception as error:  # noqa: BLE001 -- the other servers rely on this one to try again, or to stop
             return self._defect(error)
 
-    def _may_give(self) -> bool:
-        return self.machine.may_give(self._situation())
+    def _may_give(self, announcement: Announcement) -> bool:
+        return self.machine.may_give(announcement, self._situation())
 
     def _tell(self) -> None:
         """Tell the farm and the operator of changes."""
@@ -231,21 +231,22 @@ class MetaPublisher:
         keys, lease_set = _keys_of(announcement), self._built
         assert lease_set is not None, "announced first"
         now_ms = int(time.time() * 1000)
+        wanted = partial(self._may_give, announcement)
         try:
             async with asyncio.timeout(PUBLISH_SECONDS):
                 if new_session:
                     await self._bridge.stop_publishing_meta_lease_set(keys.destination.hash)
                 await self._branches.publish(
-                    announcement.wanted.branches, lease_set.published, now_ms=now_ms, wanted=self._may_give
+                    announcement.wanted.branches, lease_set.published, now_ms=now_ms, wanted=wanted
                 )
-                if not self._may_give():  # the process may have stood still meanwhile
+                if not wanted():  # the process may have stood still meanwhile
                     raise NotCommittedError("the set was not given: the lease of this server is in doubt")
                 await self._bridge.publish_meta_lease_set(
                     Publication(
                         lease_set,
                         keys.fresh_session(Purpose.META, int(time.time() * 1000)),
                         keys.signed_session(Purpose.META),
-                        wanted=self._may_give,
+                        wanted=wanted,
                     )
                 )
         except TimeoutError as error:

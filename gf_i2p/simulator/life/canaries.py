@@ -190,7 +190,7 @@ def _goes_on(lease: Lease, server: int, mode: str, situation: Situation) -> Verd
     return Verdict(Right.PUBLISH if chosen else Right.STOP)
 
 
-def _gives_whoever_is_chosen(machine: MetaMachine, situation: Situation) -> bool:
+def _gives_whoever_is_chosen(machine: MetaMachine, announcement: Announcement, situation: Situation) -> bool:
     return True
 
 

@@ -195,7 +195,7 @@ class SimulatedPublisher:
         self._host.announce(announcement.published * 1000, done)
 
     def _give(self, machine: MetaMachine, announcement: Announcement) -> None:
-        if not machine.may_give(self._situation()):
+        if not machine.may_give(announcement, self._situation()):
             machine.failed("the lease is in doubt", self._host.monotonic)
             return
         self._tell(announcement)

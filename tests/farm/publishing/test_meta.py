@@ -151,6 +151,25 @@ def test_a_leaf_that_was_excluded_meanwhile_is_not_given() -> None:
     assert server.announces().wanted.hashes == {leaf(1).hash}
 
 
+def test_a_leaf_that_is_excluded_while_the_router_opens_a_session_is_not_given() -> None:
+    server = Server()
+    server.state.configure((1, 2))
+    server.state.apply(record(2, leaf(2), date=NOW, mode="meta").encode(), server.applied)
+    announcement = server.announces()
+    server.commits(announcement)
+    assert server.step().begin == Give(announcement, new_session=False)
+    assert server.machine.may_give(announcement, server.situation)
+    entry = AdminEntry("farm", NOW, "admin-a", "exclude", hash=leaf(2).hash)
+    server.state.apply(entry.encode(), server.applied)
+    assert not server.machine.may_give(announcement, server.situation)
+    server.machine.failed("the set was not given", server.now)
+    server.passes(5)
+    given = server.gives()
+    assert given.wanted.hashes == {leaf(1).hash}
+    server.state.configure(())
+    assert not server.machine.may_give(given, server.situation)
+
+
 def test_new_keys_make_a_new_session() -> None:
     server = Server()
     server.gives()
@@ -234,7 +253,7 @@ def test_a_process_that_stood_still_gives_nothing_before_it_has_committed_anew()
     announcement = server.announces()
     server.commits(announcement)
     server.passes(STALL_SECONDS + 1)
-    assert not server.machine.may_give(server.situation)
+    assert not server.machine.may_give(announcement, server.situation)
     effects = server.step()
     assert (effects.cancel, effects.begin, effects.renew) == (True, None, True)
     assert "stood still" in (server.machine.trouble or "")
