@@ -1,1 +1,1 @@
-"""What needs more than the fast tests: whole farms, real routers, other programs, benchmarks."""
+"""Tests beyond the fast ones: whole farms, real routers, other programs, benchmarks."""

@@ -18,7 +18,7 @@ from integration.bench.suite import Settings, Suite
 from integration.bench.system import BenchError
 from integration.harness.processes import ProcessEndedError
 
-BUILD = Path(__file__).parents[2] / "build"  # on the checkout's disk, not in a /tmp that may be memory
+BUILD = Path(__file__).parents[2] / "build"  # on the checkout's disk, not in a /tmp that may be in memory
 SYSTEMS = (FARM, ETCD)
 DEFAULT_PROFILE = BUILD / "bench-profile.txt"
 

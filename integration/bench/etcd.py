@@ -1,12 +1,12 @@
 """etcd: three nodes as Debian ships them, default durability, asked through grpcio with messages encoded by hand.
 
-Of the Python clients measured (grpcio synchronous and asyncio, with one or many channels, aetcd, etcd3) grpcio's
-asyncio channel stores the most entries per second as soon as there are several writers; a lone writer is answered
-about 5 % sooner through a synchronous channel. Each workload gets the better of the two. aetcd and etcd3 are slower
-by a fifth to two thirds.
+Several Python clients were measured: grpcio synchronous and asyncio, with one or many channels, aetcd, etcd3. grpcio's
+asyncio channel stores the most entries per second as soon as there are several writers; a lone writer is answered about
+5 % sooner through a synchronous channel. Each workload gets the better of the two. aetcd and etcd3 are slower by a
+fifth to two thirds.
 
-etcd talks plain TCP here, our farm TLS: etcd is given that advantage. Its data is what its client puts under one
-set of keys per writer; every put is one log entry and one revision.
+etcd talks plain TCP here, our farm TLS: etcd has that advantage. A client puts its data under one set of keys per
+writer; every put is one log entry and one revision.
 """
 
 import asyncio
@@ -41,8 +41,8 @@ def check() -> None:
 
 
 def _grpc() -> ModuleType:
-    """Import grpcio, which only the benchmark needs (extra `bench`); it has no type stubs either."""
-    # Without these grpcio writes a line on stderr whenever this process starts another.
+    """Import grpcio, which only the benchmark needs (extra `bench`); grpcio has no type stubs either."""
+    # Without these settings grpcio writes a line on stderr whenever this process starts another.
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     try:
@@ -61,7 +61,7 @@ class EtcdClient:
         self._keys: list[bytes] = []
 
     def _request(self, values: Sequence[bytes]) -> tuple[Any, bytes]:
-        """Return what to call and with what: a put of one value, or a transaction, each value under its own key."""
+        """Return the call and its request: a put of one value, or a transaction with a key for each value."""
         while len(self._keys) < len(values):
             self._keys.append(b"bench/%d/%d" % (self._writer, len(self._keys)))
         if len(values) == 1:
@@ -69,7 +69,7 @@ class EtcdClient:
         return self._txn, etcd_messages.txn_request(self._keys[: len(values)], values)
 
     async def post(self, values: Sequence[bytes]) -> int:
-        """Put the values; return the store's revision after it."""
+        """Put the values; return the store's revision afterwards."""
         call, request = self._request(values)
         return etcd_messages.revision(await call(request, timeout=REQUEST_SECONDS))
 
@@ -78,9 +78,9 @@ class EtcdClient:
 
 
 class LoneEtcdClient(EtcdClient):
-    """The only writer, on a synchronous channel: it blocks the event loop, in which nobody else has work."""
+    """The only writer, on a synchronous channel: it blocks the event loop, in which no other task has work."""
 
-    BREATH = 32  # posts after which the event loop may look at its clock
+    BREATH = 32  # posts after which the event loop may look at the clock
 
     def __init__(self, channel: Any, writer: int) -> None:
         super().__init__(channel, writer)
@@ -88,7 +88,7 @@ class LoneEtcdClient(EtcdClient):
         self._posts = 0
 
     async def post(self, values: Sequence[bytes]) -> int:
-        """Put the values; return the store's revision after it."""
+        """Put the values; return the store's revision afterwards."""
         call, request = self._request(values)
         revision = etcd_messages.revision(call(request, timeout=REQUEST_SECONDS))
         self._posts += 1
@@ -117,11 +117,11 @@ class EtcdCluster:
         return list(self._ports)
 
     def address(self, node: Node) -> str:
-        """Return "host:port" where a node takes clients."""
+        """Return "host:port" of a node for clients."""
         return f"127.0.0.1:{self._ports[node]}"
 
     async def leader(self) -> Node:
-        """Ask each node whether it leads until one says so."""
+        """Ask the nodes in turn until one says that it leads."""
         deadline = time.monotonic() + START_SECONDS
         grpc = importlib.import_module("grpc")
         while time.monotonic() < deadline:
@@ -138,12 +138,12 @@ class EtcdCluster:
         raise BenchError(f"etcd has had no leader for {START_SECONDS:.0f} s. Is the machine overloaded?")
 
     async def connect(self, leader: Node) -> Client:
-        """Return a writer of its own keys on the shared channel to the leader."""
+        """Return a writer with keys of its own on the shared channel to the leader."""
         self._writers += 1
         return EtcdClient(self._channels[leader], self._writers)
 
     async def connect_alone(self, leader: Node) -> Client:
-        """Return a writer of its own keys on a synchronous channel of its own to the leader."""
+        """Return a writer with keys of its own on a synchronous channel of its own to the leader."""
         self._writers += 1
         grpc = importlib.import_module("grpc")
         channel = grpc.insecure_channel(self.address(leader), options=CHANNEL_OPTIONS)
@@ -153,9 +153,9 @@ class EtcdCluster:
 
 @asynccontextmanager
 async def cluster(directory: Path, *, cprofile: bool = False) -> AsyncIterator[Cluster]:
-    """Run three etcd nodes with their data below `directory`; all settings that bear on durability are etcd's own.
+    """Run three etcd nodes with their data below `directory`; all settings that bear on durability are etcd's defaults.
 
-    `cprofile` is not for a Go program and has no effect.
+    `cprofile` has no effect: etcd is a Go program.
     """
     del cprofile
     grpc = _grpc()
@@ -165,7 +165,7 @@ async def cluster(directory: Path, *, cprofile: bool = False) -> AsyncIterator[C
     members = ",".join(f"{name}=http://127.0.0.1:{port}" for name, port in zip(names, peers, strict=True))
     environment = {key: value for key, value in os.environ.items() if not key.startswith("ETCD")}
     async with AsyncExitStack() as stack:
-        # The data is thrown away, so nothing is gained by an orderly end, which takes etcd seconds.
+        # The data is thrown away, so an orderly end, which takes etcd seconds, gains nothing.
         processes = stack.enter_context(Processes(stop_signal=signal.SIGKILL))
         nodes: dict[Node, int] = {}
         channels: dict[Node, Any] = {}

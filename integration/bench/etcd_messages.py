@@ -1,4 +1,4 @@
-"""The few protocol buffer messages of etcd that the benchmark needs, encoded by hand: no generated code to pay for.
+"""The few protocol buffer messages of etcd that the benchmark needs, encoded by hand, without generated code.
 
 Field numbers: etcd's rpc.proto (`etcdserverpb`), the same in 3.4 to 3.6. Pure.
 """
@@ -35,14 +35,14 @@ def txn_request(keys: Sequence[bytes], values: Sequence[bytes]) -> bytes:
 
 
 def grpc_frame(message: bytes) -> bytes:
-    """Return a message as it stands in a gRPC body: a byte for "not compressed", the length, the message."""
+    """Return a message in the form of a gRPC body: a byte for "not compressed", the length, the message."""
     return b"\0" + len(message).to_bytes(4, "big") + message
 
 
 def fields(message: bytes) -> dict[int, int | bytes]:
-    """Return the varint and length-delimited fields of a message; of a repeated one the last.
+    """Return the varint and length-delimited fields of a message; the last one of a repeated field.
 
-    Raises ValueError when the message holds anything else or ends early.
+    Raises ValueError when the message has other fields or ends early.
     """
     out: dict[int, int | bytes] = {}
     position = 0
@@ -77,7 +77,7 @@ def fields(message: bytes) -> dict[int, int | bytes]:
 
 
 def _number(message: dict[int, int | bytes], field: int) -> int:
-    """Return an integer field, 0 when it is absent, as protocol buffers have it."""
+    """Return an integer field, 0 when the field is absent, as in protocol buffers."""
     value = message.get(field, 0)
     if isinstance(value, bytes):
         raise ValueError(f"field {field} is not a number")  # noqa: TRY004 - the peer's mistake, not a caller's
@@ -97,7 +97,7 @@ def revision(response: bytes) -> int:
 
 
 def leads(status_response: bytes) -> bool:
-    """Tell whether the member that answered this StatusResponse is the leader: header 1, member_id 2; leader 4."""
+    """Return whether the answering member of a StatusResponse leads: header 1, member_id 2; leader 4."""
     message = fields(status_response)
     leader = _number(message, 4)
     return leader != 0 and leader == _number(_header(message), 2)

@@ -1,6 +1,6 @@
 """Our farm: three `gf-i2p run` processes over TLS with fsync, asked through FarmClient.
 
-All writers share one FarmClient, as etcd's share one channel: their requests are pipelined on one connection.
+All writers share one FarmClient, as etcd's writers share one channel: requests are pipelined on one connection.
 """
 
 from collections.abc import AsyncIterator, Sequence

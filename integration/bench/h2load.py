@@ -1,7 +1,7 @@
 """etcd asked by a client in C: h2load, nghttp2's load generator, when it is installed (Debian: nghttp2-client).
 
-A gRPC call is an HTTP/2 POST, so h2load sends etcd's Put as it stands. It is the bound of what a client without
-Python's cost gets. It sends the same key and value each time, which changes nothing for etcd: each is a revision.
+A gRPC call is an HTTP/2 POST, so h2load sends etcd's Put unchanged. The figures are the bound for a client without
+Python's cost. h2load sends the same key and value each time, which changes nothing for etcd: each put is a revision.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from integration.bench.system import BenchError
 
 
 def available() -> bool:
-    """Tell whether h2load is installed."""
+    """Return whether h2load is installed."""
     return shutil.which("h2load") is not None
 
 
@@ -28,7 +28,7 @@ def parse_log(text: str) -> list[float]:
 
 
 async def run(cluster: EtcdCluster, directory: Path, writers: int, *, warmup: float, seconds: float) -> Sample:
-    """Put values of 1 KiB at the leader by so many writers, each on a connection of its own."""
+    """Put values of 1 KiB at the leader by so many writers, each on its own connection."""
     leader = await cluster.leader()
     witness = await cluster.connect(leader)
     before = await witness.post([b"before"])
@@ -58,7 +58,7 @@ async def run(cluster: EtcdCluster, directory: Path, writers: int, *, warmup: fl
     latencies = parse_log(log.read_text()) if log.exists() else []
     if process.returncode or not latencies:
         raise BenchError(f"h2load measured nothing: {errors.decode(errors='replace').strip() or 'no reason given'}")
-    # A call that gRPC refuses has HTTP status 200 too: only the store itself tells that all were puts.
+    # A call that gRPC refuses has HTTP status 200, too: only the store itself tells that all calls were puts.
     if await witness.post([b"after"]) - before <= len(latencies):
         raise BenchError("etcd stored fewer values than h2load counted: its requests were refused.")
     moved = (await cluster.leader()).name != leader.name

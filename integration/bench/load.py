@@ -1,4 +1,4 @@
-"""The load: writers that each post, wait for the answer and post again; what they saw as figures."""
+"""The load: writers that each post, wait for the answer and post again; and the figures of the answers."""
 
 import asyncio
 import os
@@ -11,14 +11,14 @@ from integration.bench.system import BenchError, Client, Cluster, LoneConnector
 from integration.harness.processes import cpu_seconds, machine_cpu_seconds
 
 VALUE_BYTES = 1024
-PATIENCE = 20.0  # seconds without the end of a run, beyond its length, after which the run has failed
+PATIENCE = 20.0  # seconds beyond the length of a run after which the run has failed
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """One shape of load. `writers` is None where each system gets the number that suits it."""
+    """One shape of load. `writers` is None where each system gets its best number."""
 
-    name: str  # what --only takes
+    name: str  # value of --only
     title: str
     batch: int  # entries of one request
     writers: int | None
@@ -32,7 +32,7 @@ WORKLOADS = (SEQUENTIAL, CONCURRENT, BULK)
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What one run measured, warm-up left out."""
+    """Measurements of one run, without warm-up."""
 
     seconds: float
     entries: int
@@ -67,9 +67,9 @@ class _Window:
 
 
 async def run(cluster: Cluster, batch: int, writers: int, *, warmup: float, seconds: float) -> Sample:
-    """Load the leader of a cluster for `warmup` + `seconds` seconds; the first part is not counted."""
+    """Load the leader of a cluster for `warmup` + `seconds` seconds; the warm-up is not counted."""
     leader = await cluster.leader()
-    # Random bytes, so that nothing on the way gains by compressing; many, so that no value is always in a cache.
+    # Random bytes, so that no program gains by compressing; many, so that no value is always in a cache.
     values = [os.urandom(VALUE_BYTES) for _ in range(1024)]
     async with AsyncExitStack() as stack:
         clients: list[Client] = []
@@ -104,9 +104,9 @@ async def run(cluster: Cluster, batch: int, writers: int, *, warmup: float, seco
 
 
 async def _cpu(cluster: Cluster, leader: int, begin: float, seconds: float) -> dict[str, float]:
-    """Return the cores in use in the window, on average: by client, leader, followers and the machine's others.
+    """Return the mean cores in use in the window: by client, leader, followers and other processes of the machine.
 
-    The others should come to next to nothing: else something disturbs the measurement.
+    The other processes should use next to nothing: otherwise something disturbs the measurement.
     """
 
     def used() -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Where the leader's time goes: py-spy beside the running process, or cProfile inside it when py-spy is missing."""
+"""A profile of the leader: py-spy beside the running process, or cProfile inside the process without py-spy."""
 
 import asyncio
 import pstats
@@ -13,14 +13,14 @@ from pathlib import Path
 from integration.bench.load import PATIENCE
 from integration.bench.system import BenchError
 
-RATE = 100  # samples per second: py-spy holds the process for each, so more would disturb
+RATE = 100  # samples per second: py-spy holds the process for each sample, so more samples would disturb
 TOP = 15
 _THREAD_ID = re.compile(r"^thread \(\d+\): ")
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One function: the share of the time in itself and in itself with all that it calls, both 0 to 1."""
+    """One function: shares of time in the function itself, and with all its callees, both 0 to 1."""
 
     function: str
     own: float
@@ -28,13 +28,13 @@ class Row:
 
 
 def py_spy() -> str | None:
-    """Return the py-spy to run: the one beside this Python first."""
+    """Return the py-spy to run: first the one beside this Python."""
     beside = Path(sys.executable).parent / "py-spy"
     return str(beside) if beside.exists() else shutil.which("py-spy")
 
 
 async def sample(pid: int, seconds: float, output: Path) -> None:
-    """Sample a Python process for so many seconds; write folded stacks, which flame graph viewers read too."""
+    """Sample a Python process for so many seconds; write folded stacks, which flame graph viewers read."""
     program = py_spy()
     assert program is not None
     process = await asyncio.create_subprocess_exec(
@@ -66,8 +66,8 @@ def read_folded(path: Path) -> tuple[list[Row], dict[str, float]]:
 def fold(lines: Iterable[str]) -> tuple[list[Row], dict[str, float]]:
     """Sum up folded stacks, "outer;inner;innermost COUNT" a line, the thread's name outermost.
 
-    Return the functions by their own share, the largest first, and each thread's share of all samples. Shares
-    are of the samples in which some thread was running.
+    Return the functions by their own share, the largest first, and each thread's share of all samples. Shares are of
+    the samples in which some thread ran.
     """
     own: Counter[str] = Counter()
     total: Counter[str] = Counter()
@@ -88,7 +88,7 @@ def fold(lines: Iterable[str]) -> tuple[list[Row], dict[str, float]]:
 
 
 def read_cprofile(path: Path) -> list[Row]:
-    """Return the functions of a cProfile file by their own share of its time, waiting for events left out."""
+    """Return the functions of a cProfile file by their own share of time, without waiting for events."""
     stats: dict[tuple[str, int, str], tuple[int, int, float, float, object]]
     stats = pstats.Stats(str(path)).stats  # type: ignore[attr-defined]  # documented by use only
     busy = {key: value for key, value in stats.items() if "select." not in key[2] and "epoll" not in key[2]}

@@ -1,4 +1,4 @@
-"""What the runs measured, as figures, medians, a document for JSON and a table for people. Pure."""
+"""The report of the runs: figures, medians, a document for JSON and a table for people. Pure."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What the farm must reach, as a bound on the ratio of the farm's figure to etcd's (Python client)."""
+    """A goal of the farm: a bound on the ratio of the farm's figure to etcd's (Python client)."""
 
     workload: Workload
     figure: str
@@ -48,7 +48,7 @@ class Goal:
         return f"at {'most' if self.at_most else 'least'} {self.limit:.2f}"
 
     def met_by(self, ratio: float) -> bool:
-        """Tell whether a ratio keeps the bound."""
+        """Return whether a ratio keeps the bound."""
         return ratio <= self.limit if self.at_most else ratio >= self.limit
 
 
@@ -61,9 +61,9 @@ FIGURES = {"p50_ms": "p50 ms", "p99_ms": "p99 ms", "entries_per_second": "entrie
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
-    """Return the value below or at which `share` (0 to 1) of the ascending values lie: the nearest rank.
+    """Return the value at or below which `share` (0 to 1) of the rising values lie: the nearest rank.
 
-    Raises ValueError when there are no values.
+    Raises ValueError without values.
     """
     if not ordered:
         raise ValueError("no values")
@@ -72,7 +72,7 @@ def percentile(ordered: Sequence[float], share: float) -> float:
 
 
 def figures(sample: Sample) -> Figures:
-    """Turn one run into its figures. Raises ValueError when no request was answered in its time."""
+    """Turn one run into figures. Raises ValueError when no request was answered in the run."""
     ordered = sorted(sample.latencies)
     return Figures(
         entries_per_second=sample.entries / sample.seconds,
@@ -85,7 +85,7 @@ def figures(sample: Sample) -> Figures:
 
 
 def median(repeats: Sequence[Figures]) -> Figures:
-    """Return the median of each figure by itself."""
+    """Return the median of each figure, taken separately."""
     return Figures(
         entries_per_second=statistics.median(one.entries_per_second for one in repeats),
         p50_ms=statistics.median(one.p50_ms for one in repeats),
@@ -97,7 +97,7 @@ def median(repeats: Sequence[Figures]) -> Figures:
 
 
 def document(results: Sequence[Result], machine: Mapping[str, Any], settings: Mapping[str, Any]) -> Document:
-    """Return everything as JSON has it: results with medians and repeats, and the goals with what came of them."""
+    """Return the document for JSON: results with medians and repeats, and the goals with their outcomes."""
     rows = [
         {
             "workload": result.workload.name,
@@ -130,7 +130,7 @@ def document(results: Sequence[Result], machine: Mapping[str, Any], settings: Ma
 def add_profile(
     report: Document, tool: str, file: str, summary: tuple[Sequence[Row], Mapping[str, float]], rate: float
 ) -> None:
-    """Put a profile into a document: its functions and threads; `rate`: entries per second while it was taken."""
+    """Put a profile into a document: functions and threads; `rate`: entries per second during the profile."""
     rows, threads = summary
     report["profile"] = {
         "tool": tool,
@@ -149,7 +149,7 @@ def _median(rows: Sequence[Mapping[str, Any]], workload: str, system: str, figur
 
 
 def table(report: Document) -> str:
-    """Return the report as aligned text: the figures, each repeat, where the processors' time went, the profile."""
+    """Return the report as aligned text: figures, each repeat, processors' time, profile."""
     rows = report["results"]
     parts = [_facts(report), _figures(rows, report["goals"]), _repeats(rows), _processors(rows)]
     if "profile" in report:
@@ -170,7 +170,7 @@ def align(lines: Sequence[Sequence[str]], left: int) -> str:
 
 
 def number(value: float | None) -> str:
-    """Return a figure with the digits that it deserves; a dash for one that was not measured."""
+    """Return a figure with suitable digits; a dash for a missing figure."""
     if value is None:
         return "-"
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"

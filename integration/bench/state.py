@@ -1,6 +1,6 @@
-"""How fast a farm's log makes its state: `python -m integration.bench.state`.
+"""The speed of making a farm's state from its log: `python -m integration.bench.state`.
 
-A server that starts without a snapshot, the pipeline, and whoever reads a long history apply every entry again.
+A server that starts without a snapshot, the pipeline, and every reader of a long history apply each entry again.
 """
 
 import time
@@ -22,7 +22,7 @@ _MASTER: Final = to_base64(bytes(391))
 
 
 def values(members: int) -> Iterator[bytes]:
-    """Give the records of servers and members, in turns."""
+    """Give the records of servers and members in turns."""
     date = _BEGAN_MS
     while True:
         for number in range(SERVERS + members):
@@ -34,7 +34,7 @@ def values(members: int) -> Iterator[bytes]:
 
 
 def measure(members: int) -> str:
-    """Apply them; return what it took, in CPU time."""
+    """Apply the records; return the times, in CPU time."""
     made = values(members)
     log = [next(made) for _ in range(ENTRIES)]
     state = FarmState("farm")

@@ -1,7 +1,7 @@
 """The whole measurement: repeats interleaved between the systems, fresh clusters each, one at a time.
 
-One at a time, because an idle etcd of three nodes still uses about 5 % of a core (measured); fresh, because a
-cluster keeps everything it was given in memory and on disk, which makes each repeat slower than the one before.
+One at a time, because an idle etcd of three nodes still uses about 5 % of a core (measured). Fresh, because a cluster
+keeps all entries in memory and on disk, which makes each repeat slower than the one before.
 """
 
 import asyncio
@@ -25,12 +25,12 @@ from integration.bench.report import Document, Figures, Result, add_profile, doc
 from integration.bench.system import BenchError, Cluster, Node, System
 
 C_CLIENT = "etcd (C client)"
-START_SECONDS = 2.0  # what a cluster takes to start, about: for the forecast only
+START_SECONDS = 2.0  # about the time of a cluster's start: for the forecast only
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the command line chose. Times in seconds."""
+    """The choices of the command line. Times in seconds."""
 
     systems: tuple[System, ...]
     workloads: tuple[Workload, ...]
@@ -38,12 +38,12 @@ class Settings:
     seconds: float = 5.0
     warmup: float = 1.0
     repeats: int = 3
-    bulk_writers: int | None = None  # None: what suits each system
+    bulk_writers: int | None = None  # None: the best number for each system
     profile: Path | None = None
 
 
 class Suite:
-    """Runs what the settings say and keeps the results."""
+    """Runs the measurement of the settings and keeps the results."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -59,7 +59,7 @@ class Suite:
         self._forecast = self._total * (settings.seconds + settings.warmup) + blocks * START_SECONDS
 
     def run(self) -> Document:
-        """Measure everything. Raises BenchError; whatever was started is stopped, whatever was written removed."""
+        """Measure everything. Raises BenchError; all processes are stopped and all files removed at the end."""
         settings = self._settings
         for system in settings.systems:
             system.check()
@@ -85,7 +85,7 @@ class Suite:
             farm = next(system for system in settings.systems if system.name == "farm")
             try:
                 self._in_loop(farm, self._profile(farm, settings.profile, report))
-            except BenchError as error:  # what was measured is worth showing all the same
+            except BenchError as error:  # the figures are worth showing without a profile
                 say(f"No profile: {error}")
         return report
 
@@ -95,7 +95,7 @@ class Suite:
             runner.run(work)
 
     async def _measure(self, system: System) -> None:
-        """Do one repeat of all workloads on a fresh cluster."""
+        """Run one repeat of all workloads on a fresh cluster."""
         settings = self._settings
         with scratch(settings.directory) as directory:
             async with system.cluster(directory) as cluster:
@@ -146,7 +146,7 @@ class Suite:
                     if tool == "py-spy":
                         await asyncio.sleep(settings.warmup)
                         group.create_task(profile.sample(leader.pid, settings.seconds, output))
-            # Only here have the nodes stopped, so that cProfile's files are whole.
+            # The nodes have stopped only here, so that cProfile's files are whole.
             if tool == "py-spy":
                 summary = profile.read_folded(output)
             else:
@@ -175,11 +175,11 @@ def scratch(parent: Path) -> Iterator[Path]:
     """Make a directory for one repeat; remove it afterwards and let the disk come to rest."""
     with tempfile.TemporaryDirectory(prefix="bench-", dir=parent) as directory:
         yield Path(directory)
-    os.sync()  # the next repeat must not pay for what this one left to write
+    os.sync()  # the next repeat must not pay for this one's unwritten data
 
 
 def new_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Return uvloop's event loop when it is installed, or None."""
+    """Return the factory of uvloop's event loop; None without uvloop."""
     try:
         factory: Callable[[], asyncio.AbstractEventLoop] = importlib.import_module("uvloop").new_event_loop
     except ImportError:
@@ -188,7 +188,7 @@ def new_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def describe_machine(directory: Path) -> dict[str, Any]:
-    """Return the facts that explain the figures: cores, load, and what an fsync of 1 KiB on that disk takes."""
+    """Return the facts that explain the figures: cores, load, and the time of an fsync of 1 KiB on that disk."""
     with tempfile.TemporaryFile(dir=directory) as file:
         times = []
         for _ in range(200):

@@ -1,4 +1,4 @@
-"""What the benchmark asks of a system that it measures: start a cluster, name its processes, take requests."""
+"""The interface of a system under measurement: start a cluster, name its processes, take requests."""
 
 from asyncio import AbstractEventLoop
 from collections.abc import Callable, Sequence
@@ -9,14 +9,14 @@ from typing import Protocol, runtime_checkable
 
 
 class BenchError(Exception):
-    """The benchmark cannot go on; the text says what to do."""
+    """The benchmark cannot go on; the text says how to mend that."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
     """One running process of a cluster.
 
-    `cprofile` is the file that the process writes when it stops, if it was started under cProfile.
+    `cprofile`: the file that a process under cProfile writes when it stops.
     """
 
     name: str
@@ -25,18 +25,18 @@ class Node:
 
 
 class Client(Protocol):
-    """What one writer posts through; one object per writer, used by one task at a time."""
+    """The client of one writer: one object per writer, used by one task at a time."""
 
     async def post(self, values: Sequence[bytes]) -> int:
         """Store the values in order, all of them durable on a majority when this returns.
 
-        Returns a position in the system's log (farm: index of the last entry; etcd: revision) that rises
-        strictly from one answer to the next of one writer: the load checks it. Raises anything: the run ends.
+        Returns a position in the system's log (farm: index of the last entry; etcd: revision) that rises strictly from
+        answer to answer of one writer: the load checks that. Raises anything: the run ends.
         """
         ...
 
     async def close(self) -> None:
-        """Give up what this client holds; called once, with no request under way."""
+        """Free the client's resources; called once, with no request under way."""
         ...
 
 
@@ -49,20 +49,20 @@ class Cluster(Protocol):
         ...
 
     async def leader(self) -> Node:
-        """Return the present leader; waits a few seconds for one, then raises BenchError."""
+        """Return the present leader; wait a few seconds for one, then raise BenchError."""
         ...
 
     async def connect(self, leader: Node) -> Client:
-        """Return a new client that talks to `leader` directly, its connection already made."""
+        """Return a new client with a connection to `leader`."""
         ...
 
 
 @runtime_checkable
 class LoneConnector(Protocol):
-    """A cluster that has a faster kind of client for a writer that is the only one."""
+    """A cluster with a faster kind of client for a lone writer."""
 
     async def connect_alone(self, leader: Node) -> Client:
-        """Return a client as `Cluster.connect` does; while it is in use nothing else happens in the event loop."""
+        """Return a client as `Cluster.connect` does; while the client works, nothing else runs in the event loop."""
         ...
 
 
@@ -72,8 +72,8 @@ class ClusterFactory(Protocol):
     def __call__(self, directory: Path, *, cprofile: bool = False) -> AbstractAsyncContextManager[Cluster]:
         """Return the context in which the cluster runs.
 
-        Everything that the nodes write goes below `directory`, which exists, is empty, and is removed by the
-        caller. With `cprofile` each node runs under cProfile and `Node.cprofile` names its file.
+        Everything that the nodes write goes below `directory`, which is empty, and which the caller removes. With
+        `cprofile` each node runs under cProfile and `Node.cprofile` names its file.
         """
         ...
 
@@ -82,9 +82,9 @@ class ClusterFactory(Protocol):
 class System:
     """One column of the table."""
 
-    name: str  # what --only takes
+    name: str  # value of --only
     title: str  # heading of the column
-    bulk_writers: int  # how many writers send requests of 100 entries: the number that suits this system best
-    check: Callable[[], None]  # raises BenchError with the command to run when something is not installed
+    bulk_writers: int  # best number of writers that send requests of 100 entries
+    check: Callable[[], None]  # raises BenchError with the command to run when a program is not installed
     cluster: ClusterFactory
     new_loop: Callable[[], AbstractEventLoop] | None = None  # None: uvloop's when installed, else asyncio's

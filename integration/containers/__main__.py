@@ -1,10 +1,10 @@
 """`make test-docker`: everything in this folder, on the containers of `docker/`.
 
-What the command line says goes to pytest, which takes this whole folder when no test is named there; but for `--fresh`:
-from no image at all (Docker keeps the base image that it has).
-`GF_I2P_DOCKER_LONG=1` adds the long rounds of faults, a second farm, and the image with Spark.
+The arguments go to pytest, except `--fresh`; without a named test pytest runs this whole folder. `--fresh` starts
+without any image (Docker keeps the base image that it has). `GF_I2P_DOCKER_LONG=1` adds the long rounds of faults, a
+second farm, and the image with Spark.
 
-A test that failed may run once more, on a new farm: `integration/harness/pytest_outcomes.py`.
+A failed test may run once more, on a new farm: `integration/harness/pytest_outcomes.py`.
 """
 
 import os
@@ -31,21 +31,21 @@ from integration.testnet.namespace import MissingError, check_programs, run_insi
 
 FOLDER: Final = Path(__file__).parent
 MUST_VARIABLE: Final = "GF_I2P_MUST_RUN_DOCKER"
-"""Where it is set, to be skipped is to fail."""
+"""With this variable set, to be skipped is to fail."""
 FRESH: Final = "--fresh"
 _FAILED: Final = 1
-"""The exit code of tests, or of a build, that failed; one that was ended has another."""
+"""The exit code of failed tests or of a failed build; an interrupted run has another."""
 
 
 def cache_directory() -> Path:
-    """Return where images stay between two runs; made when it is missing."""
+    """Return the directory that keeps images between two runs; a missing one is made."""
     directory = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gf-i2p"
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     return directory
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run; 0 when all passed, or when there can be no containers here."""
+    """Run the tests; return 0 when all passed, or when no containers can run here."""
     fresh, words = FRESH in arguments, [word for word in arguments if word != FRESH]
     if not any(Path(word.partition("::")[0]).exists() for word in words):
         words.append(str(FOLDER))
@@ -75,7 +75,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _outcome(engine: Engine, cache: Path, group: Sequence[str], *, fresh: bool = False) -> tuple[int, Outcome]:
-    """Build, and run what pytest is given; return the exit code and what became of it."""
+    """Build the images, and run pytest with `group`; return the exit code and the outcome."""
     tests = [sys.executable, "-m", "pytest", *PYTEST_OPTIONS, "--timeout=1500", "--durations=0", "-vs", *group]
     with tempfile.TemporaryDirectory(prefix="gf-i2p-containers-") as directory:
         told = Path(directory) / "outcomes.json"
@@ -94,7 +94,7 @@ def _outcome(engine: Engine, cache: Path, group: Sequence[str], *, fresh: bool =
 
 
 def _forget(cache: Path) -> None:
-    """Remove all images, and the base they were made of."""
+    """Remove all images, and the base of the images."""
     shutil.rmtree(cache / "images", ignore_errors=True)
     for archive in cache.glob("*.tar"):
         archive.unlink()

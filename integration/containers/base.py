@@ -1,4 +1,4 @@
-"""The base image where no registry is asked: Debian as debootstrap installs it, under the name that Dockerfiles use."""
+"""The base image without a registry: Debian as debootstrap installs it, under the name that Dockerfiles use."""
 
 import os
 import platform
@@ -26,7 +26,7 @@ _TOO_MUCH: Final = (
     "var/cache/apt",
     "var/log",
 )
-"""What Debian's slim image has not got, either; directories stay, empty."""
+"""Directories that Debian's slim image lacks, too; here the directories stay, but empty."""
 _CERTIFICATES: Final = Path("/etc/ssl/certs/ca-certificates.crt")
 _SECONDS: Final = 900.0
 
@@ -43,7 +43,7 @@ def needed(dockerfiles: Iterable[Path]) -> dict[str, str]:
 
 
 def ensure(engine: Engine, name: str, suite: str, cache: Path) -> float:
-    """Have the image, made anew only when `cache` lacks it; return the seconds that it took."""
+    """Make the image if `cache` lacks it, and import it; return the seconds that this took."""
     began = time.monotonic()
     try:
         engine.run("image", "inspect", name)
@@ -68,7 +68,7 @@ def _make(suite: str, archive: Path) -> None:
         (root / "etc/apt/sources.list").write_text(
             f"deb {main} {suite} main\ndeb {main} {suite}-updates main\ndeb {security} {suite}-security main\n"
         )
-        if _CERTIFICATES.exists():  # a machine behind a proxy of its own trusts that one, too; pip is to do the same
+        if _CERTIFICATES.exists():  # a machine behind its own proxy trusts the proxy's certificate; so must pip
             bundle = root / "etc/ssl/this-machine.crt"
             bundle.parent.mkdir(exist_ok=True)
             shutil.copy(_CERTIFICATES, bundle)
@@ -79,7 +79,7 @@ def _make(suite: str, archive: Path) -> None:
 
 
 def _sources() -> Iterator[str]:
-    """The machine's own lists of apt sources."""
+    """Yield the machine's own lists of apt sources."""
     apt = Path("/etc/apt")
     for file in (apt / "sources.list", *sorted((apt / "sources.list.d").glob("*.*"))):
         if file.suffix in {".list", ".sources"} and file.is_file():

@@ -23,14 +23,14 @@ def engine() -> Engine:
 
 @pytest.fixture(scope="session")
 def farm(engine: Engine) -> Iterator[Farm]:
-    """The farm of the compose file, brought up from images to a Meta lease set that is found."""
+    """The farm of the compose file, brought up from images to a Meta lease set that floodfills hold."""
     with Farm(engine, "gf-i2p-first", COMPOSE, {NET_VARIABLE: NET}) as made:
         began = time.monotonic()
         try:
             made.up()
             print(f"\nup after {time.monotonic() - began:.1f} s", flush=True)
             made.heals("for the first time")
-        except (EngineError, NotSeenError) as error:  # then there is nothing to test
+        except (EngineError, NotSeenError) as error:  # without a farm there is nothing to test
             print(error, flush=True)
             pytest.exit("the farm did not come up", returncode=1)
         print(f"from images to a Meta lease set on the floodfills: {time.monotonic() - began:.1f} s", flush=True)

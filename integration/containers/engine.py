@@ -1,4 +1,4 @@
-"""Which container engine there is, and its command line."""
+"""The container engine of this machine, and its command line."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from typing import Any, Final
 from integration.testnet.namespace import MissingError, environment
 
 ENGINE_VARIABLE: Final = "GF_I2P_ENGINE"
-"""Tells the tests which engine it is: `docker` or `podman`."""
+"""Tells the tests the engine: `docker` or `podman`."""
 PODMAN_NEEDED: Final = {
     "podman": "podman",
     "buildah": "buildah",
@@ -28,15 +28,15 @@ PODMAN_NEEDED: Final = {
     "unshare": "util-linux",
     "setpriv": "util-linux",
 }
-"""Programs that podman needs here, and Debian's packages that have them."""
+"""Programs that podman needs here, and their Debian packages."""
 _HELPERS: Final = "/usr/lib/podman"
-"""Where Debian keeps netavark and aardvark-dns."""
+"""The directory of netavark and aardvark-dns on Debian."""
 COMMAND_SECONDS: Final = 120.0
-"""A command of the engine that takes longer hangs."""
+"""A command of the engine that takes longer counts as hanging."""
 
 
 class EngineError(Exception):
-    """A command of the engine failed; the text has what it said."""
+    """A command of the engine failed; the text has the command's output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,28 +44,28 @@ class Engine:
     """Docker or podman."""
 
     name: str
-    """`docker` or `podman`: also the command."""
+    """`docker` or `podman`: also the name of the command."""
     compose: tuple[str, ...]
     """The command that reads compose files."""
     environment: Mapping[str, str] = field(default_factory=environment, repr=False)
 
     @property
     def private(self) -> bool:
-        """Whether it runs in namespaces of ours: podman does, Docker is the machine's."""
+        """Whether the engine runs in namespaces of its own: podman does, Docker is the machine's."""
         return self.name == "podman"
 
     def run(self, *arguments: str, seconds: float = COMMAND_SECONDS) -> str:
-        """Run a command of the engine; return what it wrote. Raises `EngineError` when it fails or hangs."""
+        """Run a command of the engine; return its output. Raises `EngineError` when it fails or hangs."""
         return run([self.name, *arguments], self.environment, seconds=seconds)
 
     def inspect(self, what: str) -> dict[str, Any]:
-        """Return what the engine knows of a container or image."""
+        """Return the engine's facts about a container or image."""
         found: dict[str, Any] = json.loads(self.run("inspect", what))[0]
         return found
 
 
 def run(command: list[str], env: Mapping[str, str], *, seconds: float, cwd: Path | None = None) -> str:
-    """Run a command; return its standard output. Raises `EngineError` with the end of what it said."""
+    """Run a command; return its standard output. Raises `EngineError` with the end of its output."""
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, check=False, env=env, timeout=seconds, cwd=cwd, errors="replace"
@@ -79,7 +79,7 @@ def run(command: list[str], env: Mapping[str, str], *, seconds: float, cwd: Path
 
 
 def find() -> Engine:
-    """Find Docker with its compose plugin and an engine that answers, or podman. Raises `MissingError`."""
+    """Find Docker with its compose plugin and a running engine, or podman. Raises `MissingError`."""
     if _docker_answers():
         return docker()
     if os.geteuid() != 0:
@@ -99,17 +99,17 @@ def find() -> Engine:
 
 
 def named(name: str) -> Engine:
-    """Give the engine that was found before, by its name."""
+    """Return the engine that was found before, by its name."""
     return docker() if name == "docker" else podman()
 
 
 def docker() -> Engine:
-    """Docker as this machine has it."""
+    """Return this machine's Docker."""
     return Engine("docker", ("docker", "compose"))
 
 
 def podman() -> Engine:
-    """Podman with podman-compose. Raises `MissingError` when the latter is not installed."""
+    """Return podman with podman-compose. Raises `MissingError` without podman-compose."""
     beside = Path(sys.executable).with_name("podman-compose")
     compose = str(beside) if beside.exists() else shutil.which("podman-compose")
     if compose is None:

@@ -1,4 +1,4 @@
-"""The farm of `docker/compose.yaml`, seen from outside: what its nodes say, and what its routers hold."""
+"""The farm of `docker/compose.yaml`, seen from outside: the words of its nodes, and the content of its routers."""
 
 import json
 import time
@@ -12,14 +12,14 @@ from integration.testnet.console import StoredLeaseSet, Summary, parse_lease_set
 
 NODES: Final = ("node-1", "node-2", "node-3")
 BESIDE: Final = {"node-1": "router-4", "node-2": "router-5", "node-3": "router-6"}
-"""Which router a node uses."""
+"""The router beside each node."""
 ROUTERS: Final = tuple(f"router-{number}" for number in range(7))
 FLOODFILLS: Final = ROUTERS[:4]
 WEB: Final = "web"
 DIRECTORY: Final = "/var/lib/gf-i2p"
-"""Of a node, in its container."""
+"""Directory of a node, in its container."""
 ENOUGH: Final = 3
-"""Floodfills that hold a set make it found."""
+"""Floodfills that must hold a set so that clients find it."""
 META: Final = 7
 HEAL_SECONDS: Final = 600.0
 """A set that did not arrive is sent anew after 7.5 minutes at the latest."""
@@ -30,7 +30,7 @@ class Farm(Project):
     """A network of routers with three nodes."""
 
     def __init__(self, engine: Engine, name: str, file: Path, variables: Mapping[str, str] | None = None) -> None:
-        """As of a project."""
+        """Take the arguments of `Project`."""
         super().__init__(engine, name, file, variables)
         self._gone: set[str] = set()
 
@@ -40,12 +40,12 @@ class Farm(Project):
         return [node for node in NODES if node not in self._gone]
 
     def remove(self, service: str) -> None:
-        """Take a container away for good."""
+        """Remove a container for good."""
         super().remove(service)
         self._gone.add(service)
 
     def status(self, node: str) -> dict[str, Any] | None:
-        """Return what a node says of itself, None when it does not answer."""
+        """Return a node's status, None when the node does not answer."""
         try:
             answer: dict[str, Any] = json.loads(self.exec(node, "gf-i2p", "status", DIRECTORY, "--json"))
         except (EngineError, ValueError):
@@ -58,11 +58,11 @@ class Farm(Project):
         return {node: answer for node, answer in found.items() if answer is not None}
 
     def publisher(self) -> tuple[str, dict[str, Any]] | None:
-        """Return who says that it publishes, and what it says of that: the newest, should there be two."""
+        """Return the publisher by the nodes' status, with its publication; the newest of two publishers."""
         return published(self.statuses())
 
     def held(self, master: str) -> dict[str, StoredLeaseSet]:
-        """Return the Meta lease set of a master by floodfill that holds it."""
+        """Return the Meta lease set of a master, by floodfill that holds the set."""
         return {
             router: held
             for router in FLOODFILLS
@@ -71,7 +71,7 @@ class Farm(Project):
         }
 
     def summary(self, router: str) -> Summary | None:
-        """Return the numbers of a router's console, None when it does not answer."""
+        """Return the numbers of a router's console, None when the router does not answer."""
         try:
             return parse_summary(self.exec(router, "router", "page"))
         except (EngineError, ValueError):
@@ -84,11 +84,11 @@ class Farm(Project):
             return []
 
     def lacks(self, *, newer_than: float = 0) -> str:
-        """Say what it lacks to be whole, in a few words; empty when all is well.
+        """Say in a few words why the farm is not whole; empty when all is well.
 
-        Whole is: all nodes answer and agree on a leader, all leaves are listed, and enough floodfills hold the set.
-        The leaf of a node that is gone stays listed until its last record is too old.
-        `newer_than`: seconds since 1970; a set that ends then or before does not count.
+        In a whole farm all nodes answer and agree on a leader, all leaves are listed, and enough floodfills hold the
+        set. The leaf of a removed node stays listed until its last record is too old. `newer_than`: seconds since 1970;
+        a set that ends then or before does not count.
         """
         answers = self.statuses()
         if silent := [node for node in self.nodes if node not in answers]:
@@ -110,15 +110,15 @@ class Farm(Project):
         return "" if len(holding) >= ENOUGH else f"{found[0]} has sent a set, {len(holding)} floodfills hold it"
 
     def last(self) -> float:
-        """Return when the newest set that a floodfill holds ends, in seconds since 1970; 0 when there is none."""
+        """Return the end of the newest set that a floodfill holds, in seconds since 1970; 0 without a set."""
         found = self.publisher()
         held = {} if found is None else self.held(found[1]["master"])
         return max((each.expires.timestamp() for each in held.values()), default=0.0)
 
     def heals(self, what: str, *, newer_than: float = 0, seconds: float = HEAL_SECONDS) -> float:
-        """Wait until it is whole, and print what it lacks till then; return the seconds that it took.
+        """Wait until the farm is whole, and print the obstacles till then; return the seconds that this took.
 
-        Raises `NotSeenError` with all that is known.
+        Raises `NotSeenError` with all known facts.
         """
         began, last = time.monotonic(), ""
 
@@ -142,7 +142,7 @@ class Farm(Project):
         )
 
     def complaints(self) -> str:
-        """What containers are there, what each has said last, and what the nodes say; for people."""
+        """Describe the containers, their last output, and the nodes' status; for people."""
         parts = [self.engine.run("ps", "--all", "--filter", f"name={self.name}")]
         parts += [f"--- {service}\n{self.logs(service, 12)}" for service in (*self.nodes, *ROUTERS)]
         for node, answer in self.statuses().items():
@@ -157,7 +157,7 @@ class Farm(Project):
 
 
 def published(answers: Mapping[str, dict[str, Any]]) -> tuple[str, dict[str, Any]] | None:
-    """Find in the nodes' status who publishes, and what it says of that."""
+    """Find the publisher in the nodes' status, with its publication."""
     saying = [
         (sent["published"], node, sent)
         for node, answer in answers.items()

@@ -1,4 +1,4 @@
-"""From the files in `docker/` to images: the base where no registry is asked, then what compose builds."""
+"""From the files in `docker/` to images: the base image without a registry, then the images that compose builds."""
 
 import contextlib
 import fcntl
@@ -21,18 +21,18 @@ LONG: Final = os.environ.get("GF_I2P_DOCKER_LONG", "") not in {"", "0"}
 """Whether the tests take the time to hurt every container, to run a second farm, and to build the image with Spark."""
 SPARK: Final = "gf-i2p-spark"
 NET_VARIABLE: Final = "GF_NET"
-"""Of the compose file: the third number of all addresses."""
+"""Variable of the compose file: the third number of all addresses."""
 NET: Final = os.environ.get(NET_VARIABLE) or "254"
-"""That of the tests' farm; not the compose file's own 0, at which somebody's farm may be running on this machine."""
+"""The number for the tests' farm; not the compose file's own 0, which another farm on this machine may use."""
 SECOND_NET: Final = "255" if NET != "255" else "254"
-"""That of a farm beside it."""
+"""The number for a second farm."""
 KEPT: Final = "72h"
-"""How long a step of a build stays that no image needs."""
+"""Time for which a build step stays that no image needs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """What it took."""
+    """Durations and sizes of a build."""
 
     base_seconds: float
     build_seconds: float
@@ -40,16 +40,16 @@ class Built:
     """Bytes, by image."""
 
     def __str__(self) -> str:
-        """Say it in a line for people."""
+        """Describe the build in a line for people."""
         sizes = ", ".join(f"{name} {size / 1e6:.0f} MB" for name, size in self.sizes.items())
         return f"base {self.base_seconds:.1f} s, build {self.build_seconds:.1f} s; {sizes}"
 
 
 @contextlib.contextmanager
 def alone(cache: Path) -> Iterator[int]:
-    """Wait for the end of another run with the same cache, and keep others out while the block runs.
+    """Wait for the end of another run with the same cache, and keep other runs out while the block runs.
 
-    Gives the lock's descriptor: the lock stays as long as a process has that open.
+    Gives the lock's descriptor: the lock stays while a process has the descriptor open.
     """
     with (cache / "lock").open("w") as lock:
         try:
@@ -61,7 +61,7 @@ def alone(cache: Path) -> Iterator[int]:
 
 
 def build(engine: Engine, cache: Path, *, fresh: bool = False) -> Built:
-    """Have the images; `cache` is where a base image is kept; `fresh`: nothing of an earlier build is used."""
+    """Build the images; `cache` keeps the base images; `fresh`: use nothing of an earlier build."""
     bases = base.needed(DOCKERFILES)
     base_seconds = sum(base.ensure(engine, *each, cache) for each in bases.items()) if engine.private else 0.0
     began = time.monotonic()
@@ -70,9 +70,9 @@ def build(engine: Engine, cache: Path, *, fresh: bool = False) -> Built:
     if LONG:
         _build_spark(engine)
     build_seconds = time.monotonic() - began
-    if engine.private:  # each build leaves its steps, by which the next is quicker; old ones only take up space
+    if engine.private:  # the steps of a build make the next one quicker; old steps only take up space
         engine.run("image", "prune", "--force", "--filter", f"until={KEPT}")
-    # Docker's builder keeps a base that it has fetched to itself: it is no image of the engine's.
+    # Docker's builder keeps a fetched base to itself: that base is no image of the engine.
     names = [*(bases if engine.private else ()), *project.images(), *([SPARK] if LONG else [])]
     return Built(base_seconds, build_seconds, {name: base.size(engine, name) for name in names})
 

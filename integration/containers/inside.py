@@ -1,7 +1,7 @@
-"""The first process in namespaces of its own: sets podman up, builds, runs the tests, leaves nothing.
+"""The first process in fresh namespaces: sets up podman, builds, runs the tests, leaves nothing behind.
 
-Run by `integration.containers`, never by hand. Images are built on the machine's network and kept for the next time;
-containers run on a network that has nothing but them, with their files in a directory that is removed at the end.
+`integration.containers` runs this; never run it by hand. Images are built on the machine's network and kept for the
+next time. Containers run on a network of their own, with their files in a directory that is removed at the end.
 """
 
 import argparse
@@ -24,18 +24,18 @@ from integration.containers.images import alone, build
 from integration.testnet.namespace import SIGNALS
 
 STOP_SECONDS: Final = 20.0
-"""For the tests to end after they were told to."""
+"""Time for the tests to end after the signal."""
 
 
 class Child:
-    """A command that we run and wait for; all else that ends meanwhile is an orphan, and ours to reap."""
+    """A command that runs while this process waits; other processes that end meanwhile are orphans to reap."""
 
     def __init__(self, lifeline: int) -> None:
-        """Ends the command at SIGTERM or SIGHUP, or when the lifeline is cut, now or later; a build at SIGINT, too."""
+        """End the command at SIGTERM or SIGHUP, or when the lifeline is cut; a build at SIGINT, too."""
         self._process: subprocess.Popen[bytes] | None = None
         self._told = threading.Event()
         for number in SIGNALS:
-            # Never SIG_IGN, which the command would inherit.
+            # Never SIG_IGN: the command would inherit that.
             signal.signal(number, self._interrupted if number == signal.SIGINT else self._end)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         threading.Thread(target=self._watch, args=(lifeline,), daemon=True).start()
@@ -46,7 +46,7 @@ class Child:
 
     def _interrupted(self, number: int, frame: FrameType | None) -> None:
         if self._process is None:
-            self._end(number, frame)  # otherwise Ctrl-C has reached the command, too
+            self._end(number, frame)  # with a command, Ctrl-C has reached the command, too
 
     def _end(self, _number: int, _frame: FrameType | None) -> None:
         if self._told.is_set():
@@ -60,7 +60,7 @@ class Child:
         timer.start()
 
     def run(self, command: Sequence[str]) -> int:
-        """Run it; return its exit code."""
+        """Run a command; return its exit code."""
         self._process = subprocess.Popen(command)
         while True:
             pid, status = os.wait()
@@ -70,15 +70,15 @@ class Child:
 
 
 def run(cache: Path, lifeline: int, command: Sequence[str]) -> int:
-    """Build, and run the command where the containers will be; return its exit code."""
+    """Build, and run the command where the containers will run; return its exit code."""
     child = Child(lifeline)
     podman.mount()
     with alone(cache):
         images, running = cache / "images", cache / "running"
         try:
-            shutil.rmtree(running, ignore_errors=True)  # of a run that was killed
+            shutil.rmtree(running, ignore_errors=True)  # left by a killed run
             running.mkdir(mode=0o700)
-            # Podman's record of containers, of which there are none: it also says where all this lay when it was made.
+            # Podman's record of containers, of which there are none: the record also has the paths of its first use.
             shutil.rmtree(images / "libpod", ignore_errors=True)
             (images / "db.sql").unlink(missing_ok=True)
             podman.use(images)
@@ -94,9 +94,9 @@ def run(cache: Path, lifeline: int, command: Sequence[str]) -> int:
 
 
 def _end_all_others() -> None:
-    """End every process of these namespaces but this one, the first: containers and their keepers."""
+    """End every process of these namespaces but this first one: containers and their keepers."""
     assert os.getpid() == 1
-    with contextlib.suppress(ProcessLookupError):  # there are none
+    with contextlib.suppress(ProcessLookupError):  # there are no others
         os.kill(-1, signal.SIGKILL)
     with contextlib.suppress(ChildProcessError):
         while True:
@@ -104,13 +104,13 @@ def _end_all_others() -> None:
 
 
 def _mounts_below(directory: Path) -> list[str]:
-    """What is mounted there, the deepest first."""
+    """Return the mounts below a directory, the deepest first."""
     mounts = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
     return sorted((each for each in mounts if Path(each).is_relative_to(directory)), key=len, reverse=True)
 
 
 def main() -> int:
-    """Parse what `integration.containers` passes on, and run."""
+    """Parse the arguments of `integration.containers`, and run."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--cache", type=Path, required=True)
     parser.add_argument("--lifeline", type=int, required=True)

@@ -1,6 +1,6 @@
-"""With Docker, whose engine is this machine's: builds, and runs the tests so that they take down what they started.
+"""The run with Docker, whose engine is this machine's: builds, and runs the tests so that they remove their containers.
 
-What `inside.py` is for podman. Nothing ends the containers when we end, so the tests are told, and come to their end.
+For podman `inside.py` does this. Docker's containers do not end with this process, so the tests are told to finish.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from integration.testnet.namespace import SIGNALS, environment
 def run(engine: Engine, cache: Path, command: Sequence[str], *, fresh: bool) -> int:
     """Build, and run the command; return its exit code. Raises `EngineError`.
 
-    Ctrl-C, SIGTERM and SIGHUP end a build by `KeyboardInterrupt`; the command gets SIGINT, once, and time.
+    Ctrl-C, SIGTERM and SIGHUP end a build by `KeyboardInterrupt`; the command gets one SIGINT, and time.
     """
     process: subprocess.Popen[bytes] | None = None
     told = False
@@ -30,14 +30,14 @@ def run(engine: Engine, cache: Path, command: Sequence[str], *, fresh: bool) -> 
         told = True
         if process is None:
             raise KeyboardInterrupt
-        with contextlib.suppress(OSError):  # nobody may be left to read it
+        with contextlib.suppress(OSError):  # the reader of the output may be gone
             print("\nStopping; to take the containers down needs some seconds.", flush=True)
         process.send_signal(signal.SIGINT)
 
     with _handled(end), alone(cache) as lock:
         print(f"Images: {build(engine, cache, fresh=fresh)}", flush=True)
-        # In a session of its own, so that Ctrl-C reaches it by us alone, and not the commands that it runs. It holds
-        # the lock, too: should we be killed, it comes to its end without us.
+        # In a session of its own, so that Ctrl-C reaches the command only through this process, and not the command's
+        # children. The command holds the lock, too: if this process is killed, the command still ends in order.
         process = subprocess.Popen(
             command,
             env={**environment(), ENGINE_VARIABLE: engine.name},

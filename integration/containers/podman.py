@@ -1,7 +1,7 @@
-"""Podman made to work in namespaces of its own, as root, on machines that were not made for it.
+"""Podman in namespaces of its own, as root, on machines that were not made for podman.
 
-What it changes it changes in a mount namespace: call it from the first process of fresh ones, and nowhere else. Needed
-where the machine has version 1 control groups (crun refuses the mixture), or hard limits below podman's own.
+All changes are made in a mount namespace: call this from the first process of fresh namespaces only. The changes are
+needed on machines with version 1 control groups (crun refuses the mixture), or with hard limits below podman's own.
 """
 
 import os
@@ -39,10 +39,10 @@ additionalimagestores = [{images}]
 
 
 def mount() -> None:
-    """Give this mount namespace a /run, a /dev/shm and a place for podman's caches that end with it."""
+    """Give this mount namespace a /run, a /dev/shm and a directory for podman's caches that end with the namespace."""
     if os.getpid() != 1:
         raise RuntimeError("podman is set up in namespaces of its own only")
-    # Where systemd-resolved runs, the file that says who answers names lies in /run.
+    # Where systemd-resolved runs, the file with the name servers lies in /run.
     resolving = Path("/etc/resolv.conf").resolve()
     names = resolving.read_bytes() if resolving.is_file() else b""
     caches = Path("/var/lib/containers")
@@ -59,7 +59,7 @@ def mount() -> None:
 
 
 def use(store: Path, images: Path | None = None) -> None:
-    """Have all that podman runs from now on keep its things in `store`, and find more images in `images`."""
+    """Make podman keep its files in `store` from now on, and look for more images in `images`."""
     file = _OURS / f"storage-{store.name}.conf"
     file.write_text(_STORAGE.format(store=store, images=f'"{images}"' if images else ""))
     files, processes = (resource.getrlimit(limit)[1] for limit in (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC))

@@ -20,9 +20,9 @@ _POLL_SECONDS: Final = 1.0
 _PROJECT_LABEL: Final = "com.docker.compose.project"
 _SERVICE_LABEL: Final = "com.docker.compose.service"
 PODMAN_BUILD: Final = ("--network=host", "--format=docker")
-"""For podman to build: on this machine's network, and with the health checks, which it drops in its own format."""
+"""Podman's build options: this machine's network, and a format with health checks, which podman's own lacks."""
 HELPER_IMAGE: Final = "gf-i2p-testnet"
-"""Has Python, and is there whenever a farm runs."""
+"""An image with Python that is there whenever a farm runs."""
 _SET_LINKS: Final = """
 import fcntl, socket, struct, sys
 request, up = struct.Struct("16sH22x"), 1  # ifreq and IFF_UP, netdevice(7)
@@ -33,7 +33,7 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
             flags = flags | up if sys.argv[1] == "up" else flags & ~up
             fcntl.ioctl(any_socket, 0x8914, request.pack(name.encode(), flags))
 """
-"""Brings every interface "up" or "down", without iproute2. SIOCGIFFLAGS and SIOCSIFFLAGS are the numbers."""
+"""Sets every interface "up" or "down", without iproute2. SIOCGIFFLAGS and SIOCSIFFLAGS are the numbers."""
 
 
 def wait_for(
@@ -44,7 +44,7 @@ def wait_for(
     poll: float = _POLL_SECONDS,
     else_say: Callable[[], str] = str,
 ) -> float:
-    """Wait until the condition holds; return the seconds it took. Raises `NotSeenError` with what `else_say` gives."""
+    """Wait until the condition holds; return the seconds. Raises `NotSeenError` with the text of `else_say`."""
     began = time.monotonic()
     while not condition():
         if time.monotonic() - began > seconds:
@@ -54,7 +54,7 @@ def wait_for(
 
 
 class Project:
-    """The containers, networks and volumes of a compose file under a name; the `with` block takes them away."""
+    """The containers, networks and volumes of a compose file under a name; the `with` block removes them at its end."""
 
     def __init__(self, engine: Engine, name: str, file: Path, variables: Mapping[str, str] | None = None) -> None:
         """`variables`: those of the compose file."""
@@ -65,7 +65,7 @@ class Project:
         self._file = file
 
     def __enter__(self) -> Self:
-        if not self.engine.private:  # a run that was killed has left it all in the machine's engine
+        if not self.engine.private:  # a killed run may have left containers in the machine's engine
             self.down()
         return self
 
@@ -75,16 +75,16 @@ class Project:
         self.down()
 
     def compose(self, *arguments: str, seconds: float = COMMAND_SECONDS, options: Sequence[str] = ()) -> str:
-        """Run a command of compose; `options` are the program's own and come before it."""
+        """Run a command of compose; `options` are the program's own and precede the command."""
         return run([*self._compose, *options, *arguments], self._environment, seconds=seconds, cwd=self._file.parent)
 
     def build(self, *, fresh: bool = False) -> None:
-        """Build the images, on this machine's network; `fresh`: every step of them anew."""
+        """Build the images, on this machine's network; `fresh`: repeat every step."""
         options = [f"--podman-build-args={' '.join(PODMAN_BUILD)}"] if self.engine.private else []
         self.compose("build", *(["--no-cache"] if fresh else []), seconds=BUILD_SECONDS, options=options)
 
     def up(self) -> None:
-        """Start everything, detached, from images that are there."""
+        """Start everything, detached, from existing images."""
         self.compose("up", "-d", "--no-build", seconds=UP_SECONDS)
 
     def down(self) -> None:
@@ -92,7 +92,7 @@ class Project:
         self.compose("down", "--volumes", "--timeout", "2", seconds=UP_SECONDS)
 
     def left(self) -> list[str]:
-        """Return what there is of it: containers, networks, volumes."""
+        """Return the project's remaining containers, networks and volumes."""
         mine = f"label={_PROJECT_LABEL}={self.name}"
         return [
             *self.engine.run("ps", "--all", "--filter", mine, "--format", "container {{.Names}}").splitlines(),
@@ -108,7 +108,7 @@ class Project:
     # One container ----------------------------------------------------------------------------------------------------
 
     def containers(self) -> dict[str, str]:
-        """Return the containers that there are, running or not: their ids by service."""
+        """Return the containers, running or not: their ids by service."""
         form = f'{{{{.ID}}}} {{{{index .Labels "{_SERVICE_LABEL}"}}}}'
         if not self.engine.private:
             form = f'{{{{.ID}}}} {{{{.Label "{_SERVICE_LABEL}"}}}}'
@@ -116,22 +116,22 @@ class Project:
         return {service: found for found, service in (line.split() for line in lines.splitlines())}
 
     def container(self, service: str) -> str:
-        """Return the id of a service's container. Raises `EngineError` when there is none."""
+        """Return the id of a service's container. Raises `EngineError` without a container."""
         try:
             return self.containers()[service]
         except KeyError:
             raise EngineError(f"{self.name} has no container of {service}") from None
 
     def inspect(self, service: str) -> dict[str, Any]:
-        """Return what the engine knows of a service's container."""
+        """Return the engine's facts about a service's container."""
         return self.engine.inspect(self.container(service))
 
     def running(self, service: str) -> bool:
-        """Whether its container runs; False, too, when there is none."""
+        """Whether the container runs; False also without a container."""
         return self._pid(service) > 0
 
     def exit_code(self, service: str) -> int | None:
-        """Return how a container ended, None while it runs or when there is none."""
+        """Return a container's exit code, None while it runs or without a container."""
         if service not in self.containers():
             return None
         state = self.inspect(service)["State"]
@@ -143,21 +143,21 @@ class Project:
         return self.engine.run("exec", *options, self.container(service), *command, seconds=seconds)
 
     def kill(self, service: str) -> None:
-        """End it as a crash would (SIGKILL). What the file says of restarts may start it again at once."""
+        """End a container like a crash (SIGKILL). The file's restart policy may start it again at once."""
         before = self._pid(service)
         self.engine.run("kill", self.container(service))
         wait_for(f"{service} killed", 30, lambda: self._pid(service) != before, poll=0.2)
 
     def start(self, service: str) -> None:
-        """Start it again, unless it runs."""
+        """Start a container again, unless it runs."""
         self.engine.run("start", self.container(service))
 
     def remove(self, service: str) -> None:
-        """Take the container away for good, running or not."""
+        """Remove a container for good, running or not."""
         self.engine.run("rm", "--force", self.container(service))
 
     def logs(self, service: str, lines: int = 30) -> str:
-        """Return the last lines of what it said."""
+        """Return the last lines of a container's output."""
         try:
             done = subprocess.run(
                 [self.engine.name, "logs", "--tail", str(lines), self.container(service)],
@@ -174,7 +174,7 @@ class Project:
         return done.stdout
 
     def healthy(self, service: str) -> bool:
-        """Whether its health check passes now; podman runs it for us, as nothing else does without systemd."""
+        """Whether the health check passes now; podman needs this call, for nothing else runs checks without systemd."""
         if not self.engine.private:
             health: dict[str, str] = self.inspect(service)["State"].get("Health", {})
             return health.get("Status") == "healthy"
@@ -194,14 +194,14 @@ class Project:
             self._set_links(service, "up")
 
     def _set_links(self, service: str, to: str) -> None:
-        # Not `docker network disconnect`: `connect` knows no MAC, so that it would not come back as it was.
+        # Not `docker network disconnect`: `connect` keeps no MAC, so the container would come back changed.
         if self.engine.private:
             pid = str(self._pid(service))
             setting = ["nsenter", "-t", pid, "-n", "ip", "link", "set"]
             for link in self._links(pid):
                 run([*setting, link, to], self.engine.environment, seconds=COMMAND_SECONDS)
             return
-        # We may be anybody here, and the engine in a machine of its own: a container beside that one does it.
+        # This process may lack the rights, or the engine may run in a virtual machine. So a second container does this.
         rights = ["--user", "0:0", "--cap-drop", "ALL", "--cap-add", "NET_ADMIN"]
         where = ["--network", f"container:{self.container(service)}", "--entrypoint", "python3", HELPER_IMAGE]
         self.engine.run("run", "--rm", *rights, *where, "-c", _SET_LINKS, to)

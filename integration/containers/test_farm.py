@@ -1,4 +1,4 @@
-"""The compose file as it stands: from images to a Meta lease set, unattended, by nodes that may do nothing else."""
+"""The unchanged compose file: from images to a Meta lease set, unattended, by nodes without further rights."""
 
 import pytest
 
@@ -33,4 +33,4 @@ def test_a_node_has_no_rights_that_it_does_not_need(farm: Farm, node: str) -> No
     mounts = [line.split() for line in farm.exec(node, "cat", "/proc/self/mounts").splitlines()]
     root = next(options for _, place, _, options, *_ in mounts if place == "/")
     assert "ro" in root.split(",")
-    farm.gets_healthy(node)  # Docker looks now and then, podman when it is asked
+    farm.gets_healthy(node)  # Docker checks now and then, podman when asked

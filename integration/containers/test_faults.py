@@ -1,6 +1,6 @@
-"""Whatever container is killed, cut off or taken away: the farm heals without a hand.
+"""Containers are killed, cut off or removed: the farm heals without a hand.
 
-How long that took is printed, not asserted: the machine that this runs on has its part in it.
+The durations are printed, not asserted: they depend on the machine, too.
 """
 
 import time
@@ -13,7 +13,7 @@ from integration.containers.images import LONG
 
 PUBLISHER: Final = "the publisher"
 KILLED: Final = [*NODES, *ROUTERS, WEB] if LONG else [PUBLISHER, "router-0", WEB]
-"""One of each kind when time is short."""
+"""With little time, one container of each kind."""
 CUT_SECONDS: Final = 120.0 if LONG else 20.0
 
 
@@ -32,7 +32,7 @@ def test_a_container_that_is_killed_comes_back(farm: Farm, service: str) -> None
     farm.start(killed)
     farm.gets_healthy(killed)
     print(f"\n{killed} killed: healthy again after {time.monotonic() - began:.1f} s, ", end="", flush=True)
-    # What the publisher sent before it was killed does not count.
+    # A set that the publisher sent before it was killed does not count.
     farm.heals(f"after {killed} was killed", newer_than=last if killed == chosen else 0)
     print(
         f"the farm whole after {time.monotonic() - began:.1f} s; {chosen} published, {publisher(farm)} does", flush=True
@@ -44,7 +44,7 @@ def test_a_router_that_was_cut_off_comes_back(farm: Farm) -> None:
     with farm.cut_off(BESIDE[chosen]):
         time.sleep(CUT_SECONDS)
     back = time.monotonic()
-    # After 20 s it publishes still: its next set may not be due for 7.5 minutes.
+    # After 20 s the node publishes still: its next set may not be due for 7.5 minutes.
     farm.heals(f"after {BESIDE[chosen]} was cut off", newer_than=last if LONG else 0)
     print(
         f"\n{BESIDE[chosen]} cut off for {CUT_SECONDS:.0f} s: the farm whole {time.monotonic() - back:.1f} s later; "

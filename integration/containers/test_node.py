@@ -1,4 +1,4 @@
-"""A node of its own beside a router that is there already: `docker/compose.node.yaml`, as docs/docker.md has it."""
+"""A node of its own beside an existing router: `docker/compose.node.yaml`, as in docs/docker.md."""
 
 import os
 from collections.abc import Iterator
@@ -14,13 +14,13 @@ from integration.containers.project import Project, wait_for
 USER = "10001:10001"
 NODE = "node"
 BESIDE = "router-0"
-"""Its interfaces are on its own loopback: nobody else reaches them."""
+"""A router whose interfaces are on its own loopback: no other host reaches them."""
 SECONDS = 600.0
 
 
 @pytest.fixture
 def node(engine: Engine, farm: Farm, tmp_path: Path) -> Iterator[Project]:
-    """A farm of one, made by the image, in the network of a router's container."""
+    """A farm of one server, made by the image, in the network of a router's container."""
     directory = tmp_path / "farm"
     directory.mkdir(mode=0o700)
     if os.geteuid() == 0:
@@ -43,7 +43,7 @@ def node(engine: Engine, farm: Farm, tmp_path: Path) -> Iterator[Project]:
 
 
 def doctor(node: Project) -> str:
-    """What the doctor says in the container, whatever it finds."""
+    """Return the doctor's output in the container, whatever the doctor finds."""
     try:
         return node.exec(NODE, "gf-i2p", "doctor", DIRECTORY, seconds=120)
     except EngineError as error:

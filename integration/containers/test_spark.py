@@ -14,7 +14,7 @@ SECONDS = 300.0
 
 
 def test_the_image_with_spark_runs_the_pipeline(engine: Engine, tmp_path: Path) -> None:
-    tmp_path.chmod(0o777)  # the container's user is another one
+    tmp_path.chmod(0o777)  # the container has another user
 
     def pipeline(*command: str) -> dict[str, object]:
         said = engine.run(

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(not LONG, reason="a second farm takes minutes: G
 
 @pytest.fixture
 def second(engine: Engine, farm: Farm) -> Iterator[Farm]:
-    """Another one, beside the first, which is whole already."""
+    """A second farm beside the first, which is whole already."""
     assert farm.lacks() == ""
     with Farm(engine, "gf-i2p-second", COMPOSE, {NET_VARIABLE: SECOND_NET}) as made:
         began = time.monotonic()

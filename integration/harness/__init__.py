@@ -1,1 +1,1 @@
-"""What runs, recordings and scenarios share: processes, farms on this machine, networks, files."""
+"""Helpers of runs, recordings and scenarios: processes, farms on this machine, networks, files."""

@@ -1,4 +1,4 @@
-"""Our own commands, run as an operator runs them, on networks where an answer may get lost."""
+"""The project's own commands, run as an operator runs them, on networks that may lose an answer."""
 
 import asyncio
 import json
@@ -11,17 +11,17 @@ from gf_i2p.cli.shared.errors import Exit
 from integration.harness.local_farm import PROGRAM
 
 COMMAND_SECONDS: Final = 240.0
-"""One that goes through I2P may take two minutes by itself."""
+"""A command through I2P may take two minutes by itself."""
 ATTEMPTS: Final = 3
 
 
 async def command(
     *words: str | Path, may_be: Sequence[Exit] = (Exit.OK,), seconds: float = COMMAND_SECONDS
 ) -> dict[str, Any]:
-    """Run a command of ours that must succeed, or end as it may; return what it says. Raises `AssertionError`.
+    """Run a command that must succeed, or end with an allowed exit code; return its JSON. Raises `AssertionError`.
 
-    Once more when nobody can say what came of it, for its answer got lost, or when the farm had no leader just then. So
-    it must be one that may be said twice.
+    The command runs again when its outcome is unknown, for its answer got lost, or when the farm had no leader just
+    then. So it must be a command that may run twice.
     """
     for _ in range(ATTEMPTS):
         status, said = await _run(words, seconds)

@@ -1,4 +1,4 @@
-"""Meta lease sets, read and verified by hand: by their places alone, with OpenSSL's cryptography."""
+"""Meta lease sets, read and verified by hand: by their byte offsets alone, with OpenSSL's cryptography."""
 
 import base64
 import hashlib
@@ -25,21 +25,21 @@ class HandEntry:
     """3 or 7."""
     cost: int
     ends: int
-    """In seconds since the epoch."""
+    """Seconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
 class ByHand:
-    """A Meta lease set's parts, taken by their places (common structures; proposal 123), and verified."""
+    """The parts of a Meta lease set, taken by their offsets (common structures; proposal 123), and verified."""
 
     hash: bytes
-    """Of its destination."""
+    """Hash of the destination."""
     published: int
     expires: int
     transient: bytes | None
-    """The key that the destination has authorised to sign in its place; None: it signs itself."""
+    """The transient key that the destination has authorised; None: the destination signs itself."""
     good_until: int | None
-    """Until when that is so."""
+    """End of that authorisation."""
     entries: tuple[HandEntry, ...]
 
     @classmethod
@@ -72,12 +72,12 @@ class ByHand:
 
     @property
     def b32(self) -> str:
-        """The address of its destination."""
+        """The address of the destination."""
         return f"{base64.b32encode(self.hash).decode().rstrip('=').lower()}.b32.i2p"
 
     @property
     def leaves(self) -> tuple[bytes, ...]:
-        """The hashes of its entries."""
+        """The hashes of the entries."""
         return tuple(entry.hash for entry in self.entries)
 
 

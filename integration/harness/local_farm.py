@@ -22,13 +22,13 @@ _CALM: Final = "election_min = 5.0\nelection_max = 10.0"
 
 
 class NotSeenError(AssertionError):
-    """What was waited for did not happen in time."""
+    """An awaited event did not happen in time."""
 
 
 async def until(
     what: str, seconds: float, condition: Callable[[], Awaitable[bool]], *, poll: float = POLL_SECONDS
 ) -> None:
-    """Wait until the condition holds, asked every `poll` seconds; raises `NotSeenError` that names it."""
+    """Wait until the condition holds, checked every `poll` seconds; raises `NotSeenError` with `what`."""
     limit = asyncio.timeout(seconds)
     try:
         async with limit:
@@ -36,12 +36,12 @@ async def until(
                 await asyncio.sleep(poll)
     except TimeoutError as error:
         if not limit.expired():
-            raise  # the condition's own
+            raise  # the time-out is the condition's own
         raise NotSeenError(f"not seen within {seconds:g} s: {what}") from error
 
 
 async def becomes(what: str, condition: Callable[[], bool], seconds: float = 20, *, poll: float = POLL_SECONDS) -> None:
-    """Wait as `until` does, for a condition that has nothing to wait for itself."""
+    """Wait as `until` does, for a condition without `await`."""
 
     async def holds() -> bool:
         return condition()
@@ -58,24 +58,24 @@ class LocalFarm:
     def __init__(
         self, directory: Path, *, servers: int = 3, client: str = "load", program: Sequence[str] = PROGRAM
     ) -> None:
-        """`program`: what Python runs, before `run DIRECTORY`; see `integration.harness.short_log`."""
+        """`program`: the Python arguments before `run DIRECTORY`; see `integration.harness.short_log`."""
         self.directory = directory
         self.ids = tuple(range(1, servers + 1))
-        """Those that belong to the farm; who changes that says it here."""
+        """Ids of the farm's servers; a caller that changes the farm updates these."""
         self._program = tuple(program)
         self.client_file = directory / f"client-{client}.toml"
         if not self.client_file.exists():
             self._make(client)
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._ending: set[int] = set()
-        """Servers that are being ended by us: `kill` may run in a thread, beside all else."""
+        """Servers that this object is ending: `kill` may run in a thread beside other work."""
 
     def _make(self, client: str) -> None:
         """Write the directories."""
         make_farm(self.directory, self.endpoints(), cluster="farm", profile="lan", clients=[client])
 
     def endpoints(self) -> dict[int, Endpoint]:
-        """Give each server a place."""
+        """Give each server an endpoint."""
         ports = free_ports(len(self.ids))
         return {i: Endpoint("127.0.0.1", port) for i, port in zip(self.ids, ports, strict=True)}
 
@@ -84,7 +84,7 @@ class LocalFarm:
         return self.directory / f"server-{server_id}"
 
     def log(self, server_id: int) -> Path:
-        """Where a server's output goes."""
+        """Path of a server's output."""
         return self.node(server_id) / "node.log"
 
     def pid(self, server_id: int) -> int:
@@ -106,7 +106,7 @@ class LocalFarm:
         self._processes[server_id] = spawn([*self.where(server_id), *command], self.log(server_id))
 
     def where(self, _server_id: int) -> list[str]:
-        """Give the command that runs another one where a server is."""
+        """Give the prefix that runs a command in the namespace of a server."""
         return []
 
     def start_all(self) -> None:
@@ -117,7 +117,7 @@ class LocalFarm:
     def kill(self, server_id: int, number: signal.Signals = signal.SIGKILL) -> int:
         """Send a signal, wait for the end of the process and return its exit status."""
         process = self._processes[server_id]
-        self._ending.add(server_id)  # from now on its end is no surprise
+        self._ending.add(server_id)  # from now on the end of the process is no surprise
         try:
             process.send_signal(number)
             status = process.wait(timeout=120)
@@ -131,7 +131,7 @@ class LocalFarm:
         self._processes[server_id].send_signal(number)
 
     def check(self) -> None:
-        """Raise `NotSeenError` with the end of its log when a server has ended by itself."""
+        """Raise `NotSeenError` with the end of the log when a server has ended by itself."""
         for server_id, process in tuple(self._processes.items()):
             code = process.poll()
             ours = server_id in self._ending or self._processes.get(server_id) is not process
@@ -139,7 +139,7 @@ class LocalFarm:
                 raise NotSeenError(f"server {server_id} ended by itself ({code}):\n{tail(self.log(server_id))}")
 
     async def status(self, server_id: int, *, seconds: float = 5) -> dict[str, Any] | None:
-        """Return the status of a server, None when it does not answer within so many seconds."""
+        """Return the status of a server, None without an answer within so many seconds."""
         try:
             answer: dict[str, Any] = await local_client.request(
                 self.node(server_id), "GET", "/v1/status", seconds=seconds
@@ -163,9 +163,9 @@ class LocalFarm:
         return found[0]
 
     async def calm(self) -> int:
-        """Let the leader keep its office, however busy the machine is with something else; return its id.
+        """Let the leader keep its term, however busy the machine is with other work; return the leader's id.
 
-        An election begins after 5 to 10 s of silence then, unless the leader resigns.
+        An election then begins after 5 to 10 s of silence, unless the leader resigns.
         """
         await self.leader()
         for server_id in self.running:
@@ -173,13 +173,13 @@ class LocalFarm:
             path.write_text(path.read_text().replace("[timing]", f"[timing]\n{_CALM}\n", 1))
             reload = await local_client.request(self.node(server_id), "POST", "/v1/reload", seconds=60, body={})
             assert reload["error"] is None, reload
-        # Who follows waits by the new times from the next heartbeat on: a read is answered when a majority heard one.
+        # A follower waits by the new times from the next heartbeat on: a read is answered when a majority heard one.
         leader = await self.leader()
         await local_client.request(self.node(leader), "GET", "/v1/entries?limit=1", seconds=60)
         return leader
 
     async def converged(self, seconds: float = 120.0) -> int:
-        """Wait until all servers have the same, wholly committed and durable log; return its length."""
+        """Wait until all servers have the same log, wholly committed and durable; return its length."""
         length: list[int] = []
 
         async def equal() -> bool:

@@ -1,4 +1,4 @@
-"""What the long runs have in common: a temporary directory, progress, an end by Ctrl-C without traces, a result."""
+"""Common parts of the long runs: a temporary directory, progress, an end by Ctrl-C without traces, a result."""
 
 import argparse
 import asyncio
@@ -17,7 +17,7 @@ from integration.harness.local_farm import NotSeenError
 from integration.harness.processes import ProcessEndedError
 
 Figures = dict[str, Any]
-"""What a run has found, in the order in which it is printed; `wrong` lists what must not be."""
+"""The findings of a run, in the order of printing; `wrong` lists the errors."""
 Say = Callable[[str], None]
 STOPPED: Final = 130
 """Exit code after Ctrl-C."""
@@ -25,13 +25,13 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def say(line: str) -> None:
-    """Tell of progress."""
-    with contextlib.suppress(OSError):  # nobody may be left to read it
+    """Print progress."""
+    with contextlib.suppress(OSError):  # the reader of the output may be gone
         print(f"  {line}", file=sys.stderr, flush=True)
 
 
 def between(low: float, high: float) -> Callable[[str], float]:
-    """Make the type of an option: a number within bounds, whole ones as such."""
+    """Make the type of an option: a number within bounds, whole numbers as int."""
 
     def parse(text: str) -> float:
         value = int(text) if text.lstrip("-").isdigit() else float(text)
@@ -43,9 +43,9 @@ def between(low: float, high: float) -> Callable[[str], float]:
 
 
 def run(options: argparse.Namespace, name: str, work: Callable[[Path], Awaitable[Figures]], *, limit: float) -> int:
-    """Do the work in a directory that is removed afterwards; print what it found, return the exit code.
+    """Do the work in a directory that is removed afterwards; print the findings, return the exit code.
 
-    `limit`: seconds after which something is wrong.
+    `limit`: seconds after which the run counts as hanging.
     """
     configure("error", "text")
     with tempfile.TemporaryDirectory(prefix=f"gf-i2p-{name}-") as directory:
@@ -60,7 +60,7 @@ def conclude(
     limit: float,
     lifeline: int | None = None,
 ) -> int:
-    """Do the work, and print what it found or what has kept it from that; return the exit code.
+    """Do the work, and print the findings or the obstacle; return the exit code.
 
     `lifeline`: of the first process inside namespaces, see `integration.testnet.namespace`.
     """
@@ -105,7 +105,7 @@ def _failed(options: argparse.Namespace, name: str, what: str, code: int) -> int
 
 
 async def _until_told(work: Coroutine[Any, Any, Figures], lifeline: int | None) -> Figures:
-    """Cancel the work at the first signal that ends us, and not again: what it does then is to clean up."""
+    """Cancel the work at the first ending signal, and only once: the cancelled work cleans up."""
     loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work)
     told = False
 
@@ -121,7 +121,7 @@ async def _until_told(work: Coroutine[Any, Any, Figures], lifeline: int | None) 
         loop.add_signal_handler(number, end)
     if lifeline is not None:
         loop.add_reader(lifeline, end)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)  # held until somebody knows what to do with them
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)  # the signals were held until the handlers were set
     try:
         return await task
     finally:

@@ -17,19 +17,19 @@ _DAY_MS: Final = 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class NetDb:
-    """What is made."""
+    """The settings of a made-up netDb."""
 
     count: int
     seed: int
     now_ms: int
-    """They are published within the day before."""
+    """The RouterInfos are published within the day before this time."""
     floodfills: float = 0.25
-    """The share of floodfills: it is higher than in the live netDb."""
+    """The share of floodfills: higher than in the live netDb."""
     net_id: int = 2
 
 
 def infos(netdb: NetDb) -> Iterator[RouterInfo]:
-    """Make them, one after the other."""
+    """Make the RouterInfos, one after the other."""
     chance = random.Random(netdb.seed)
     for _ in range(netdb.count):
         caps = chance.choice("LNOPX") + ("f" if chance.random() < netdb.floodfills else "") + chance.choice("RU")
@@ -65,7 +65,7 @@ def infos(netdb: NetDb) -> Iterator[RouterInfo]:
 
 
 def path_of(directory: Path, info: RouterInfo) -> Path:
-    """Give where i2pd and Java keep it, below a netDb directory."""
+    """Return the path of a RouterInfo below a netDb directory, as i2pd and Java have it."""
     name = to_base64(info.hash)
     return directory / f"r{name[0]}" / f"routerInfo-{name}.dat"
 
@@ -75,9 +75,9 @@ class Written:
     """A netDb directory that was written."""
 
     size: int
-    """Of all files, in bytes."""
+    """Bytes of all files."""
     floodfills: list[bytes]
-    """The hashes of those that are floodfills."""
+    """The hashes of the floodfills."""
 
 
 def write(directory: Path, netdb: NetDb) -> Written:

@@ -1,7 +1,7 @@
-"""A farm whose servers have a network namespace each, joined by a router that drops what it is told to.
+"""A farm whose servers have a network namespace each, joined by a router that drops packets on demand.
 
-For the first process inside fresh namespaces (`integration.testnet.namespace`). What is cut is lost without a word,
-as on a real network: nobody is told, and connections hang.
+For the first process inside fresh namespaces (`integration.testnet.namespace`). A cut loses packets silently, as on a
+real network: no host is told, and connections hang.
 """
 
 import asyncio
@@ -17,21 +17,21 @@ from integration.harness.local_farm import PROGRAM, LocalFarm, becomes
 from integration.harness.processes import Processes
 
 CLIENTS: Final = 100
-"""The number of the host that we are ourselves."""
+"""Number of this process's own host."""
 PORT: Final = 4150
 NEEDED: Final = {"unshare": "util-linux", "nsenter": "util-linux", "setpriv": "util-linux", "ip": "iproute2"}
 _FORWARD: Final = Path("/proc/sys/net/ipv4/ip_forward")
 
 
 def address(host: int) -> str:
-    """Where a host is reached."""
+    """Return the address of a host."""
     return f"10.99.{host}.2"
 
 
 class FarmNet:
-    """Hosts by number, and ways between them, each of which can be cut.
+    """Hosts by number, and ways between them; each way can be cut.
 
-    The namespaces end with `processes`, in each of which one sleeps.
+    A process sleeps in each namespace; the namespaces end with `processes`.
     """
 
     def __init__(self, hosts: Iterable[int], processes: Processes, log: Path) -> None:
@@ -43,7 +43,7 @@ class FarmNet:
         self._cuts: Counter[tuple[int, int]] = Counter()
 
     async def start(self) -> None:
-        """Make the hosts, and ways between all of them, us included. Raises `OSError`."""
+        """Make the hosts, and ways between all of them, this process included. Raises `OSError`."""
         self._router = await self._namespace("router")
         self._ip(self._router, ["link set lo up"])
         await self._inside(self._router, ["sh", "-c", f"echo 1 > {_FORWARD}"])
@@ -55,17 +55,17 @@ class FarmNet:
             self._join(host, self._pids[host])
 
     def where(self, host: int) -> list[str]:
-        """Give the command that runs another one there."""
+        """Give the prefix that runs a command on a host."""
         return _enter(self._pids[host])
 
     def cut(self, ways: Sequence[tuple[int, int]]) -> None:
-        """Drop what goes from the first to the second of each; the same cut may be made several times."""
+        """Drop packets from the first to the second host of each way; one cut may be made several times."""
         new = [way for way in ways if not self._cuts[way]]
         self._cuts.update(ways)
         self._rules("add", new)
 
     def mend(self, ways: Sequence[tuple[int, int]]) -> None:
-        """Undo one cut of each."""
+        """Undo one cut of each way."""
         self._cuts.subtract(ways)
         self._rules("del", [way for way in ways if not self._cuts[way]])
 
@@ -96,7 +96,7 @@ class FarmNet:
         )
 
     async def _namespace(self, name: str) -> int:
-        """Make one; return the id of the process that keeps it."""
+        """Make a namespace; return the id of the process that keeps it."""
         pid = self._processes.start(name, ["unshare", "--net", "sleep", "infinity"], self._log)
         ours = os.readlink("/proc/self/ns/net")  # noqa: PTH115 -- it names no path
 
@@ -113,7 +113,7 @@ class FarmNet:
 
     @staticmethod
     def _ip(pid: int, commands: Sequence[str]) -> None:
-        """Run `ip` in a namespace. Raises `OSError` with what it says."""
+        """Run `ip` in a namespace. Raises `OSError` with the program's message."""
         enter = [] if pid == os.getpid() else _enter(pid)
         text = "".join(f"{command}\n" for command in commands)
         done = subprocess.run([*enter, "ip", "-batch", "-"], input=text, capture_output=True, text=True, check=False)
@@ -133,7 +133,7 @@ class NetFarm(LocalFarm):
         super().__init__(directory, servers=servers, program=program)
 
     def endpoints(self) -> dict[int, Endpoint]:
-        """Each server has an address of its own."""
+        """Give each server an address of its own."""
         return {server: Endpoint(address(server), PORT) for server in self.ids}
 
     def where(self, server_id: int) -> list[str]:

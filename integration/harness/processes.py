@@ -1,4 +1,4 @@
-"""Child processes: started with their output in a file, stopped by their pid, never left behind."""
+"""Child processes: started with their output in a file, stopped by pid, never left behind."""
 
 import functools
 import os
@@ -28,7 +28,7 @@ class ProcessEndedError(Exception):
 
 def spawn(arguments: Sequence[str], log: Path, environment: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
     """Start a program with its output appended to `log`."""
-    # The kernel ends the child should we be killed; a session of its own keeps Ctrl-C from reaching it first.
+    # The kernel ends the child when this process is killed. A session of its own keeps Ctrl-C from reaching the child.
     guard = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
     with log.open("ab") as output:
         return subprocess.Popen(
@@ -42,7 +42,7 @@ def spawn(arguments: Sequence[str], log: Path, environment: Mapping[str, str] | 
 
 
 class Processes:
-    """A group of children that ends with the `with` block, by Ctrl-C and errors too.
+    """A group of children that ends with the `with` block, also after Ctrl-C and errors.
 
     The end blocks the event loop on purpose: a cancelled task must not leave a process running.
     """
@@ -68,7 +68,7 @@ class Processes:
         return process
 
     def check(self) -> None:
-        """Raise `ProcessEndedError` with the end of its log when a process has stopped by itself."""
+        """Raise `ProcessEndedError` with the end of the log when a process has stopped by itself."""
         for name, process, log in self._running:
             if (status := process.poll()) is not None:
                 raise ProcessEndedError(f"{name} stopped by itself (status {status}). The end of its log:\n{tail(log)}")
@@ -100,11 +100,11 @@ def tail(log: Path, size: int = 1000) -> str:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return loopback TCP ports that nobody listens on now, each never returned before.
+    """Return loopback TCP ports without a listener, each never returned before.
 
-    They lie below the range from which the kernel takes the ports of outgoing connections (ip(7),
-    ip_local_port_range): a server that is away for a moment finds its port free when it comes back. Programs that run
-    side by side draw from different parts of it, as long as there are no more than `_PARTS`.
+    The ports lie below the range for outgoing connections (ip(7), ip_local_port_range): a server that is away for a
+    moment finds its port free when it comes back. Programs that run side by side draw from different parts of the
+    range, as long as there are no more than `_PARTS` programs.
     """
     first = _first_port()
     found: list[int] = []
@@ -123,10 +123,10 @@ def free_ports(count: int) -> list[int]:
 
 @functools.cache
 def _first_port() -> int:
-    """Take a part of the ports for as long as this process lives; return where it begins.
+    """Take a part of the ports for the life of this process; return its first port.
 
-    A name in the abstract namespace (unix(7)) is one process's at a time, is free again when that has ended however it
-    ended, and belongs to a network namespace, as ports do.
+    A name in the abstract namespace (unix(7)) belongs to one process at a time, is free again after any end of that
+    process, and belongs to a network namespace, like ports.
     """
     own = os.getpid() % _PARTS
     for part in sorted(range(_PARTS), key=lambda part: (part - own) % _PARTS):
@@ -136,21 +136,21 @@ def _first_port() -> int:
         except OSError:
             mark.close()
             continue
-        mark.detach()  # it stays open until this process ends
+        mark.detach()  # the socket stays open until this process ends
         return _FIRST_PORT + part * _PART_PORTS
     return _FIRST_PORT + own * _PART_PORTS
 
 
 def cpu_seconds(pid: int) -> float:
-    """Return the processor time that a live process has used so far, user and system (proc(5), stat)."""
+    """Return the processor time of a live process so far, user and system (proc(5), stat)."""
     fields = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / CLOCK_TICKS
 
 
 def machine_cpu_seconds() -> float:
-    """Return the processor time that all of the machine has used so far (proc(5), /proc/stat), idle left out.
+    """Return the processor time of the whole machine so far (proc(5), /proc/stat), without idle time.
 
-    Time that a hypervisor gave to other machines counts as used: it was not there for us.
+    Time that a hypervisor gave to other machines counts as used: this machine did not have that time.
     """
     times = [int(ticks) for ticks in (_PROC / "stat").read_text().splitlines()[0].split()[1:9]]
     user, nice, system, _idle, _waiting, interrupts, soft_interrupts, stolen = times
@@ -158,10 +158,10 @@ def machine_cpu_seconds() -> float:
 
 
 def share(pid: int) -> int:
-    """Return how nice the session of a process is to other sessions, -20 to 19 (sched(7), autogroup).
+    """Return the niceness of a process's session to other sessions, -20 to 19 (sched(7), autogroup).
 
     Each server is a session of its own, and then its own niceness means nothing to the others. 0 where sessions have no
-    niceness: the file is missing, or it is empty, as it is for a process that a control group of its own schedules.
+    niceness: the file is missing, or empty, as for a process in a control group with a scheduler of its own.
     """
     try:
         words = _autogroup(pid).read_text().split()
@@ -171,7 +171,7 @@ def share(pid: int) -> int:
 
 
 def set_share(pid: int, nice: int) -> None:
-    """Set what `share` returns. Below 0, and below what it was, only root may."""
+    """Set the value of `share`. Only root may set a value below 0, or below the present one."""
     if share(pid) != nice:
         _autogroup(pid).write_text(str(nice))
 

@@ -1,4 +1,4 @@
-"""Steps on a terminal: what is being waited for, for how long, and what was seen."""
+"""Steps on a terminal: the awaited event, the waiting time, and the events that were seen."""
 
 import shutil
 import sys
@@ -8,13 +8,13 @@ from typing import Final, TextIO
 
 _MARKS: Final = "|/-\\"
 _QUIET_SECONDS: Final = 10.0
-"""Off a terminal, somebody hears of us this often at least."""
+"""Off a terminal, the least interval between two lines."""
 
 
 class Progress:
-    """One line a step. On a terminal the present one is redrawn by `tick`.
+    """One line a step. On a terminal `tick` redraws the present step.
 
-    Elsewhere a line comes when it is over, and now and then one that says what is still being waited for.
+    Elsewhere a line comes at the end of a step, and now and then one that names the awaited event.
     """
 
     def __init__(self, stream: TextIO = sys.stdout, clock: Callable[[], float] = time.monotonic) -> None:
@@ -29,29 +29,29 @@ class Progress:
 
     @property
     def seconds(self) -> float:
-        """Since the start."""
+        """Seconds since the start."""
         return self._clock() - self._began
 
     def doing(self, what: str) -> None:
-        """Begin a step, or say more of the present one."""
+        """Begin a step, or change the text of the present one."""
         if self._doing is None:
             self._since = self._clock()
         self._doing = what
         self.tick()
 
     def done(self, what: str) -> None:
-        """End the step: this was seen."""
+        """End the step: the event was seen."""
         self._clear()
         self._doing = None
         self._print(f"{self.seconds:6.1f} s  {what}")
 
     def say(self, text: str = "") -> None:
-        """Print lines of their own."""
+        """Print lines outside of steps."""
         self._clear()
         self._print(text)
 
     def tick(self) -> None:
-        """Redraw."""
+        """Redraw the present step."""
         if self._doing is None:
             return
         if not self._live:

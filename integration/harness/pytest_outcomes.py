@@ -1,9 +1,9 @@
-"""What became of tests that pytest ran in a process of its own, and what of it may run once more.
+"""The outcomes of tests that pytest ran in a process of its own, and the tests that may run once more.
 
-Also a plugin of pytest (`-p integration.harness.pytest_outcomes`), which writes it down. What real routers do is partly
-chance: whom a tunnel leads through, and whether one of these is busy then. So what failed runs once more, on routers
-that nobody else uses. What it said when it failed is printed whole, and it is named: one that needs this often has a
-fault. More than `MAX_AGAIN` at once are no chance.
+Also a plugin of pytest (`-p integration.harness.pytest_outcomes`), which writes the outcomes down. Real routers act
+partly by chance: in their choice of tunnels, and in the load on these. So a failed test runs once more, on routers of
+its own. The first failure is printed whole, with the name of the test: a test that often needs a second run has a
+fault. More failures than `MAX_AGAIN` at once are no chance.
 """
 
 import json
@@ -16,30 +16,30 @@ from typing import Final
 import pytest
 
 OUTCOMES_VARIABLE: Final = "GF_I2P_OUTCOMES"
-"""Names the file into which pytest writes what has become of each test."""
+"""Names the file into which pytest writes the outcome of each test."""
 PYTEST_OPTIONS: Final = ("-rfEs", "-p", "no:cacheprovider", "-p", "integration.harness.pytest_outcomes")
 MAX_AGAIN: Final = 2
-"""So many tests may run once more, of all; a group whose network did not come up counts as one."""
+"""Most tests that may run once more; a group whose network did not come up counts as one test."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a group of tests."""
+    """Outcome of a group of tests."""
 
     passed: tuple[str, ...]
     failed: tuple[str, ...]
-    """What pytest is given to run them again: the whole group when it did not get to an end."""
+    """Arguments for pytest to run the failures again: the whole group when the group did not end."""
     ended: bool = True
-    """Otherwise they failed together, and for one reason: most likely their network did not come up."""
+    """False: the tests failed together, for one reason; most likely their network did not come up."""
 
     @property
     def again(self) -> list[tuple[str, ...]]:
-        """What may run once more, each on a network of its own."""
+        """Groups that may run once more, each on a network of its own."""
         return [(each,) for each in self.failed] if self.ended else [self.failed]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Write down what became of each test (a hook of pytest)."""
+    """Write down the outcome of each test (a hook of pytest)."""
     if (told := os.environ.get(OUTCOMES_VARIABLE)) is None:
         return
     stats = terminalreporter.stats
@@ -49,7 +49,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def read_outcome(told: Path, status: int, group: Sequence[str]) -> Outcome:
-    """Read what pytest has written, if it has: a group that ended badly and names no failure failed as a whole."""
+    """Read pytest's file, if it exists: a group with a bad end and without a named failure failed as a whole."""
     try:
         outcomes = json.loads(told.read_text())
     except (OSError, ValueError):
@@ -60,7 +60,7 @@ def read_outcome(told: Path, status: int, group: Sequence[str]) -> Outcome:
 
 
 def summary(what: str, seconds: float, passed: int, failed: Sequence[str], again: Sequence[str]) -> str:
-    """Say in the last lines how it ended. `again`: all that ran once more, whatever came of it."""
+    """Write the last lines of a run. `again`: all tests that ran once more, passed or failed."""
     lines = [f"{seconds:6.1f} s  {what}: {passed} passed, {len(failed)} failed"]
     lines += [f"FAILED {each}" for each in failed]
     lines += [f"PASSED ONLY WHEN IT RAN ONCE MORE: {each}" for each in again if each not in failed]

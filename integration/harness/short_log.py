@@ -1,4 +1,4 @@
-"""Runs `gf-i2p` with a log that is shortened at other lengths than the program's own, for tests.
+"""Runs `gf-i2p` with other lengths for shortening the log than the program's own, for tests.
 
 python -m integration.harness.short_log SNAPSHOT_ENTRIES KEPT_ENTRIES run DIRECTORY
 """
@@ -10,12 +10,12 @@ from gf_i2p.node import view
 
 
 def program(snapshot_entries: int, kept_entries: int) -> tuple[str, ...]:
-    """Give it for `LocalFarm`."""
+    """Give the program for `LocalFarm`."""
     return ("-m", "integration.harness.short_log", str(snapshot_entries), str(kept_entries))
 
 
 if __name__ == "__main__":
     snapshot_entries, kept_entries, *arguments = sys.argv[1:]
-    setattr(view, "SNAPSHOT_ENTRIES", int(snapshot_entries))  # noqa: B010 -- a constant for everybody else
+    setattr(view, "SNAPSHOT_ENTRIES", int(snapshot_entries))  # noqa: B010 -- a constant for all other code
     setattr(view, "KEPT_ENTRIES", int(kept_entries))  # noqa: B010
     sys.exit(main(arguments))

@@ -9,12 +9,12 @@ from typing import Final
 from aiohttp import web
 
 _TURNS: Final = 10
-"""Of the event loop: a connection that it has accepted is the server's three later."""
+"""Turns of the event loop: three turns after its acceptance a connection belongs to the server."""
 
 
 @asynccontextmanager
 async def web_server(app: web.Application, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[tuple[str, int]]:
-    """Serve; give the address and port. No connection is left open afterwards. `port` 0: any."""
+    """Serve; give address and port. No connection stays open afterwards. `port` 0: any free port."""
     loop = asyncio.get_running_loop()
     runner = web.AppRunner(app)
     await runner.setup()
@@ -25,7 +25,7 @@ async def web_server(app: web.Application, host: str = "127.0.0.1", port: int = 
             try:
                 yield host, listener.getsockname()[1]
             finally:
-                # A connection that was just accepted asyncio forgets when its server is closed: first accept no more.
+                # asyncio forgets a connection that was just accepted when its server closes: first stop accepting.
                 loop.remove_reader(listener)
                 for _ in range(_TURNS):
                     await asyncio.sleep(0)

@@ -2,9 +2,9 @@
 
     python -m integration.jraft [SCENARIO ...] [--keep DIRECTORY]
 
-Needs JRaft (datatechnology/jraft, core and extensions) and the libraries that it needs, on the Java class path that
-JRAFT_CLASSPATH gives, and a JDK of version 17 or newer.
-JRaft listens on every interface of this machine while it runs, and lets everybody in.
+Needs JRaft (datatechnology/jraft, core and extensions) and its libraries, on the Java class path in JRAFT_CLASSPATH,
+and a JDK of version 17 or newer.
+JRaft listens on every interface of this machine while it runs, and accepts every client.
 """
 
 import argparse
@@ -38,7 +38,7 @@ async def run(names: list[str], directory: Path) -> int:
         try:
             async with Farm(jraft, directory / name, progress) as farm:
                 await SCENARIOS[name](farm)
-        except Exception as error:  # noqa: BLE001 -- the others are to be seen, too
+        except Exception as error:  # noqa: BLE001 -- the other scenarios run nevertheless
             progress.say(f"FAILED  {name}: {error!r}\n        JRaft's logs: {directory / name}/jraft-*/output.log")
             failed.append(name)
     progress.say(f"\n{len(names) - len(failed)} passed, {len(failed)} failed")

@@ -1,4 +1,4 @@
-"""A farm of servers of ours and of JRaft's, in one directory: made, watched, compared, ended."""
+"""A farm of our servers and JRaft's in one directory: made, watched, compared, ended."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,16 +18,16 @@ from integration.jraft.theirs import Jraft, JraftServer, endpoint
 
 TIMING: Final = Timing(heartbeat=0.1, election_min=0.6, election_max=1.2)
 PATIENT: Final = Timing(heartbeat=0.1, election_min=3.0, election_max=5.0)
-"""For servers that are not to win an election."""
+"""For servers that should win no election."""
 _SECONDS: Final = 30.0
 
 
 class DifferError(AssertionError):
-    """Two servers do not hold the same."""
+    """Two servers have different entries."""
 
 
 class Farm:
-    """Servers by id; use it as an asynchronous context manager, and everything ends with it."""
+    """Servers by id; use the farm as an asynchronous context manager: all servers end with it."""
 
     def __init__(self, jraft: Jraft, directory: Path, progress: Progress) -> None:
         self.ours: dict[int, OurServer] = {}
@@ -62,7 +62,7 @@ class Farm:
         port: int | None = None,
         flow: Flow | None = None,
     ) -> OurServer:
-        """Start a server of ours, again perhaps; without founders it waits to be invited."""
+        """Start a server of ours, also a second time; without founders the server waits for an invitation."""
         if port is None:
             (port,) = free_ports(1)
         configuration = Configuration(0, 0, tuple(founders))
@@ -80,7 +80,7 @@ class Farm:
         snapshot_distance: int = 0,
         port: int | None = None,
     ) -> JraftServer:
-        """Start a JRaft server in a new directory. `others`: whom it knows from the beginning."""
+        """Start a JRaft server in a new directory. `others`: servers that it knows from the beginning."""
         if port is None:
             (port,) = free_ports(1)
         itself = ClusterServer(server_id, endpoint(port))
@@ -93,10 +93,10 @@ class Farm:
         return server
 
     async def stop_ours(self, server_id: int) -> None:
-        """End one of ours."""
+        """End a server of ours."""
         await self.ours.pop(server_id).stop()
 
-    # What is done ----------------------------------------------------------------------------------------------------
+    # Actions ---------------------------------------------------------------------------------------------------------
 
     async def post(self, leader: OurServer | JraftServer, count: int, *, size: int = 20, batch: int = 1) -> None:
         """Have a leader append so many values, `batch` with each request."""
@@ -116,7 +116,7 @@ class Farm:
         await self._change(leader, MessageType.ADD_SERVER_REQUEST, value)
 
     async def remove(self, leader: OurServer | JraftServer, server_id: int) -> None:
-        """Have a leader do without a server."""
+        """Have a leader remove a server."""
         await self._change(leader, MessageType.REMOVE_SERVER_REQUEST, encode_server_id(server_id))
 
     async def _change(self, leader: OurServer | JraftServer, kind: MessageType, value: bytes) -> None:
@@ -124,7 +124,7 @@ class Farm:
         assert response.accepted, f"server {leader.id} refuses {kind.name}: {response}"
 
     async def jraft_leader(self, among: Sequence[int]) -> JraftServer:
-        """Wait until one of these JRaft servers leads, and they all say so."""
+        """Wait until one of these JRaft servers leads, and all of them say so."""
         servers = [self.theirs[server_id] for server_id in among]
         found: set[int] = set()
 
@@ -151,10 +151,10 @@ class Farm:
         await self.see("a server of ours leads", led)
         return found[0]
 
-    # What is seen ----------------------------------------------------------------------------------------------------
+    # Observations ----------------------------------------------------------------------------------------------------
 
     async def see(self, what: str, condition: Callable[[], bool], *, poll: float = POLL_SECONDS) -> None:
-        """Wait for something, and say it when it is there. Raises `NotSeenError`."""
+        """Wait for an event, and report it. Raises `NotSeenError`."""
         self.progress.doing(what)
         began = self.progress.seconds
 
@@ -169,7 +169,7 @@ class Farm:
         self.progress.done(f"{what} ({self.progress.seconds - began:.1f} s)")
 
     async def all_have_everything(self) -> None:
-        """Wait until every server has applied what was posted: the same values at the same indexes, none else."""
+        """Wait until every server has applied all posted values: the same at the same indexes, and no others."""
 
         def equal() -> bool:
             states = [server.values for server in self.ours.values()]
@@ -180,7 +180,7 @@ class Farm:
         await self.see(f"{len(self.posted)} values in order on {names}", equal)
 
     def compare_logs(self, server: OurServer, *stopped: JraftServer) -> None:
-        """Compare what is committed in logs of stopped JRaft servers with ours, entry by entry."""
+        """Compare the committed entries in logs of stopped JRaft servers with ours, entry by entry."""
         ours = dict(server.log())
         commit = server.driver.core.commit
         for other in stopped:

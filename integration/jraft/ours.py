@@ -17,11 +17,11 @@ from integration.jraft.plain import HOST, Listener, Peer
 
 CLUSTER = "jraft"
 HEAD = b"values\n"
-"""What a snapshot begins with, since it must not be empty; a line "INDEX HEX" for each value follows."""
+"""Beginning of a snapshot, which must not be empty; a line "INDEX HEX" for each value follows."""
 
 
 class OurServer:
-    """One server. `founders` is empty for one that waits to be invited."""
+    """One server. `founders` is empty for a server that waits for an invitation."""
 
     def __init__(
         self, directory: Path, server_id: int, port: int, founders: Configuration, timing: Timing, flow: Flow | None
@@ -29,9 +29,9 @@ class OurServer:
         self.id = server_id
         self.port = port
         self.values: dict[int, bytes] = {}
-        """What is committed, by index, in the order in which it was applied."""
+        """Committed values by index, in the order of their application."""
         self.restored: list[int] = []
-        """Indexes of the snapshots that it went on from."""
+        """Indexes of the snapshots from which the server went on."""
         self.halted: list[BaseException] = []
         self.peers: dict[int, Peer] = {}
         self._timing = timing
@@ -59,24 +59,24 @@ class OurServer:
 
     @property
     def endpoint(self) -> str:
-        """Where it listens."""
+        """The server's endpoint."""
         return f"tcp://{HOST}:{self.port}"
 
     async def start(self) -> None:
-        """Listen, dial, take part."""
+        """Listen, dial, and take part."""
         await self.listener.start()
         self.driver.start(self.peers)
         self._apply()
 
     async def stop(self) -> None:
-        """End at once, as a kill would as far as the others can see; what is promised is on the disk."""
+        """End at once, like a kill in the eyes of the others; every promise is on the disk."""
         await self.listener.stop()
         await self.driver.stop(0.0)
         await asyncio.gather(*(peer.stop() for peer in self.peers.values()), *self._ending)
         self._storage.close()
 
     def log(self) -> list[tuple[int, Entry]]:
-        """The entries that are there, with their indexes."""
+        """Return the present entries with their indexes."""
         log = self.driver.core.log
         entries = log.slice(log.base + 1, log.last_index, max_entries=1 << 20, max_bytes=1 << 30)
         return list(enumerate(entries, log.base + 1))

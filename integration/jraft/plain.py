@@ -1,4 +1,4 @@
-"""Messages on plain TCP, as JRaft sends them: both ends of a connection, for loopback and these scenarios only."""
+"""Messages on plain TCP, in JRaft's form: both ends of a connection, for loopback and these scenarios only."""
 
 import asyncio
 import contextlib
@@ -32,7 +32,7 @@ class Peer:
     def __init__(self, port: int, on_up: Callable[[], None], *, request_seconds: float) -> None:
         self.sent: Counter[MessageType] = Counter()
         self.deaf = False
-        """Whether answers are lost on the way: for scenarios to set, and then to `reset`."""
+        """Whether answers are lost on the way: scenarios set this, and then call `reset`."""
         self._port = port
         self._on_up = on_up
         self._seconds = request_seconds
@@ -46,7 +46,7 @@ class Peer:
         return self._writer is not None
 
     def send(self, request: Request, done: Done, *, seconds: float | None = None) -> None:
-        """Send; see the driver's protocol."""
+        """Send a request; see the driver's protocol."""
         loop = asyncio.get_running_loop()
         if self._writer is None:
             loop.call_soon(done, None)
@@ -61,7 +61,7 @@ class Peer:
             self._writer.transport.abort()
 
     async def stop(self) -> None:
-        """End the connection, and make none again."""
+        """End the connection for good."""
         self._task.cancel()
         await asyncio.wait([self._task])
 
@@ -102,7 +102,7 @@ class Peer:
 
 
 class Listener:
-    """Takes connections, and answers in the order of the requests."""
+    """Accepts connections, and answers in the order of the requests."""
 
     def __init__(self, port: int, on_request: Callable[[Request, Done], None]) -> None:
         self.received: Counter[MessageType] = Counter()
@@ -116,7 +116,7 @@ class Listener:
         self._server = await asyncio.start_server(self._serve, HOST, self._port)
 
     async def stop(self) -> None:
-        """End every connection, and take none again."""
+        """End every connection, and accept no more."""
         assert self._server is not None
         self._server.close()
         for task in self._tasks:
@@ -154,7 +154,7 @@ class Listener:
 
 
 async def ask(port: int, kind: MessageType, entries: tuple[Entry, ...], seconds: float = 5.0) -> Response:
-    """Send one request as a client of a JRaft server; raises `OSError`, also when there is no answer in time."""
+    """Send one request as a client of a JRaft server; raises `OSError`, also without an answer in time."""
     try:
         async with asyncio.timeout(seconds):
             reader, writer = await asyncio.open_connection(HOST, port)

@@ -1,4 +1,4 @@
-"""What is to be seen with real JRaft servers. Each scenario is one farm; it raises when something is not so."""
+"""Scenarios with real JRaft servers. Each scenario is one farm, and raises an error when an expectation fails."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -16,7 +16,7 @@ Scenario = Callable[[Farm], Awaitable[None]]
 
 
 async def short_log(farm: Farm) -> None:
-    """A JRaft server joins a farm of ours so young that nothing need be packed for it."""
+    """A JRaft server joins a farm of ours that is so young that no log pack is needed."""
     ours = await _alone(farm)
     await farm.post(ours, 2)
     jraft = farm.their(2)
@@ -30,7 +30,7 @@ async def short_log(farm: Farm) -> None:
 
 
 async def we_lead(farm: Farm) -> None:
-    """We lead; JRaft joins by packs, follows, is killed and comes back, votes, and is removed."""
+    """Ours leads; JRaft joins by packs, follows, is killed and comes back, votes, and is removed."""
     ports = free_ports(2)
     founders = [ClusterServer(i, endpoint(port)) for i, port in enumerate(ports, 1)]
     for server, port in zip(founders, ports, strict=True):
@@ -50,7 +50,7 @@ async def we_lead(farm: Farm) -> None:
     farm.compare_logs(leader, jraft)
     jraft.start()
     await farm.all_have_everything()
-    # Two of three remain: whoever wins needs JRaft's vote.
+    # Two of three servers remain: the winner needs JRaft's vote.
     await farm.stop_ours(leader.id)
     (other,) = farm.ours
     leader = await farm.our_leader([other])
@@ -68,7 +68,7 @@ async def we_lead(farm: Farm) -> None:
 
 
 async def comes_again(farm: Farm) -> None:
-    """We lead; JRaft joins, leaves, and joins under its old id with a new directory: the log has it as a member."""
+    """Ours leads; JRaft joins, leaves, and joins again under its old id with a new directory: the log knows the id."""
     ours = await _alone(farm, Flow(append_entries=5))
     for posts in (20, 40):
         await farm.post(ours, posts)
@@ -85,7 +85,7 @@ async def comes_again(farm: Farm) -> None:
 
 
 async def interrupted(farm: Farm) -> None:
-    """Whoever joins is killed in the midst of it, and comes back: first JRaft with us, then ours with JRaft."""
+    """A joining server is killed in the midst and comes back: first JRaft with ours, then ours with JRaft."""
     ours = await _alone(farm, Flow(append_entries=1))
     await farm.post(ours, 400, batch=50)
     jraft = farm.their(2)
@@ -130,7 +130,7 @@ async def jraft_leads(farm: Farm) -> None:
     await farm.add(leader, ours)
     await farm.see("ours is a member", lambda: len(ours.driver.core.configuration.servers) == 3)
     await farm.post(leader, 100)
-    await farm.post(ours, 10)  # which hands them on to the leader
+    await farm.post(ours, 10)  # ours hands the values on to the leader
     await farm.all_have_everything()
     leader.kill()
     await farm.our_leader([3])
@@ -149,10 +149,10 @@ async def jraft_leads(farm: Farm) -> None:
     await farm.post(leader, 50)
     ours = await farm.our(3, port=port)
     await farm.all_have_everything()
-    leader = await farm.jraft_leader([1, 2])  # ours may have stood for election before it was found
+    leader = await farm.jraft_leader([1, 2])  # ours may have stood for election before the leader found it
     await farm.remove(leader, 3)
     await farm.see("ours was removed", lambda: not ours.driver.core.is_member)
-    # JRaft may not tell it that this is committed: it must not stand for election all the same.
+    # JRaft may not tell ours that the removal is committed: ours must not stand for election nevertheless.
     del farm.ours[3]
     try:
         began = farm.progress.seconds
@@ -165,7 +165,7 @@ async def jraft_leads(farm: Farm) -> None:
 
 
 async def our_snapshots(farm: Farm) -> None:
-    """We lead and have dropped the log: JRaft joins by a snapshot, and gets another one when it was away for long."""
+    """Ours leads with a dropped log: JRaft joins by a snapshot, and gets another one after a long absence."""
     ours = await _alone(farm, Flow(append_entries=50, snapshot_bytes=4096))
     await farm.post(ours, 300, size=200)
     ours.keep_snapshot(keep=20)
@@ -181,7 +181,7 @@ async def our_snapshots(farm: Farm) -> None:
     jraft.kill()
     farm.compare_logs(ours, jraft)
     jraft.start()
-    third = await farm.our(3)  # so that there is a majority without JRaft
+    third = await farm.our(3)  # for a majority without JRaft
     await farm.add(ours, third)
     await farm.see("a third server is a member", lambda: len(ours.driver.core.configuration.servers) == 3)
     jraft.kill()
@@ -198,7 +198,7 @@ async def our_snapshots(farm: Farm) -> None:
 
 
 async def answers_lost(farm: Farm) -> None:
-    """We lead; JRaft's answers are lost, and what they would have told of it has dropped from its log meanwhile."""
+    """Ours leads; JRaft's answers are lost, and JRaft has meanwhile dropped the entries that the answers named."""
     ports = free_ports(2)
     founders = [ClusterServer(i, endpoint(port)) for i, port in enumerate(ports, 1)]
     for server, port in zip(founders, ports, strict=True):
@@ -221,15 +221,15 @@ async def answers_lost(farm: Farm) -> None:
 
 
 async def jraft_snapshots(farm: Farm) -> None:
-    """JRaft leads and makes snapshots: ours begins from one, joins by one, and gets another one when it was away."""
+    """JRaft leads and makes snapshots: ours begins from one, joins by one, and gets another one after an absence."""
     ports = free_ports(4)
     servers = [ClusterServer(i, endpoint(port)) for i, port in enumerate(ports[:3], 1)]
     for server, port in zip(servers[:2], ports[:2], strict=True):
         farm.their(server.id, [other for other in servers if other != server], port=port)
     leader = await farm.jraft_leader([1, 2])
     await farm.post(leader, 150, size=200)
-    # A leader that begins with an empty log, drops it, and has not reached some server before, is lost to that one, and
-    # to its clients at times: so snapshots come in a later term.
+    # A JRaft leader that begins with an empty log and drops it cannot serve a server that was not reached before, nor
+    # its clients at times: so snapshots come in a later term.
     leader = await _again(farm, snapshot_distance=50)
     await farm.post(leader, 10, size=200)
     await farm.see("JRaft has dropped its log's beginning", lambda: leader.snapshot_index() > 100)

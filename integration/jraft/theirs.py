@@ -1,4 +1,4 @@
-"""JRaft itself: where it is, and one of its servers as a child process."""
+"""JRaft itself: its class path, and a JRaft server as a child process."""
 
 import json
 import os
@@ -18,28 +18,28 @@ from integration.harness.processes import Processes, tail
 from integration.jraft.plain import HOST, ask
 
 CLASSES_VARIABLE: Final = "JRAFT_CLASSPATH"
-"""Names a Java class path with JRaft (core and extensions) and the libraries that it needs."""
+"""Names a Java class path with JRaft (core and extensions) and its libraries."""
 _NO_SERVER: Final = 0x7FFF_FFF0
 _DRIVER: Final = Path(__file__).with_name("JraftServer.java")
 
 
 class MissingError(Exception):
-    """JRaft cannot be run here; the message says what is missing and how to get it."""
+    """JRaft cannot run here; the message names the missing part and how to get it."""
 
 
 class JraftError(Exception):
-    """A JRaft server did what it should not; the message has the end of its log."""
+    """A JRaft server broke an expectation; the message has the end of its log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Jraft:
-    """JRaft as it was found, and our driver for it."""
+    """The JRaft that was found, with our driver for it."""
 
     classpath: str
 
     @classmethod
     def prepare(cls, into: Path) -> "Jraft":
-        """Compile our driver for the JRaft that is there; some seconds. Raises `MissingError`."""
+        """Compile our driver for that JRaft; takes some seconds. Raises `MissingError`."""
         classpath = find()
         command = ["javac", "-nowarn", "-implicit:none", "-d", str(into), "-cp", classpath, str(_DRIVER)]
         result = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -52,7 +52,7 @@ class Jraft:
 
 
 def find() -> str:
-    """Return the class path with JRaft on it; raises `MissingError`."""
+    """Return the class path with JRaft; raises `MissingError`."""
     classpath = os.environ.get(CLASSES_VARIABLE)
     if not classpath:
         raise MissingError(
@@ -83,7 +83,7 @@ class JraftServer:
         timing: Timing,
         snapshot_distance: int = 0,
     ) -> None:
-        """`servers`: as it first knows the farm, itself among them. `snapshot_distance`: entries; 0: no snapshots."""
+        """`servers`: the farm as the server first knows it, itself included. `snapshot_distance`: entries; 0: none."""
         self.id = server.id
         self.endpoint = server.endpoint
         self.port = int(server.endpoint.rpartition(":")[2])
@@ -105,7 +105,7 @@ class JraftServer:
         return self.directory / "output.log"
 
     def start(self, snapshot_distance: int | None = None) -> None:
-        """Start the process. `snapshot_distance`: from now on."""
+        """Start the process. `snapshot_distance`: a new value from now on."""
         if snapshot_distance is not None:
             self._snapshot_distance = snapshot_distance
         command = ["java", "-Xmx256m", "-XX:+UseSerialGC", "-cp", self._jraft.classpath, "JraftServer", "run"]
@@ -116,33 +116,33 @@ class JraftServer:
         )
 
     def kill(self) -> None:
-        """Kill it with -9."""
+        """Kill the server with -9."""
         assert self._process is not None
         self._process.send_signal(signal.SIGKILL)
         self._process.wait()
 
     @property
     def exit_status(self) -> int | None:
-        """How it ended; None while it runs."""
+        """Exit status of the server; None while it runs."""
         assert self._process is not None
         return self._process.poll()
 
     def check(self) -> None:
-        """Raise `JraftError` when it has ended."""
+        """Raise `JraftError` when the server has ended."""
         if self.exit_status is not None:
             raise JraftError(f"JRaft server {self.id} ended ({self.exit_status}):\n{tail(self.output, 2000)}")
 
     def said(self, text: str) -> bool:
-        """Whether its log has this text."""
+        """Whether the server's log has this text."""
         return text in self.output.read_text(errors="replace")
 
     def snapshot_index(self) -> int:
-        """Index of the last entry that its newest snapshot covers; 0 without any."""
+        """Index of the last entry in the newest snapshot; 0 without a snapshot."""
         return max((int(file.name.partition("-")[0]) for file in self.directory.glob("*.servers")), default=0)
 
     async def leader(self) -> int:
-        """Ask whom it takes for the leader; `NOBODY` when it does not answer either."""
-        # A request that changes nothing: it names no server of the farm.
+        """Ask for the leader in the server's view; `NOBODY` also without an answer."""
+        # A request that changes nothing: the id belongs to no server of the farm.
         entry = Entry(0, ValueType.CLUSTER_SERVER, encode_server_id(_NO_SERVER))
         try:
             return (await ask(self.port, MessageType.REMOVE_SERVER_REQUEST, (entry,), seconds=2.0)).destination
@@ -150,7 +150,7 @@ class JraftServer:
             return NOBODY
 
     def applied(self) -> tuple[dict[int, bytes], list[int]]:
-        """What its state machine was given since it began or was last restored, and where it was restored.
+        """Return the values in the state machine since its beginning or last restoration, and the restorations.
 
         Raises `JraftError` when the indexes did not rise.
         """
@@ -177,7 +177,7 @@ class JraftServer:
         return values, restored
 
     def log(self) -> list[tuple[int, Entry]]:
-        """The entries in its log file, with their indexes, as JRaft reads them. Only while it does not run."""
+        """Return the entries in the log file, with their indexes, as JRaft reads them. Only for a stopped server."""
         assert self._process is None or self._process.poll() is not None
         command = ["java", "-cp", self._jraft.classpath, "JraftServer", "log", str(self.directory)]
         result = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -186,5 +186,5 @@ class JraftServer:
 
 
 def endpoint(port: int) -> str:
-    """Write a port on loopback as JRaft and we do."""
+    """Write a loopback port in the form of JRaft and of our servers."""
     return f"tcp://{HOST}:{port}"

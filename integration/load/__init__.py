@@ -1,1 +1,1 @@
-"""Clients that put load on a farm, the faults that befall it, and the checks of what became of it."""
+"""Clients that put load on a farm, faults of its servers, and checks of the results."""

@@ -1,4 +1,4 @@
-"""What happens to the servers of a farm: chosen by a seed beforehand, done as far as the moment allows."""
+"""The faults of a farm's servers: chosen by a seed beforehand, carried out as far as the moment allows."""
 
 import asyncio
 import random
@@ -17,7 +17,7 @@ _LOOK_SECONDS: Final = 0.5
 
 
 class Kind(Enum):
-    """A fault. The leader is who leads then, as far as anybody says."""
+    """A fault. The leader is the present leader, by the servers' own words."""
 
     KILL = "kill -9"
     KILL_LEADER = "kill -9 of the leader"
@@ -40,17 +40,17 @@ class Fault:
 
     kind: Kind
     pause: float
-    """Before it, since the end of the one before it."""
+    """Pause before the fault, since the end of the last one."""
     lasts: float
     order: tuple[int, ...]
-    """All servers: the first that can have it has it."""
+    """All servers: the first one that can have the fault has it."""
 
     def __str__(self) -> str:
         return f"{self.pause:.2f} s, then {self.kind.value} for {self.lasts:.2f} s, {self.order}"
 
 
 def plan(rng: random.Random, seconds: float, servers: Sequence[int]) -> list[Fault]:
-    """Choose faults one after another for so long."""
+    """Choose faults one after another for so many seconds."""
     faults: list[Fault] = []
     total = 0.0
     while total < seconds:
@@ -63,19 +63,19 @@ def plan(rng: random.Random, seconds: float, servers: Sequence[int]) -> list[Fau
 
 
 class Tormentor:
-    """Does the faults of one or more plans to a farm, side by side."""
+    """Carries out one or more plans of faults on a farm, side by side."""
 
     def __init__(self, farm: LocalFarm, net: FarmNet, tell: Callable[[str], None]) -> None:
         self.done: Counter[str] = Counter()
-        """By what the fault is called."""
+        """Counts by the name of the fault."""
         self._farm = farm
         self._net = net
         self._say = tell
         self._busy: set[int] = set()
-        """Servers that are killed or hang: no two faults may wake the same one."""
+        """Servers that are killed or hang: no two faults may wake the same server."""
 
     async def run(self, faults: Sequence[Fault]) -> None:
-        """Do them one after another, and undo each."""
+        """Carry out the faults one after another, and undo each."""
         for fault in faults:
             await asyncio.sleep(fault.pause)
             await self._do(fault)
@@ -127,7 +127,7 @@ class Tormentor:
         self._say(f"{fault.kind.value}: {what}, for {fault.lasts:.1f} s")
 
     async def leader(self) -> int | None:
-        """Who leads in the latest term that anybody has heard of; asked of the servers themselves, cut off or not."""
+        """Return the leader of the latest term; the servers themselves are asked, even servers that are cut off."""
         awake = [server for server in self._farm.running if server not in self._busy]
         answers = await asyncio.gather(*(self._farm.status(server, seconds=_LOOK_SECONDS) for server in awake))
         leading = [answer for answer in answers if answer is not None and answer["role"] == "leader"]

@@ -1,4 +1,4 @@
-"""What a farm's servers have on their disks, compared with each other and with what clients were told."""
+"""Comparison of the servers' logs and histories with each other and with the clients' answers."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -13,22 +13,22 @@ from gf_i2p.storage.history_lines import Gap, Record
 from gf_i2p.storage.history_reader import read_history
 
 MOST_TOLD: Final = 20
-"""Faults of one kind that are listed."""
+"""Most listed errors of one kind."""
 _PAGE_BYTES: Final = 1 << 24
 
 
 @dataclass(slots=True)
 class Export:
-    """A server's history, whole. What is in it is checked line by line as it is read."""
+    """A server's whole history. The reader checks the history line by line."""
 
     values: dict[int, tuple[int, Any]] = field(default_factory=dict)
     """By index: term and value."""
     gaps: list[tuple[int, int]] = field(default_factory=list)
-    """First and last index of what a snapshot stood for."""
+    """First and last index of each gap."""
 
     @property
     def end(self) -> int:
-        """The last index that it accounts for, Configurations behind it left out."""
+        """The last index of the history, without Configurations behind it."""
         return max([0, *self.values, *(last for _, last in self.gaps)])
 
     def lacks(self, index: int) -> bool:
@@ -37,7 +37,7 @@ class Export:
 
 
 def read_export(node: Path) -> Export:
-    """Read the history in a server's directory; the times at which entries were received are left out."""
+    """Read the history in a server's directory, without the times of reception."""
     export = Export()
     for line in read_history(node / HISTORY_DIRECTORY):
         if isinstance(line, Gap):
@@ -48,7 +48,7 @@ def read_export(node: Path) -> Export:
 
 
 def read_log(node: Path, server: int, cluster: str = "farm") -> dict[int, tuple[int, int, bytes]]:
-    """Read the log of a stopped server, as far as it has not dropped it: term, type and value by index."""
+    """Read the log of a stopped server, without dropped entries: term, type and value by index."""
     entries: dict[int, tuple[int, int, bytes]] = {}
     storage = Storage.open(node / DATABASE_FILE, cluster=cluster, server_id=server)
     try:
@@ -63,9 +63,9 @@ def read_log(node: Path, server: int, cluster: str = "farm") -> dict[int, tuple[
 
 
 def compare_logs(logs: Mapping[int, Mapping[int, tuple[int, int, bytes]]], until: int | None = None) -> list[str]:
-    """Return what differs between logs, where two have an entry of the same index; all must end together.
+    """Return the differences between logs at common indexes; all logs must end together.
 
-    `until`: all were seen to be equal so far, and what has come later, while they were stopped, may be on some only.
+    `until`: all logs were seen equal up to here; later entries, from the time of stopping, may be in some logs only.
     """
     wrong = []
     for (one, ours), (other, theirs) in pairwise(logs.items()):
@@ -78,7 +78,7 @@ def compare_logs(logs: Mapping[int, Mapping[int, tuple[int, int, bytes]]], until
 
 
 def union(exports: Mapping[int, Export]) -> dict[int, tuple[int, Any]]:
-    """Give what any of the histories has, in order."""
+    """Give the entries of all histories together, in order."""
     found: dict[int, tuple[int, Any]] = {}
     for export in exports.values():
         found.update(export.values)
@@ -86,10 +86,10 @@ def union(exports: Mapping[int, Export]) -> dict[int, tuple[int, Any]]:
 
 
 def compare_exports(exports: Mapping[int, Export], ended: Collection[int] = (), until: int | None = None) -> list[str]:
-    """Return in what a history differs from all together, but for its gaps.
+    """Return the differences between a history and all histories together, except for gaps.
 
-    `ended`: the servers that have left the farm, of whose history only that counts which is there. `until`: see
-    `compare_logs`; nobody tells a server that is stopped what is committed.
+    `ended`: servers that have left the farm; only the present entries of their histories count. `until`: see
+    `compare_logs`; a stopped server does not learn later commits.
     """
     whole, wrong = union(exports), []
     for server, export in exports.items():
@@ -108,9 +108,9 @@ def compare_exports(exports: Mapping[int, Export], ended: Collection[int] = (), 
 
 
 def judge_posts(keys: Sequence[str], acknowledged: Collection[str], retried: Mapping[str, int]) -> list[str]:
-    """Compare a log's keys, CLIENT:POSITION, with what the clients know; return what is wrong.
+    """Compare a log's keys, CLIENT:POSITION, with the clients' knowledge; return the errors.
 
-    A client posts 0, 1, 2 and so on, each until it is acknowledged; `retried`: how often it has posted one again.
+    A client posts 0, 1, 2 and so on, each until it is acknowledged; `retried`: repeated posts of a key.
     """
     counts = Counter(keys)
     wrong = [f"{key} was acknowledged and is not there" for key in acknowledged if not counts[key]][:MOST_TOLD]

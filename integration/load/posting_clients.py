@@ -1,4 +1,4 @@
-"""Clients that post without pause, and remember what they were told."""
+"""Clients that post without pause, and remember the answers."""
 
 import asyncio
 import time
@@ -14,14 +14,14 @@ VALUE_BYTES: Final = 1024
 
 
 def value_of(key: str, size: int = VALUE_BYTES) -> bytes:
-    """Make an entry of so many bytes that says which it is."""
+    """Make an entry of so many bytes with its key."""
     head = f'{{"key":"{key}","pad":"'.encode()
     return head + b"x" * (size - len(head) - 2) + b'"}'
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A time in which nothing was acknowledged."""
+    """A time without any acknowledgement."""
 
     began: float
     """Monotonic seconds."""
@@ -30,19 +30,19 @@ class Pause:
 
 @dataclass
 class Record:
-    """What the clients know."""
+    """The clients' knowledge."""
 
     acknowledged: list[str] = field(default_factory=list)
     retried: Counter[str] = field(default_factory=Counter)
-    """Posts of which nobody knew what became of them, so they were posted again, by key."""
+    """By key: posts with unknown outcome, which were therefore repeated."""
     refused: int = 0
-    """Posts that surely were not taken, and were posted again."""
+    """Posts that surely were not taken, and were repeated."""
     last: float = field(default_factory=time.monotonic)
     longest: Pause = Pause(0.0, 0.0)
-    """Since `begin_stretch`."""
+    """Longest pause since `begin_stretch`."""
 
     def begin_stretch(self) -> Pause:
-        """Return the longest pause of the stretch that ends here, the one that still lasts included."""
+        """Return the longest pause of the stretch that ends here, a pause that still lasts included."""
         longest = max(self.longest, Pause(self.last, time.monotonic() - self.last), key=lambda pause: pause.seconds)
         self.longest = Pause(self.last, 0.0)
         return longest
@@ -57,10 +57,10 @@ class Record:
 
 
 class Writers:
-    """So many clients, each with connections of its own, that post one entry after the other until told to stop."""
+    """Clients with connections of their own that post one entry after the other until `finish`."""
 
     def __init__(self, client_file: Path, count: int) -> None:
-        """`client_file` is read again at `renew`."""
+        """`client_file`: read again at `renew`."""
         self.record = Record()
         self._file = client_file
         self._generation = 0
@@ -69,7 +69,7 @@ class Writers:
         self._tasks: list[asyncio.Task[None]] = []
 
     def renew(self) -> None:
-        """Let each client begin anew with what its file says now, when its present post is done."""
+        """Let each client begin anew with the present content of its file, after its present post."""
         self._generation += 1
 
     async def __aenter__(self) -> Self:
@@ -77,13 +77,13 @@ class Writers:
         return self
 
     def check(self) -> None:
-        """Raise what has ended a client."""
+        """Raise the error that has ended a client."""
         for task in self._tasks:
             if task.done():
                 task.result()
 
     async def finish(self) -> None:
-        """Return when all that was begun is acknowledged."""
+        """Return when every begun post is acknowledged."""
         self._stopping = True
         await asyncio.gather(*self._tasks)
 

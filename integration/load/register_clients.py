@@ -1,8 +1,9 @@
-"""Clients that set and read registers in a farm, and whether what they were told can have been so.
+"""Clients that set and read registers in a farm, and the check whether their answers can be true.
 
 An entry says {"key": K, "value": V}: register K holds V from then on. No two entries have the same value, and none is
-posted twice. A read is a linearizable one of the local interface: it tells up to which index the log was committed when
-it was asked, and what stood there. What a register held at that index the log shows afterwards, and so do the pages.
+posted twice. A read is a linearizable read of the local interface: it tells the commit index at the time of the
+question, and the entries up to there. The log shows afterwards which value a register held at that index, and so do
+the pages.
 """
 
 import asyncio
@@ -24,11 +25,11 @@ from integration.harness.local_farm import LocalFarm
 from integration.load.log_comparison import MOST_TOLD
 
 MOST_OPERATIONS: Final = 120
-"""Of one register: what a check of it takes grows much faster. Then another one takes its place."""
+"""Operations on one register: the time of a check grows much faster. Then another register takes its place."""
 MOST_UNKNOWN: Final = 20
-"""Of those, writes of which nobody knows whether they were done."""
+"""Writes of these with unknown outcome."""
 REGISTERS: Final = 4
-"""In use at a time: few, so that many operations on each run side by side."""
+"""Registers in use at a time: few, so that many operations on each run side by side."""
 WRITE_SECONDS: Final = 3.0
 READ_SECONDS: Final = 2.0
 _PAGE: Final = 1000
@@ -42,18 +43,18 @@ class Access:
     key: int
     kind: Kind
     called: int
-    """Moments: they rise, and no two are the same."""
+    """Moment of the call. Moments rise, and no two are the same."""
     value: int = 0
-    """What was written; of a read it is known in the end."""
+    """The written value; a read's value is known in the end."""
     returned: int | None = None
     index: int = 0
-    """Of the entry, or up to which the log was read; 0: unknown."""
+    """Index of the entry, or index up to which the log was read; 0: unknown."""
     refused: bool = False
-    """Whether it surely was not done."""
+    """Whether the operation surely was not done."""
 
 
 class History:
-    """What all clients were told."""
+    """The answers to all clients."""
 
     def __init__(self) -> None:
         self.accesses: list[Access] = []
@@ -63,7 +64,7 @@ class History:
         self.longest_pause = 0.0
         """Seconds between two acknowledged writes, so far."""
         self.commit = 0
-        """The highest that a read has told of."""
+        """The highest commit index that a read has told."""
         self._last = time.monotonic()
         self._moments = 0
         self._values = 0
@@ -72,7 +73,7 @@ class History:
         self._unknown: dict[int, int] = defaultdict(int)
 
     def moment(self) -> int:
-        """Return a number greater than all before."""
+        """Return a number greater than all numbers before."""
         self._moments += 1
         return self._moments
 
@@ -85,13 +86,13 @@ class History:
         self._operations[key] += 1
         if kind is Kind.WRITE:
             self._values += 1
-            self._unknown[key] += 1  # until it is known
+            self._unknown[key] += 1  # until the outcome is known
         access = Access(key, kind, self.moment(), self._values if kind is Kind.WRITE else 0)
         self.accesses.append(access)
         return access
 
     def done(self, access: Access, index: int) -> None:
-        """Note that it was done, and where in the log."""
+        """Note that an operation was done, and its index in the log."""
         access.index, access.returned = index, self.moment()
         if access.kind is Kind.WRITE:
             self._unknown[access.key] -= 1
@@ -99,13 +100,13 @@ class History:
             self.longest_pause, self._last = max(self.longest_pause, now - self._last), now
 
     def refused(self, access: Access) -> None:
-        """Note that it surely was not done, and never will be."""
+        """Note that an operation surely was not done, and never will be."""
         access.refused = True
         if access.kind is Kind.WRITE:
             self._unknown[access.key] -= 1
 
     def count(self, kind: Kind, *, done: bool) -> int:
-        """How many operations were done, or may have been."""
+        """Count the operations that were done, or those with unknown outcome."""
         return sum(
             access.kind is kind and not access.refused and (access.returned is not None) == done
             for access in self.accesses
@@ -118,10 +119,10 @@ def encode(access: Access) -> str:
 
 
 class Client:
-    """One that writes and reads, one operation at a time, with short pauses, until it is cancelled between two."""
+    """A client that writes and reads, one operation at a time, with short pauses, until `stop`."""
 
     def __init__(self, farm: LocalFarm, client_file: Path, history: History, rng: random.Random, think: float) -> None:
-        """`think`: seconds between two operations, on average."""
+        """`think`: mean seconds between two operations."""
         self._farm = farm
         self._file = client_file
         self._history = history
@@ -135,7 +136,7 @@ class Client:
         self._stopping = True
 
     async def run(self) -> None:
-        """Go on until told to stop."""
+        """Go on until `stop`."""
         rng = self._rng
         async with ClientFile.load(self._file).open() as farm:
             while not self._stopping:
@@ -172,7 +173,7 @@ class Client:
             self._history.done(access, answer["index"])
 
     async def _read(self) -> None:
-        """Ask a server that led a moment ago, or any; one that leads no more must not answer."""
+        """Ask the server of the last answer, or any; a server that leads no more must not answer."""
         history = self._history
         access = history.begin(self._rng, Kind.READ)
         first = history.commit + 1
@@ -193,7 +194,7 @@ class Client:
         try:
             return await local_client.request(self._farm.node(self._server), "GET", path, seconds=READ_SECONDS)
         except CommandError as error:
-            if _BEHIND in str(error):  # nobody has read for so long that the log was shortened beyond it
+            if _BEHIND in str(error):  # nobody has read for so long that the log was shortened beyond `first`
                 answer = await self._farm.status(self._server, seconds=READ_SECONDS)
                 if answer is not None:
                     self._history.commit = max(self._history.commit, answer["log"]["commit"])
@@ -204,9 +205,9 @@ class Client:
 
 
 def judge(history: History, log: Mapping[int, tuple[int, Any]], last: int) -> tuple[list[str], int]:
-    """Compare what was told with the log, Application entries by index, which ends at `last`.
+    """Compare the answers with the log, Application entries by index, which ends at `last`.
 
-    Return what is wrong, and of how many registers the check was given up.
+    Return the errors, and the number of registers whose check was given up.
     """
     wrong = [*history.wrong, *_entries(history, log), *_order(history, last)]
     _fill_in_reads(history, log)
@@ -227,7 +228,7 @@ def judge(history: History, log: Mapping[int, tuple[int, Any]], last: int) -> tu
 
 
 def _entries(history: History, log: Mapping[int, tuple[int, Any]]) -> list[str]:
-    """What was acknowledged stands where it was said, what was refused nowhere, nothing twice, and reads told of it."""
+    """Check acknowledged, refused and double entries against the log, and the entries that reads have shown."""
     wrong: list[str] = []
     places: dict[int, list[int]] = defaultdict(list)
     for index, (_, value) in log.items():
@@ -252,13 +253,13 @@ def _entries(history: History, log: Mapping[int, tuple[int, Any]]) -> list[str]:
 
 
 def _order(history: History, last: int) -> list[str]:
-    """The log as one register: what began after another had ended comes after it, and a read sees all before it."""
+    """Check the log as one register: an operation comes after all that ended before it began; a read sees these."""
     moments: list[tuple[int, bool, Access]] = []
     for access in history.accesses:
         if access.returned is not None:
             moments += [(access.called, False, access), (access.returned, True, access)]
     wrong: list[str] = []
-    known = 0  # up to this index the log was committed, as somebody was told by now
+    known = 0  # the highest committed index that a client has been told by now
     began: dict[int, int] = {}
     for _, ends, access in sorted(moments, key=lambda moment: moment[0]):
         if not ends:
@@ -272,7 +273,7 @@ def _order(history: History, last: int) -> list[str]:
 
 
 def _fill_in_reads(history: History, log: Mapping[int, tuple[int, Any]]) -> None:
-    """Say what each read found: what the register held at its index."""
+    """Set the value of each read: the register's value at the read's index."""
     held: dict[int, int] = {}
     reads = sorted(
         (access for access in history.accesses if access.kind is Kind.READ and access.returned is not None),

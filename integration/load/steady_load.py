@@ -1,4 +1,4 @@
-"""A load that goes on all the time: at a fixed rate, or as fast as so many writers are answered."""
+"""A load without pause: at a fixed rate, or as fast as some writers get answers."""
 
 import asyncio
 import time
@@ -12,7 +12,7 @@ from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 from integration.load.posting_clients import value_of
 
 MOST_OPEN: Final = 512
-"""Posts of a fixed rate that wait for their answers; beyond it the rate is not kept, and the throughput shows it."""
+"""Posts of a fixed rate that wait for answers; beyond this the rate is not kept, and the throughput shows it."""
 _TICK_SECONDS: Final = 0.005
 
 
@@ -21,7 +21,7 @@ class Load:
 
     def __init__(self, client_file: Path) -> None:
         self.unanswered = 0
-        """Posts that were refused, or of which nobody knows: in a change of leaders."""
+        """Posts that were refused or have an unknown outcome: in a change of leaders."""
         self._file = client_file
         self._latencies: list[float] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -32,11 +32,11 @@ class Load:
         return len(self._latencies)
 
     def since(self, mark: int) -> list[float]:
-        """Seconds that the posts took that were acknowledged since then."""
+        """Return the seconds of each post that was acknowledged since a mark."""
         return self._latencies[mark:]
 
     def check(self) -> None:
-        """Raise what has ended a client."""
+        """Raise the error that has ended a client."""
         if self._failure is not None:
             raise self._failure
 
@@ -53,7 +53,7 @@ class Load:
         await self._client.close()
 
     def begin(self, client: FarmClient) -> None:
-        """Start what posts."""
+        """Start the posting."""
         raise NotImplementedError
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
@@ -77,7 +77,7 @@ class Load:
 
 
 class Saturating(Load):
-    """So many writers, each of which posts again when it is answered."""
+    """A number of writers, each of which posts again after an answer."""
 
     def __init__(self, client_file: Path, writers: int) -> None:
         super().__init__(client_file)
@@ -96,7 +96,7 @@ class Saturating(Load):
 
 
 class Paced(Load):
-    """So many posts a second, however long each takes."""
+    """A fixed number of posts a second, however long each takes."""
 
     def __init__(self, client_file: Path, rate: float) -> None:
         super().__init__(client_file)

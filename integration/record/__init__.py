@@ -1,1 +1,1 @@
-"""Programs that record what real routers say, for the tests."""
+"""Programs that record the answers of real routers, for the tests."""

@@ -1,7 +1,7 @@
-"""`python -m integration.record.i2pcontrol`: run i2pd alone, ask it what our client asks, and keep every byte.
+"""`python -m integration.record.i2pcontrol`: run i2pd alone, ask the client's questions, and keep every byte.
 
-Writes `tests/bridges/recorded/i2pd-VERSION.json` again. The client talks to a middleman. It ends the TLS, talks to the
-router in its stead, and writes both sides down.
+Writes `tests/bridges/recorded/i2pd-VERSION.json` again. The client talks to a middleman, which ends the client's TLS,
+talks to the router in the client's place, and writes both sides down.
 """
 
 import argparse
@@ -24,18 +24,18 @@ from integration.testnet.router import I2PCONTROL_PORT, Router
 from tests.bridges.simulated_i2pcontrol import PASSWORD, Exchange, Recording
 
 TUNNELS: Final = ("check", "web.test")
-"""The second one's name has a dot, which i2pd prints as nesting."""
+"""Names of tunnels. The second name has a dot, which i2pd prints as nesting."""
 SECONDS: Final = 60.0
 _READ_BYTES: Final = 65_536
 
 
 class Middleman:
-    """Between one client and one router."""
+    """The middleman between one client and one router."""
 
     def __init__(self, router: Router) -> None:
         self._router = router
         self.exchanges: dict[object, Exchange] = {}
-        """The last of each kind."""
+        """The last exchange of each kind."""
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection of the client."""
@@ -58,7 +58,7 @@ class Middleman:
 
 
 async def record(directory: Path) -> None:
-    """Record everything, and save it."""
+    """Record everything, and save the recording."""
     router = Router(0, directory / "router", floodfill=False, password=PASSWORD)
     take_addresses([router.address])
     router.directory.mkdir()
@@ -83,7 +83,7 @@ async def record(directory: Path) -> None:
 
 
 async def ask(url: str) -> str:
-    """Ask what the client asks, and some of what it must bear; return the router's version."""
+    """Ask the client's questions, and some that it must bear; return the router's version."""
     control = I2pControl(Access(url, PASSWORD, any_certificate=True), ask_for_tunnels=True)
 
     async def runs() -> bool:
@@ -91,7 +91,7 @@ async def ask(url: str) -> str:
 
     await until("i2pd runs its tunnels", SECONDS, runs)
     status = await control.local_router_status()
-    await control.local_router_status()  # asks only for what it has said
+    await control.local_router_status()  # the second time the client asks only for values that the router has given
     await refused(control, "GetRate", {"Stat": "jobQueue.jobLag", "Period": 60_000})
     await refused(control, "ClientServicesInfo", {"Unknown": None, "I2PTunnel": None})
     await control.call("ClientServicesInfo", {"SAM": None})
@@ -104,7 +104,7 @@ async def ask(url: str) -> str:
 
 
 async def refused(control: I2pControl, method: str, params: dict[str, str | int | None]) -> RouterError | None:
-    """Call, and return what went wrong."""
+    """Call a method, and return the error."""
     try:
         await control.call(method, params)
     except RouterError as error:
@@ -113,7 +113,7 @@ async def refused(control: I2pControl, method: str, params: dict[str, str | int 
 
 
 def main() -> int:
-    """Go into a namespace of our own, and record."""
+    """Go into a namespace of its own, and record."""
     parser = argparse.ArgumentParser(prog="python -m integration.record.i2pcontrol", description=__doc__)
     parser.add_argument("--directory", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()

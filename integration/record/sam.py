@@ -1,8 +1,8 @@
-"""`python -m integration.record.sam`: run i2pd alone, ask its SAM what our client asks, and keep every line.
+"""`python -m integration.record.sam`: run i2pd alone, ask the client's questions of its SAM, and keep every line.
 
 Writes `tests/bridges/sam/recorded_sam.json` again. The client talks to a middleman, which passes lines on, and writes
-them down. The keys in there are thrown away with the router. Takes half a minute: i2pd makes no session in less than
-20 s.
+the lines down. The keys in the file are thrown away with the router. Takes half a minute: i2pd makes no session in less
+than 20 s.
 """
 
 import argparse
@@ -35,14 +35,14 @@ _OPTIONS: Final = {
 
 
 class Middleman:
-    """Between our client and the router."""
+    """The middleman between our client and the router."""
 
     def __init__(self, router: Router) -> None:
         self._router = router
         self.exchanges: dict[str, tuple[str, str]] = {}
         """Requests and replies, without the line's end; a reply is empty where the router hung up."""
         self.name = ""
-        """For the exchange that follows a HELLO."""
+        """Name of the exchange that follows a HELLO."""
         self.connections = 0
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -64,12 +64,12 @@ class Middleman:
         self.connections -= 1
 
     async def idle(self) -> bool:
-        """Whether all have hung up."""
+        """Whether all connections have ended."""
         return self.connections == 0
 
 
 async def record(directory: Path, version: str) -> None:
-    """Record everything, and save it."""
+    """Record everything, and save the recording."""
     router = Router(0, directory / "router", floodfill=False, password="-")
     take_addresses([router.address])
     middleman = Middleman(router)
@@ -89,7 +89,7 @@ async def record(directory: Path, version: str) -> None:
 
 
 async def ask(middleman: Middleman, sam: Sam, directly: Sam) -> None:
-    """Ask what the client asks, and some of what it must bear."""
+    """Ask the client's questions, and some that it must bear."""
 
     async def runs() -> bool:
         try:
@@ -129,7 +129,7 @@ async def ask(middleman: Middleman, sam: Sam, directly: Sam) -> None:
 
 
 async def say(sam: Sam, request: str) -> None:
-    """Say what our client never does."""
+    """Send a request that our client never sends."""
     reader, writer = await asyncio.open_connection(sam.host, sam.port)
     for line in (_HELLO, request) if not request.startswith("HELLO") else (request,):
         writer.write(f"{line}\n".encode())
@@ -138,7 +138,7 @@ async def say(sam: Sam, request: str) -> None:
 
 
 def main() -> int:
-    """Go into a namespace of our own, and record."""
+    """Go into a namespace of its own, and record."""
     parser = argparse.ArgumentParser(prog="python -m integration.record.sam", description=__doc__)
     parser.add_argument("--directory", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()

@@ -1,8 +1,8 @@
-"""`python -m integration.record.streaming`: have an i2pd client speak with a service of ours, and keep what it sends.
+"""`python -m integration.record.streaming`: let an i2pd client speak with a service of ours, and keep its packets.
 
-Run it inside a network: `python -m integration.testnet run -- python -m integration.record.streaming`. Writes
+Run this inside a network: `python -m integration.testnet run -- python -m integration.record.streaming`. Writes
 `tests/bridges/streaming/recorded_streaming.json` again: the I2CP payloads of three requests through the client's HTTP
-proxy. The service's keys are made of a number, so that tests have them, too.
+proxy. The service's keys follow from a number, so that tests have the same keys.
 """
 
 import asyncio
@@ -31,19 +31,19 @@ from integration.testnet.router import I2CP_PORT, PROXY_PORT
 
 FILE: Final = Path(__file__).parents[2] / "tests" / "bridges" / "streaming" / "recorded_streaming.json"
 SEED: Final = 150
-"""Of the service's keys: `DestinationKeys.generate(random.Random(SEED).randbytes)`."""
+"""Seed of the service's keys: `DestinationKeys.generate(random.Random(SEED).randbytes)`."""
 BODIES: Final = (b"", b"a form", bytes(6000))
-"""What is sent with each request."""
+"""Bodies of the requests."""
 SECONDS: Final = 60.0
 
 
 class Listener(tcp_forward.Forwarder):
-    """A forwarder that keeps what it is given."""
+    """A forwarder that keeps all payloads."""
 
     heard: Final[list[bytes]] = []
 
     def receive(self, payload: bytes) -> None:
-        """Keep a payload, then do as always."""
+        """Keep a payload, then forward as usual."""
         self.heard.append(payload)
         super().receive(payload)
 

@@ -1,1 +1,1 @@
-"""Programs that are run by hand or by make, one file each. None of them is a test."""
+"""Programs that people or make run, one file each. None of these is a test."""

@@ -1,18 +1,19 @@
-"""What it costs the others when a server that was away for long catches up: `make absence`.
+"""The cost for the other servers when a server catches up after a long absence: `make absence`.
 
     python -m integration.runs.absence [--entries 100000] [--rate 1000] [--writers 64] [--seconds 10] [--rounds 3]
                                   [--load below|full] [--log short|whole] [--same-priority] [--json]
 
-Three servers. One is stopped, 100,000 entries of 1 KiB are committed, it starts again, and is measured until it has
-caught up; so many rounds. The load is the same all the time: a rate that the farm bears easily, or as much as so many
-sequential writers get through. The log is as short as it always is (a snapshot, and what came after it), or kept whole,
-so that all that was missed comes as entries. Without --load and --log all four are measured. Exit 1 when one was slowed
-by more than a tenth of the throughput that it has with three servers and nothing to catch up, when histories differ, or
-when the log was not as it was to be.
+Three servers. One is stopped, 100,000 entries of 1 KiB are committed, the server starts again, and is measured until it
+has caught up; this is repeated in rounds. The load is the same all the time: a rate that the farm bears easily, or as
+much as some sequential writers achieve. The log is as short as usual (a snapshot, and later entries), or kept whole, so
+that all missed data come as entries. Without --load and --log all four combinations are measured. Exit 1 when a load
+was slowed by more than a tenth of its usual throughput with three servers, when histories differ, or when the log had
+another length than was planned.
 
-All servers and the clients share this machine, and farms have a machine for each server. So the one that was away gets
-what processor time the others leave, as if it had its own; with --same-priority it competes with them, and what is
-measured is mostly that. As root we go before whatever else runs here. `cores` says how many were in use, and by whom.
+All servers and clients share this machine, while a real farm has a machine for each server. So the returning server
+gets only the processor time that the others leave, as if it had a machine of its own. With --same-priority the server
+competes with the others, and the measurement shows mostly that. As root, the farm goes before other processes of this
+machine. `cores` tells the cores in use, by user.
 """
 
 import argparse
@@ -48,37 +49,37 @@ LOADS: Final = ("below", "full")
 LOGS: Final = ("short", "whole")
 
 MOST_SLOWED: Final = 0.1
-"""Of the throughput."""
+"""Part of the throughput."""
 ALMOST: Final = 500
-"""A server that lacks no more entries than this has caught up: under load it always lacks some."""
+"""A server that lacks no more entries than this has caught up: under load a follower always lacks some."""
 CATCH_UP_SECONDS: Final = 300.0
-"""After which it never will."""
+"""Time after which the server counts as lost."""
 _FILL_BATCH: Final = 100
 _FILL_WRITERS: Final = 4
 _POLL_SECONDS: Final = 0.05
 _NICER: Final = 10
-"""Between the server that was away and the others: a share of a tenth, where all want the processor."""
+"""Difference between the returning server and the others: a share of a tenth where all want the processor."""
 _WHOLE_LOG: Final = 10_000_000
 _RECORD_PAD: Final = 60_000
 
 
 class Shares(NamedTuple):
-    """How nice sessions are to others, see `integration.harness.processes.share`."""
+    """Niceness of sessions, see `integration.harness.processes.share`."""
 
     others: int
-    """Those of the clients, and of the servers that stay."""
+    """Niceness of the clients, and of the servers that stay."""
     away: int
 
 
 @dataclass(slots=True)
 class Phase:
-    """What the clients saw in some stretches of time, as long as the same was going on."""
+    """Measurements of the clients in some stretches of time with the same situation."""
 
     seconds: float = 0.0
     latencies: list[float] = field(default_factory=list)
-    """Seconds, one for each post that was acknowledged."""
+    """Seconds of each acknowledged post."""
     cores: dict[str, float] = field(default_factory=dict)
-    """Processor seconds, by user."""
+    """Processor seconds by user."""
 
     @property
     def rate(self) -> float:
@@ -86,7 +87,7 @@ class Phase:
         return len(self.latencies) / self.seconds if self.seconds else 0.0
 
     def shown(self, what: str) -> dict[str, Any]:
-        """Give it as a line of a table."""
+        """Give the phase as a line of a table."""
         ordered = sorted(self.latencies) or [0.0]
         return {
             "phase": what,
@@ -104,7 +105,7 @@ class Absence:
     """One farm under one load."""
 
     def __init__(self, farm: LocalFarm, load: Load, shares: Shares | None, *, shortens: bool, tell: Say) -> None:
-        """`shortens`: whether the log is, and what is missed is to come by a snapshot."""
+        """`shortens`: the log is shortened, so that the missed entries come by a snapshot."""
         self.farm = farm
         self.phases: dict[str, Phase] = {}
         self.rounds: list[dict[str, Any]] = []
@@ -115,7 +116,7 @@ class Absence:
         self._shortens = shortens
 
     async def watch(self, what: str, leader: int, away: int, awaited: Awaitable[object]) -> float:
-        """Add what is seen until then to a phase; return the seconds."""
+        """Add the measurements until then to a phase; return the seconds."""
         pids = {server: self.farm.pid(server) for server in self.farm.running}
         before, mark, began = _used(pids, leader, away), self._load.mark(), time.monotonic()
         await awaited
@@ -130,20 +131,20 @@ class Absence:
         return seconds
 
     async def fill(self, count: int) -> None:
-        """Post so many entries beside the load, as fast as it goes."""
+        """Post so many entries beside the load, as fast as possible."""
         shares = [count // _FILL_WRITERS + (number < count % _FILL_WRITERS) for number in range(_FILL_WRITERS)]
         async with ClientFile.load(self.farm.client_file).open() as farm, asyncio.TaskGroup() as group:
             for share in shares:
                 group.create_task(_post(farm, share))
 
     async def status(self, server: int) -> dict[str, Any]:
-        """Return a status that must be there."""
+        """Return a status, which must be available."""
         answer = await self.farm.status(server)
         assert answer is not None, f"server {server} does not answer"
         return answer
 
     async def roles(self) -> tuple[int, int]:
-        """Say who leads and who is to be away: the same server each time, unless that one leads. Give them shares."""
+        """Return the leader and the server to stop: always the same one, unless it leads. Set their priorities."""
         leader = await self.farm.leader()
         if self._away in {None, leader}:
             self._away = max(server for server in self.farm.ids if server != leader)
@@ -157,14 +158,14 @@ class Absence:
             set_share(self.farm.pid(server), self._shares.away if server == self._away else self._shares.others)
 
     async def round(self, entries: int, seconds: float) -> None:
-        """Do it once: before, away, back, after."""
+        """Run one round: before, away, back, after."""
         farm = self.farm
         leader, away = await self.roles()
         await self.watch(BEFORE, leader, away, asyncio.sleep(seconds))
         await asyncio.to_thread(farm.kill, away, signal.SIGTERM)
         last = (await self.status(leader))["log"]["commit"]
         await self.fill(entries)
-        if self._shortens:  # by and by: what the history has not yet on its disk is kept
+        if self._shortens:  # this takes time: entries that the history has not yet on its disk are kept
 
             async def dropped() -> bool:
                 return bool((await self.status(leader))["log"]["first_index"] > last + 1)
@@ -207,14 +208,14 @@ class Absence:
         await until(f"server {away} has caught up", CATCH_UP_SECONDS, almost, poll=_POLL_SECONDS)
 
     async def _seen(self, leader: int, away: int) -> dict[str, Any]:
-        """What the leader knows of the server that was away, which may come back with a higher term and unseat it."""
+        """Return the leader's view of the returning server, whose higher term may end the present leadership."""
         answer = await self.status(leader)
         if answer["role"] != "leader" and answer["leader"] in self.farm.running:
             answer = await self.status(answer["leader"])
         return next(server for server in answer["servers"] if server["id"] == away)
 
     async def large_records(self) -> None:
-        """Let each server post a status record nearly as large as records may be: they are what a snapshot holds."""
+        """Let each server post a status record of almost the largest size: snapshots hold these records."""
         for server in self.farm.ids:
             record = {
                 "cluster": "farm",
@@ -237,7 +238,7 @@ async def _post(client: FarmClient, count: int) -> None:
 
 
 def _used(pids: dict[int, int], leader: int, away: int) -> dict[str, float]:
-    """Processor seconds so far: of the clients, the servers, and everybody else on the machine."""
+    """Return processor seconds so far: of the clients, the servers, and all other processes of the machine."""
     nodes = {server: cpu_seconds(pid) for server, pid in pids.items()}
     used = {
         "clients": time.process_time(),
@@ -278,7 +279,7 @@ async def run(
             set_share(os.getpid(), shares.others)
         try:
             async with load:
-                await asyncio.sleep(min(seconds, 2.0))  # connections, and what a process does only once
+                await asyncio.sleep(min(seconds, 2.0))  # time for connections, and for each process's first work
                 for _ in range(rounds):
                     await absence.round(entries, seconds)
         finally:
@@ -335,7 +336,7 @@ async def run_all(directory: Path, options: argparse.Namespace) -> Figures:
 
 
 def main() -> int:
-    """Parse the options, run, print; 0 when all holds."""
+    """Parse the options, run, print; return 0 when all checks hold."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--entries", type=between(1, 1_000_000), default=100_000, metavar="N", help="that it misses")
     parser.add_argument("--rate", type=between(1, 10_000), default=1000, help="posts a second of the load `below`")

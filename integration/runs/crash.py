@@ -1,11 +1,16 @@
-"""Posts entries while nodes are killed with -9 at random, then compares every log with what was acknowledged.
+"""Kills nodes with -9 at random while clients post entries, then compares every log with the acknowledgements.
 
     python -m integration.runs.crash --entries 10000 --kills 20 [--clients 16] [--seed N] [--json]
 
-Seen to hold, or exit 1: every acknowledged entry is in all three logs, the logs are equal, each client's entries stand
-in the order of its posts, and no entry stands twice unless its client did not hear what became of it and posted again.
+The exit code is 0 when all of this holds, else 1:
 
-What a log has dropped by then is read in the server's history; what a server got by a snapshot only, in the others'.
+- All three logs have every acknowledged entry.
+- The logs are equal.
+- The entries of each client stand in the order of the posts.
+- An entry stands twice only if a post of the entry had an unknown outcome and the client posted again.
+
+A log drops old entries; the run reads those in the server's history. Entries that a server got only as part of a
+snapshot are read in the other servers' histories.
 """
 
 import argparse
@@ -36,7 +41,7 @@ VALUE_BYTES = 1024
 
 @dataclass
 class Record:
-    """What the clients know."""
+    """The posts of the clients, and their outcomes."""
 
     acknowledged: list[str] = field(default_factory=list)
     retried: Counter[str] = field(default_factory=Counter)
@@ -44,11 +49,11 @@ class Record:
     last: float = field(default_factory=time.monotonic)
     longest_pause: float = 0.0
     begun: int = 0
-    allowed: int = 0  # posts that may have begun: the clients wait for the killer, or they would be done before it
+    allowed: int = 0  # posts that may begin so far; without this limit the clients would end before the kills
     progress: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     async def acknowledge(self, key: str) -> None:
-        """Note that an entry is committed."""
+        """Note that an entry has been committed."""
         now = time.monotonic()
         self.longest_pause = max(self.longest_pause, now - self.last)
         self.last = now
@@ -58,7 +63,7 @@ class Record:
 
 
 async def post_all(client: FarmClient, number: int, count: int, record: Record) -> None:
-    """Post `count` entries one after the other, each until it is acknowledged."""
+    """Post `count` entries one after the other, each again and again until the farm acknowledges the entry."""
     for position in range(count):
         async with record.progress:
             await record.progress.wait_for(lambda: record.begun < record.allowed)
@@ -79,7 +84,7 @@ async def post_all(client: FarmClient, number: int, count: int, record: Record) 
 
 
 async def kill_all(farm: LocalFarm, rng: random.Random, kills: int, entries: int, record: Record) -> None:
-    """Kill a random server and start it again, `kills` times, each in the midst of its share of the posts."""
+    """Kill a random server and start it again, `kills` times. Each kill falls into its own share of the posts."""
     for number in range(kills):
         due = int((number + rng.random()) * entries / kills)
         async with record.progress:
@@ -91,7 +96,7 @@ async def kill_all(farm: LocalFarm, rng: random.Random, kills: int, entries: int
         server = rng.choice(farm.ids)
         await asyncio.to_thread(farm.kill, server)
         print(f"  {len(record.acknowledged):>6} acknowledged, server {server} killed", file=sys.stderr)
-        # How long it is away is chance, too: from nothing to two elections.
+        # The time until the restart is random, too: from nothing to two elections.
         await asyncio.sleep(rng.uniform(0, 2.0))
         farm.start(server)
     async with record.progress:
@@ -100,7 +105,7 @@ async def kill_all(farm: LocalFarm, rng: random.Random, kills: int, entries: int
 
 
 def stored_keys(farm: LocalFarm, server: int) -> dict[int, str]:
-    """Read a stopped server's history, and its log where that goes further: keys of the posted entries, by index."""
+    """Read the keys of the posted entries by index: from a stopped server's history, then from the rest of its log."""
     keys: dict[int, str] = {}
     end = 0
     for line in read_history(farm.node(server) / HISTORY_DIRECTORY):
@@ -124,13 +129,13 @@ def stored_keys(farm: LocalFarm, server: int) -> dict[int, str]:
 
 
 def gaps(farm: LocalFarm, server: int) -> set[int]:
-    """Indexes of the entries that a server has never had: a snapshot stood for them."""
+    """Return the indexes of the entries that a server never had because a snapshot replaced the entries."""
     lines = read_history(farm.node(server) / HISTORY_DIRECTORY)
     return {index for line in lines if isinstance(line, Gap) for index in range(line.first, line.last + 1)}
 
 
 def judge(farm: LocalFarm, record: Record) -> list[str]:
-    """Compare the logs with what was acknowledged; return what is wrong."""
+    """Compare the logs with the acknowledgements; return a description of each error."""
     wrong: list[str] = []
     logs = {server: stored_keys(farm, server) for server in farm.ids}
     whole = {index: key for log in logs.values() for index, key in log.items()}
@@ -143,7 +148,7 @@ def judge(farm: LocalFarm, record: Record) -> list[str]:
 
 
 async def run(directory: Path, *, entries: int, kills: int, clients: int, seed: int) -> dict[str, object]:
-    """Do the whole run; return its figures."""
+    """Do the whole run; return the figures."""
     rng = random.Random(seed)
     record = Record()
     with LocalFarm(directory) as farm:
@@ -181,7 +186,7 @@ async def run(directory: Path, *, entries: int, kills: int, clients: int, seed: 
 
 
 def main() -> int:
-    """Parse the options, run, print; 0 when all holds."""
+    """Parse the options, run, and print the figures; return 0 when nothing is wrong."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--entries", type=int, default=10_000)
     parser.add_argument("--kills", type=int, default=20)

@@ -1,12 +1,15 @@
-"""A day of a farm with a thousand leaves, by its log alone: who published what, and was each change needed.
+"""Simulates a day of a farm with a thousand leaves: who published, and whether each change of publisher was needed.
 
     python -m integration.runs.day [--hours 24] [--leaves 1000] [--servers 5] [--tree best|tree] [--seed N] [--json]
 
-Servers and members post every 30 s; servers crash, clocks of a minority are up to ten minutes wrong, leaves go down,
-flap, and change their loads. Seen to hold, or exit 1: at most one change of publisher that was not needed (the one
-before could go on, by all that is true), no set of more than 16 entries, no leaf that is neither listed nor left out
-with a reason, no leaf listed that has long been down, and a second state that is restored from a snapshot every hour
-goes on byte for byte as the first.
+Servers and members post every 30 s. Servers crash, and a minority of the clocks is up to ten minutes wrong. Leaves go
+down, flap, and change their loads. The exit code is 0 when all of this holds, else 1:
+
+- At most one change of publisher was not needed. A change is not needed if the old publisher could have gone on.
+- No set has more than 16 entries.
+- Each leaf is either listed, or left out with a reason.
+- No leaf is listed that has been down for long.
+- A second state, restored from a snapshot every hour, stays equal to the first state byte for byte.
 """
 
 import argparse
@@ -34,11 +37,11 @@ MOST_ENTRIES: Final = 16
 INTERVAL: Final = 30.0
 HOUR: Final = 3600.0
 CLOCK_MS: Final = 30_000
-"""A publisher whose clock is wrong by more may lose the office: its records look ahead, or old."""
+"""A publisher whose clock is wrong by more may lose the office: its records seem to be old or from the future."""
 LONG_DOWN: Final = 300.0
-"""A leaf that has been down, or silent, for so many seconds must not be listed."""
+"""A leaf must not be listed after so many seconds of being down or silent."""
 _COPY_SECONDS: Final = 600.0
-"""How long a restored copy goes on beside the first."""
+"""The lifetime of a restored copy beside the first state."""
 _ACCUSED_SECONDS: Final = 3.0
 _LOOK_SECONDS: Final = 15.0
 _BEGAN_MS: Final = 1_700_000_000_000
@@ -50,7 +53,7 @@ _DATE: Final = b'"date":0'
 
 @dataclass(slots=True)
 class Poster:
-    """A server, or a member, as it is. Times are true seconds."""
+    """A server or a member. Times are true seconds."""
 
     id: int
     hash: bytes
@@ -58,22 +61,22 @@ class Poster:
     leaf_up: bool = True
     alive: bool = True
     error_ms: int = 0
-    """By how much its clock is wrong."""
+    """The error of the poster's clock."""
     posted_error_ms: int = 0
-    """By how much it was when it posted last."""
+    """The clock's error at the last post."""
     bad_since: float | None = None
-    """Since when its leaf is down, or it is silent."""
+    """The time since when the leaf has been down or the poster silent."""
     connections: int = 20
     router: dict[str, Any] = field(default_factory=dict)
     silent: set[int] = field(default_factory=set)
-    """Servers that this one, as the leader, does not hear."""
+    """The servers that this server, as the leader, does not hear."""
     publishing: bool = False
     version_ms: int = 0
     value: bytes = b""
-    """Its record, but for the date; empty when something has changed."""
+    """The poster's record without the date; empty after a change."""
 
     def record(self, date_ms: int) -> bytes:
-        """Return its record's bytes."""
+        """Return the bytes of the poster's record."""
         if not self.value:
             server = self.id < FIRST_MEMBER_ID
             self.value = StatusRecord(
@@ -92,7 +95,7 @@ class Poster:
         return self.value.replace(_DATE, b'"date":%d' % date_ms, 1)
 
     def look(self, now: float) -> None:
-        """Something has changed."""
+        """Take note that something has changed."""
         self.value = b""
         bad = not (self.leaf_up and self.alive)
         if not bad:
@@ -103,7 +106,7 @@ class Poster:
 
 @dataclass(slots=True)
 class Change:
-    """Another publisher."""
+    """A change of publisher."""
 
     at: float
     old: int | None
@@ -113,7 +116,7 @@ class Change:
 
 
 class Day:
-    """One run."""
+    """One run of the simulation."""
 
     def __init__(self, hours: float, leaves: int, servers: int, tree: str, seed: int) -> None:
         self.rng = Random(seed)
@@ -147,12 +150,12 @@ class Day:
     # Time ------------------------------------------------------------------------------------------------------------
 
     def after(self, seconds: float, action: Callable[[], None]) -> None:
-        """Plan something."""
+        """Plan an action."""
         self._number += 1
         heapq.heappush(self._queue, (self.now + seconds, self._number, action))
 
     def run(self, tell: Callable[[str], None]) -> None:
-        """Let the day pass."""
+        """Run the simulation to the end of the day."""
         self.apply(AdminEntry(_CLUSTER, _BEGAN_MS, "admin-day", "set", parameters={"tree": self._tree}).encode())
         for poster in self.posters.values():
             self.after(poster.next_post, lambda poster=poster: self._report(poster))  # type: ignore[misc]
@@ -211,7 +214,7 @@ class Day:
         return sum(not each.alive or each.error_ms != 0 or each.posted_error_ms != 0 for each in self.servers)
 
     def _crash(self) -> None:
-        """One server, most often the publisher, crashes, and comes back."""
+        """Crash one server, most often the publisher, and start the server again later."""
         self.after(self.rng.expovariate(1 / (0.7 * HOUR)), self._crash)
         poster = self.posters.get(self.state.publisher or 0) if self.rng.random() < 0.5 else None
         poster = poster or self.rng.choice(self.servers)
@@ -243,11 +246,11 @@ class Day:
             self._post(leader)
 
     def _wrong_clocks(self) -> None:
-        """A minority has wrong clocks, then another one, or none."""
+        """Set the clocks of a minority wrong, then those of another minority, or of none."""
         self.after(self.rng.uniform(0.5, 2) * HOUR, self._wrong_clocks)
         for each in self.servers:
             each.error_ms = 0
-        self.after(3 * INTERVAL, self._set_wrong)  # until then the log has old records of the minority before
+        self.after(3 * INTERVAL, self._set_wrong)  # by then the log has no more wrong records of the old minority
 
     def _set_wrong(self) -> None:
         most = max((len(self.servers) - 1) // 2 - self._bad_servers(), 0)
@@ -257,7 +260,7 @@ class Day:
                 each.error_ms = self.rng.choice((-1, 1)) * self.rng.randint(10_000, _WRONG_MS)
 
     def _load(self, server: Poster) -> None:
-        """Its router's numbers change, as those of a good router do."""
+        """Change the numbers of a server's router, as the numbers of a good router change."""
         self.after(self.rng.uniform(60, 600), lambda: self._load(server))
         server.router = {
             "uptime": 90_000_000 + int(self.now * 1000),
@@ -273,7 +276,7 @@ class Day:
         self.after(self.rng.expovariate(1 / (4 * HOUR)), lambda: self._leaf(poster))
 
     def _leaf(self, poster: Poster) -> None:
-        """Something befalls a leaf: down, silent, flapping, or another load."""
+        """Change a leaf: the leaf goes down, falls silent, flaps, or has another load."""
         rng = self.rng
         kind = rng.choices(("leaves down", "members silent", "leaves flapping", "loads changed"), (3, 2, 1, 10))[0]
         if kind == "members silent" and poster.id < FIRST_MEMBER_ID:
@@ -373,12 +376,12 @@ class Day:
 
 
 def _kind(why: str) -> str:
-    """Return a reason without its numbers."""
+    """Return a reason without the numbers in the text."""
     return " ".join(word for word in why.split() if not any(letter.isdigit() for letter in word))
 
 
 def figures_of(day: Day, options: argparse.Namespace, took: float) -> Figures:
-    """Judge a day, and give it in the order in which it is printed."""
+    """Judge a day; return the figures in the order of printing."""
     unneeded = [change for change in day.changes if not change.needed]
     wrong = list(day.wrong)
     if len(unneeded) > MOST_UNNEEDED:
@@ -410,7 +413,7 @@ def figures_of(day: Day, options: argparse.Namespace, took: float) -> Figures:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run it; return the exit code."""
+    """Run the simulation; return the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--hours", type=between(0.1, 240), default=24, metavar="H", help="of farm time (default: 24)")
     parser.add_argument("--leaves", type=between(0, 4000), default=1000, metavar="N", help="members (default: 1000)")
@@ -428,7 +431,7 @@ def main(arguments: list[str] | None = None) -> int:
         try:
             await asyncio.to_thread(day.run, say)
         finally:
-            day.until = 0.0  # the thread ends soon, if we were told to stop
+            day.until = 0.0  # ends the thread soon if this process was told to stop
         return figures_of(day, options, time.monotonic() - began)
 
     return conclude(options, "day", work, limit=3600.0)

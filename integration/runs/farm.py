@@ -1,7 +1,7 @@
 """`make farm`: three farm nodes beside real I2P routers, in namespaces of their own, until Ctrl-C.
 
-What happens in there is `integration.runs.farm_screen`. Nothing slow is imported here: a Ctrl-C finds
-somebody who knows it.
+The module `integration.runs.farm_screen` runs inside the namespaces. This module imports nothing slow, so that a Ctrl-C
+is handled from the first moment on.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from integration.testnet.namespace import MissingError, check_programs, run_insi
 
 
 def main() -> int:
-    """Run; 0 when all went well, or when Ctrl-C ended what would not end by itself."""
+    """Run the farm; return 0 on success, or when Ctrl-C ended a run that would go on forever."""
     argparse.ArgumentParser(description="Use `make farm`, or `make farm ONESHOT=1`.").parse_args()
     try:
         check_programs()
@@ -27,7 +27,7 @@ def main() -> int:
         print(f"make farm: {error}", file=sys.stderr)
         return 1
     oneshot = ["--oneshot"] if os.environ.get("ONESHOT", "") not in {"", "0"} else []
-    # Made by those inside, who take it away whatever becomes of us.
+    # The process inside makes this directory and removes it, even if this process dies.
     directory = Path(tempfile.gettempdir()) / f"gf-i2p-farm-{secrets.token_hex(4)}"
     try:
         return run_inside("integration.runs.farm_screen", ["--directory", str(directory), *oneshot], interrupt=True)

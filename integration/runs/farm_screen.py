@@ -1,8 +1,8 @@
-"""What `make farm` shows, as the first process of its namespaces: three farm nodes beside real I2P routers.
+"""Runs and shows the farm of `make farm`, as the first process of its namespaces: three nodes beside real I2P routers.
 
-A private I2P network comes up in namespaces of its own. The nodes reach each other through it, elect a leader, share
-their status, choose a publisher, and the signed Meta lease set stands on the floodfills. With ONESHOT=1 the publisher
-is then killed with -9, and the end is the next one's set on the floodfills.
+A private I2P network comes up in namespaces of its own. The nodes reach each other through this network, elect a
+leader, share their status and choose a publisher. Then the signed Meta lease set reaches the floodfills. With ONESHOT=1
+the run kills the publisher with -9, and ends when the next publisher's set is on the floodfills.
 """
 
 import argparse
@@ -32,7 +32,7 @@ from integration.testnet.network import Testnet
 ROUTERS: Final = 8
 SERVERS: Final = 3
 ENOUGH: Final = 3
-"""Floodfills that must hold the set."""
+"""The number of floodfills that must hold the set."""
 META: Final = 7
 """The store type of a Meta lease set."""
 SERVICE_PORT: Final = 8080
@@ -42,14 +42,14 @@ _TICK_SECONDS: Final = 0.1
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 Condition = Callable[[], Awaitable[str | None]]
-"""Returns what was seen, or None as long as it was not."""
+"""Returns a description of what was seen, or None if there was nothing to see yet."""
 
 
 class Show:
-    """The network, the farm, and what is said of both."""
+    """The network and the farm, and the messages about both."""
 
     def __init__(self, directory: Path, *, oneshot: bool) -> None:
-        """`directory` is made, for whoever uses this to take away. Raises `OSError` when it cannot be."""
+        """Create `directory`, which the caller removes later. Raises `OSError` when that fails."""
         directory.mkdir(mode=0o700)
         self._progress = Progress()
         self._oneshot = oneshot
@@ -63,10 +63,10 @@ class Show:
         places = [RouterPlace(r.number, r.address, r.directory, r.floodfill) for r in self._beside]
         self._farm = I2pFarm(directory / "farm", places, password=self._net.password)
         self._publisher = 0, 0
-        """Who publishes, and the newest time of publication, in seconds since 1970."""
+        """The publisher's id, and the newest time of publication in seconds since 1970."""
 
     async def run(self) -> None:
-        """Show it all. Raises `NotSeenError`."""
+        """Run and show everything. Raises `NotSeenError`."""
         ticker = asyncio.create_task(self._tick())
         try:
             self._progress.doing(f"{ROUTERS} i2pd routers start")
@@ -87,7 +87,7 @@ class Show:
 
     @contextlib.asynccontextmanager
     async def _services(self) -> Any:
-        """What the leaves serve: a page each."""
+        """Serve a page for each leaf."""
         async with contextlib.AsyncExitStack() as stack:
             for router in self._beside:
                 app = web.Application()
@@ -227,12 +227,12 @@ async def _page(_request: web.Request) -> web.Response:
 
 
 def _shown(path: Path) -> Path:
-    """Shorten a path below the present directory."""
+    """Shorten a path that lies below the current directory."""
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 async def run(directory: Path, lifeline: int, *, oneshot: bool) -> int:
-    """Show it below `directory`, which is made, and taken away afterwards; return the exit code."""
+    """Show the farm, with all files in `directory`, which exists only during the run; return the exit code."""
     task = asyncio.current_task()
     assert task is not None
     Ending(task, lifeline)
@@ -250,7 +250,7 @@ async def run(directory: Path, lifeline: int, *, oneshot: bool) -> int:
 
 
 def main() -> int:
-    """Parse what `integration.runs.farm` passes on, and run."""
+    """Parse the arguments from `integration.runs.farm`, and run."""
     parser = argparse.ArgumentParser(description="Use `make farm`.")
     parser.add_argument("--directory", type=Path, required=True)
     parser.add_argument("--lifeline", type=int, required=True)

@@ -1,11 +1,15 @@
-"""A farm that grows and shrinks while clients post without pause: `make growth`.
+"""`make growth`: a farm grows and shrinks while clients post all the time.
 
     python -m integration.runs.growth [--most 7] [--left 3] [--clients 8] [--seconds 2] [--keep-log] [--json]
 
-One server becomes seven, seven become three; every other one that is removed leads, the first among them. Seen to
-hold, or exit 1: nothing acknowledged is lost, nothing stands twice that was not posted twice, each client's entries are
-in the order of its posts, the remaining logs are equal, and the histories of the servers that stay have each entry once
-and in order, but for the beginning that a snapshot stood for (with --keep-log there is none).
+One server becomes seven, and seven become three. Every second removed server is the leader, from the first on. The exit
+code is 0 when all of this holds, else 1:
+
+- No acknowledged entry is lost, and only an entry that was posted twice stands twice.
+- The entries of each client are in the order of the posts.
+- The remaining logs are equal.
+- The histories of the remaining servers have each entry once and in order, except for the beginning that a snapshot
+  replaced. With --keep-log there are no snapshots.
 """
 
 import argparse
@@ -31,26 +35,26 @@ from integration.load.log_comparison import compare_exports, compare_logs, judge
 from integration.load.posting_clients import Writers
 
 CHANGE_SECONDS: Final = 120.0
-"""For one change. A joining server gets the log, on a machine that has other things to do."""
+"""The time limit for one change. A joining server has to fetch the log, on a machine that also does other work."""
 _POLL_SECONDS: Final = 0.1
 _WHOLE_LOG: Final = 10_000_000
 
 
 class Growth:
-    """One run. `between_seconds`: how long there are posts and nothing else, before, between and after the changes."""
+    """One run. `between_seconds`: the time with posts only: before, between and after the changes."""
 
     def __init__(self, farm: LocalFarm, writers: Writers, between_seconds: float, tell: Say) -> None:
         self.farm = farm
         self.changes: list[dict[str, Any]] = []
         self.exit_codes: dict[int, int] = {}
-        """Of the servers that were removed."""
+        """The exit codes of the removed servers."""
         self.leaders_removed = 0
         self._writers = writers
         self._between = between_seconds
         self._say = tell
 
     async def quiet(self) -> None:
-        """Let the clients post for a while, no less than ten entries."""
+        """Let the clients post for a while, at least ten entries."""
         count = len(self._writers.record.acknowledged)
         await asyncio.sleep(self._between)
         await becomes("posts go on", lambda: len(self._writers.record.acknowledged) >= count + 10, CHANGE_SECONDS)
@@ -63,7 +67,7 @@ class Growth:
         await change()
         seconds = time.monotonic() - began
         posts = len(self._writers.record.acknowledged) - count
-        await self.quiet()  # what a change costs may show a moment later
+        await self.quiet()  # the cost of a change may show a moment later
         pause = self._writers.record.begin_stretch()
         self.changes.append(
             {
@@ -76,7 +80,7 @@ class Growth:
         self._say(f"{len(self._writers.record.acknowledged):>6} acknowledged, {what}: {seconds:.2f} s")
 
     async def add(self, server: int) -> None:
-        """Invite a server, let all others accept it, run it, and wait until it belongs to the farm."""
+        """Invite a server, make all others accept it, start it, and wait until it belongs to the farm."""
         farm = self.farm
         endpoint = Endpoint("127.0.0.1", free_ports(1)[0])
         written = invitation.invite(farm.node(farm.ids[0]), farm.directory, server, endpoint)
@@ -96,7 +100,7 @@ class Growth:
         await self._timed(f"server {server} joined", joined)
 
     async def remove(self, *, leader: bool) -> None:
-        """Remove the leader, or the first that follows, and wait until nobody counts it; then stop its process."""
+        """Remove the leader or the first follower, wait until no server counts it, then stop its process."""
         farm = self.farm
         leads = await farm.leader()
         server = leads if leader else next(each for each in farm.ids if each != leads)
@@ -128,7 +132,7 @@ class Growth:
         self.exit_codes[server] = await asyncio.to_thread(farm.kill, server, signal.SIGTERM)
 
     async def _settled(self) -> None:
-        """Wait until each server of the farm knows the same servers, committed, and who of them leads."""
+        """Wait until all servers know the same committed list of servers, and know the leader."""
         farm = self.farm
 
         async def same() -> bool:
@@ -148,7 +152,7 @@ class Growth:
 async def run(
     directory: Path, *, most: int, left: int, clients: int, seconds: float, keep_log: bool = False, tell: Say = say
 ) -> Figures:
-    """Do the whole run; return its figures."""
+    """Do the whole run; return the figures."""
     program = short_log.program(_WHOLE_LOG, _WHOLE_LOG) if keep_log else PROGRAM
     with LocalFarm(directory, servers=1, program=program) as farm:
         farm.start_all()
@@ -198,7 +202,7 @@ async def run(
 
 
 def main() -> int:
-    """Parse the options, run, print; 0 when all holds."""
+    """Parse the options, run, and print the figures; return 0 when nothing is wrong."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--most", type=between(2, 15), default=7, metavar="N", help="servers to grow to, 2 to 15")
     parser.add_argument("--left", type=between(1, 14), default=3, metavar="N", help="servers to shrink to")

@@ -1,11 +1,15 @@
-"""A farm with many leaf-only members: each with its own connection, its own credentials, its own leaf.
+"""A farm with many leaf-only members, where each member has its own connection, credentials and leaf.
 
     python -m integration.runs.leaves [--leaves 1000] [--servers 5] [--minutes 3] [--kill] [--json]
 
-Real servers on loopback over TLS; the members run in this process, on routers that are made up, and post each 30 s. The
-servers have no routers: their operators post status records for them, so that the farm has a time and a publisher.
-With --kill the leader is killed when two thirds of the time are over. Seen to hold, or exit 1: every server knows every
-member by a record that is not old, the set is full, and without --kill nobody else is chosen to publish.
+The servers are real processes on loopback, with TLS. The members run in this process, use fake routers, and post every
+30 s. The servers have no routers; the run posts status records in their place, so that the farm has a time and a
+publisher. With --kill the run kills the leader after two thirds of the time. The exit code is 0 when all of this holds,
+else 1:
+
+- Every server has a record of every member, and the record is not old.
+- The set is full.
+- Without --kill the publisher stays the same.
 """
 
 import argparse
@@ -40,22 +44,22 @@ from integration.harness.long_run import run as run_command
 from integration.harness.processes import cpu_seconds
 
 _A_SECOND: Final = 25
-"""Members that start in a second: all come from one address, and few strangers from one are let in at a time."""
+"""Members to start in a second. All come from one address, and a server lets in only a few new clients from one."""
 _LOOK_SECONDS: Final = 2.0
 _RECORD_SECONDS: Final = 10.0
 _LATE_SECONDS: Final = 3 * INTERVAL_SECONDS
 _FULL_SECONDS: Final = 150.0
-"""Twice the least between two sets, and a little."""
+"""Twice the least time between two sets, and a little more."""
 _TIMER_SECONDS: Final = 0.01
-"""Some event loops' timers know no less."""
+"""The shortest timer of some event loops."""
 _KNOWN_SECONDS: Final = 180.0
-"""For all members to come back when their leader was killed: all of them are from one address, see `_A_SECOND`."""
+"""The time limit for all members to come back after their leader was killed. See `_A_SECOND` for what slows this."""
 _FILES: Final = 3
-"""Open files for a member here: links to two servers, as a rule, and a question for the Configuration."""
+"""Open files for a member here: usually links to two servers, and a request for the Configuration."""
 
 
 class MadeUpRouter:
-    """A router whose leaf is up. It publishes nothing."""
+    """A fake router whose leaf is up. The router publishes nothing."""
 
     def __init__(self, leaf: bytes) -> None:
         self._leaf = leaf
@@ -75,27 +79,27 @@ class MadeUpRouter:
         return LeafStatus(up=True)
 
     async def remote_measured_status(self, target: bytes) -> MeasuredStatus:
-        """Nobody asks."""
+        """Not implemented, because no member asks for this."""
         raise NotImplementedError
 
     async def publish_meta_lease_set(self, publication: object) -> None:
-        """Nobody asks."""
+        """Not implemented, because no member asks for this."""
         raise NotImplementedError
 
     async def stop_publishing_meta_lease_set(self, master: bytes) -> None:
-        """Nobody asks."""
+        """Not implemented, because no member asks for this."""
         raise NotImplementedError
 
     def publication_trouble(self, master: bytes) -> str | None:
-        """Nobody asks."""
+        """Not implemented, because no member asks for this."""
         raise NotImplementedError
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: there is no connection to close."""
 
 
 class Timed:
-    """A client whose posts are timed."""
+    """A client that measures the time of each post."""
 
     def __init__(self, farm: FarmClient, figures: "Posts") -> None:
         self._farm = farm
@@ -117,23 +121,23 @@ class Timed:
 
 
 class Posts:
-    """What came of the members' posts."""
+    """The outcomes of the members' posts."""
 
     def __init__(self) -> None:
         self.first: list[float] = []
-        """Seconds of each member's first one: it had to connect."""
+        """The seconds of each member's first post, which include the time to connect."""
         self.seconds: list[float] = []
-        """Of all others."""
+        """The seconds of all other posts."""
         self.failed = 0
 
     @property
     def committed(self) -> int:
-        """How many."""
+        """The number of committed posts."""
         return len(self.first) + len(self.seconds)
 
 
 def members(farm: LocalFarm, count: int) -> list[LeafFile]:
-    """Invite one as an operator does, and make the others like it; all servers know all of them."""
+    """Invite one member as an operator does, and create the others in the same way; all servers know all members."""
     file = LeafFile.load(LeafFile.find(invite(farm.node(1), farm.directory).member))
     made: list[LeafFile] = []
     users = ""
@@ -154,9 +158,9 @@ class Run:
     def __init__(self, farm: LocalFarm, tell: Say) -> None:
         self.posts = Posts()
         self.publishers: list[int] = []
-        """Who was chosen, one after another."""
+        """The chosen publishers in order."""
         self.entries = 0
-        """Of the newest set that was seen."""
+        """The number of entries in the newest known set."""
         self.trouble: list[str] = []
         self._farm = farm
         self._say = tell
@@ -164,11 +168,11 @@ class Run:
         self._keys = DestinationKeys.generate()
 
     def start(self, work: Awaitable[None]) -> None:
-        """Have something done beside all else."""
+        """Start a task beside all others."""
         self._tasks.append(asyncio.ensure_future(work))
 
     async def stop(self) -> None:
-        """End everything; raise what has ended by itself."""
+        """End all tasks; raise the error of a task that has failed."""
         failed = [task for task in self._tasks if task.done() and not task.cancelled()]
         for task in self._tasks:
             task.cancel()
@@ -177,7 +181,7 @@ class Run:
             task.result()
 
     async def member(self, number: int, file: LeafFile) -> None:
-        """Be a member, from its turn on."""
+        """Run one member, from the start time for its number on."""
         await asyncio.sleep(number / _A_SECOND)
         async with file.open(backoff=patient) as farm:
             bridge = MadeUpRouter((number + 1).to_bytes(32))
@@ -185,7 +189,7 @@ class Run:
             await LeafMember(file.id, file.cluster, posting, bridge, look_seconds=10.0, tell=lambda _: None).run()
 
     async def server(self, server: int) -> None:
-        """Post a server's records, as its operator."""
+        """Post the status records of a server, as its operator."""
         meta = Meta(self._keys.destination.base64, "auto", publishing=False)
         while True:
             record = StatusRecord(
@@ -208,7 +212,7 @@ class Run:
             await asyncio.sleep(_RECORD_SECONDS)
 
     async def look(self) -> None:
-        """See who is chosen."""
+        """Watch who is chosen as publisher."""
         while True:
             answer = await self.known(self._farm.running[0])
             if answer is not None:
@@ -218,7 +222,7 @@ class Run:
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def known(self, server: int) -> Any:
-        """Return what a server knows; None when it does not say."""
+        """Return what a server knows about the farm; None without an answer."""
         try:
             return await local_client.request(self._farm.node(server), "GET", "/v1/administration", seconds=20)
         except CommandError:
@@ -228,7 +232,7 @@ class Run:
 async def run(
     directory: Path, *, leaves: int, servers: int, minutes: float, kill: bool = False, tell: Say = say
 ) -> Figures:
-    """Do the whole run; return its figures."""
+    """Do the whole run; return the figures."""
     needed = leaves * _FILES + 200
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < needed:
@@ -294,7 +298,7 @@ async def _progress(work: Run, seconds: float, tell: Say) -> None:
 
 
 async def _known_everywhere(work: Run, farm: LocalFarm, leaves: int) -> Figures:
-    """See that each server knows each member by a record that is not old."""
+    """Check that each server has a record of each member that is not old."""
     counts: dict[int, int] = {}
 
     async def all_known() -> bool:
@@ -314,7 +318,7 @@ async def _known_everywhere(work: Run, farm: LocalFarm, leaves: int) -> Figures:
 
 
 async def _set_is_full(work: Run, size: int) -> list[str]:
-    """See that as many leaves are listed as there is room for. A farm changes its set a few times, then rarely."""
+    """Check that the set becomes full. A farm changes its set a few times at first, then rarely."""
     try:
         await becomes(f"{size} entries in the set", lambda: work.entries == size, _FULL_SECONDS, poll=1.0)
     except NotSeenError as error:
@@ -327,7 +331,7 @@ def _ms(times: list[float], share: float) -> float | None:
 
 
 def main() -> int:
-    """Parse the options, run, print; 0 when all holds."""
+    """Parse the options, run, and print the figures; return 0 when nothing is wrong."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--leaves", type=between(1, 4000), default=1000, metavar="N", help="1 to 4000")
     parser.add_argument("--servers", type=between(1, 9), default=5, metavar="N", help="1 to 9")

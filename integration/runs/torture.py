@@ -1,16 +1,20 @@
-"""Five servers under kill -9, SIGSTOP and network cuts, while clients set and read registers: `make torture`.
+"""`make torture`: five servers suffer kill -9, SIGSTOP and network cuts while clients write and read registers.
 
     python -m integration.runs.torture [--seconds 600] [--seed N] [--clients 8] [--snapshot-entries N] [--keep DIR]
         [--json]
 
-Each server is a real process in a network namespace of its own, joined to the others by a router that drops what it
-is told to; nothing of it leaves the machine. Two faults at a time go on side by side, chosen by the seed, which is
-printed: the same seed chooses the same faults in the same order, though not at the same moment of the farm's life.
+Each server is a real process in a network namespace of its own. A router that can drop packets joins the namespaces;
+no packet leaves the machine. Two faults at a time go on side by side. The seed, which is printed, chooses the faults:
+the same seed gives the same faults in the same order, but they hit the farm at other moments.
 
-Seen to hold, or exit 1: the history of each register is linearizable, and so is that of the log as a whole; what was
-acknowledged stands where it was said to, what was refused does not, nothing stands twice; a read shows what the log
-has. When all is mended the logs become equal, and the histories that the servers export are the same record by record,
-but for what a snapshot stood for and the times at which it was received. No server ends by itself or reports a defect.
+The exit code is 0 when all of this holds, else 1:
+
+- The history of each register is linearizable, and the history of the whole log is, too.
+- Acknowledged entries stand at the promised index, refused entries nowhere, and no entry stands twice.
+- A read returns what the log has.
+- After the last fault the logs become equal. The exported histories are then the same record by record, except for the
+  entries that a snapshot replaced, and for the times of receipt.
+- No server ends by itself or reports a defect.
 """
 
 import argparse
@@ -42,9 +46,9 @@ from integration.testnet.namespace import MissingError, check_programs, run_insi
 
 SERVERS: Final = 5
 LANES: Final = 2
-"""Faults that go on side by side."""
+"""The number of faults at a time."""
 HEAL_SECONDS: Final = 180.0
-"""For all logs to be equal once nothing is broken any more."""
+"""The time limit for all logs to become equal after the last fault."""
 _THINK_SECONDS: Final = 0.03
 _TELL_SECONDS: Final = 30.0
 _DEFECTS: Final = ("Traceback", "defect", "broke the protocol", "[critical", "[error", "violat")
@@ -54,7 +58,7 @@ _MOST_LINES: Final = 5
 async def run(
     directory: Path, *, seconds: float, seed: int, clients: int, snapshot_entries: int | None = None, tell: Say = say
 ) -> Figures:
-    """Do the whole run, inside namespaces of our own; return its figures."""
+    """Do the whole run, inside own namespaces; return the figures."""
     program = PROGRAM if snapshot_entries is None else short_log.program(snapshot_entries, snapshot_entries // 10)
     with Processes(signal.SIGKILL) as processes:
         net = FarmNet(range(1, SERVERS + 1), processes, directory / "net.log")
@@ -95,7 +99,7 @@ async def run(
 async def _torment(
     farm: NetFarm, history: History, tormentor: Tormentor, *, seconds: float, seed: int, clients: int, tell: Say
 ) -> None:
-    """Let clients and faults go on side by side, until the faults have ended."""
+    """Run clients and faults side by side until the faults have ended."""
     rng = random.Random(seed)
     lanes = [plan(random.Random(rng.random()), seconds, farm.ids) for _ in range(LANES)]
     users = [
@@ -120,7 +124,7 @@ async def _torment(
 
 
 async def _watch(farm: NetFarm, history: History, tell: Say) -> None:
-    """Notice servers that end by themselves, and tell now and then how far it is."""
+    """Watch for servers that end by themselves, and print the progress now and then."""
     told = time.monotonic()
     while True:
         await asyncio.sleep(1)
@@ -132,7 +136,7 @@ async def _watch(farm: NetFarm, history: History, tell: Say) -> None:
 
 
 def _judged(farm: NetFarm, history: History, length: int, tell: Say) -> Figures:
-    """Compare the stopped servers with each other, and with what the clients were told."""
+    """Compare the stopped servers with each other, and with the answers that the clients got."""
     tell("comparing logs, histories, and what clients were told")
     exports = {server: read_export(farm.node(server)) for server in farm.ids}
     log = union(exports)
@@ -154,20 +158,20 @@ def _judged(farm: NetFarm, history: History, length: int, tell: Say) -> Figures:
 
 
 def _verified(node: Path) -> list[str]:
-    """Let `gf-i2p history verify` read a history."""
+    """Check a history with `gf-i2p history verify`."""
     command = [sys.executable, *PROGRAM, "history", "verify", str(node / HISTORY_DIRECTORY), "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return [] if done.returncode == 0 else [f"history verify: {done.stdout}{done.stderr}"]
 
 
 def _complaints(server: int, log: Path) -> list[str]:
-    """Give the lines in which a server told of a defect."""
+    """Return the lines of a server's log that report a defect."""
     lines = [line for line in log.read_text(errors="replace").splitlines() if any(word in line for word in _DEFECTS)]
     return [f"server {server} says: {line[:300]}" for line in lines[:_MOST_LINES]]
 
 
 def main() -> int:
-    """Parse the options, go into namespaces, run, print; 0 when all holds."""
+    """Parse the options, enter the namespaces, run, and print; return 0 when nothing is wrong."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=between(1, 86_400), default=600, help="of faults, 1 to 86,400")
     parser.add_argument("--seed", type=between(0, 2**32 - 1), default=None)
@@ -184,7 +188,7 @@ def main() -> int:
 
 
 def _outside(options: argparse.Namespace) -> int:
-    """Make the namespaces, and take away what those inside leave."""
+    """Make the namespaces, and remove the files from inside afterwards."""
     try:
         check_programs(NEEDED)
     except MissingError as error:
@@ -211,7 +215,7 @@ def _outside(options: argparse.Namespace) -> int:
 
 def _inside(options: argparse.Namespace) -> int:
     configure("error", "text")
-    os.chdir(Path(__file__).parents[2])  # children are modules of this checkout
+    os.chdir(Path(__file__).parents[2])  # the child processes are modules of this checkout
 
     async def work() -> Figures:
         return await run(
