@@ -72,7 +72,7 @@ def test_a_farm_on_both_sides_gets_both(tmp_path: Path) -> None:
         (HEAD, "servers: is missing"),
         (HEAD + "servers = []\n", "servers: "),
         (HEAD + BY_I2P, "i2p: is missing, and tcp://ukeu3k5oycg"),
-        (HEAD + I2P + BY_I2P + f'fingerprint = "{PIN}"\n', r"servers\[1\].fingerprint: inside I2P the address says"),
+        (HEAD + I2P + BY_I2P + f'fingerprint = "{PIN}"\n', r"servers\[1\].fingerprint: inside I2P the address"),
         (HEAD + BY_TLS + BY_TLS, "servers: two of them have the same id"),
         (HEAD + '[i2p]\nproxy = "router.example:4444"\n' + BY_I2P, "i2p.proxy: .*expected an IP address and a port"),
         (HEAD + '[i2p]\nproxy = "192.0.2.7:4444"\n' + BY_I2P, "i2p: proxy: 192.0.2.7 is another machine"),
