@@ -24,14 +24,14 @@ from gf_i2p.storage.errors import StorageError
 from gf_i2p.transport.errors import TransportError
 from gf_i2p.wire.limits import MAX_INTEGER
 
-# A command imports what only it needs when it runs: starting takes long enough as it is.
+# A command imports its own needs when it runs, for starting is slow enough already.
 
 EXPECTED: Final = (ConfigError, StorageError, TransportError, OSError)
-"""What can go wrong for reasons that an operator can mend; the texts are for the operator."""
+"""Errors that an operator can mend; their texts are for the operator."""
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong with the arguments as JSON, too, when they ask for it."""
+    """Reports wrong arguments as JSON when `--json` is among them."""
 
     json = False
 
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _run_one(words)
         finally:
             sys.stdout.flush()
-    except BrokenPipeError:  # who reads our output, errors included, has enough
+    except BrokenPipeError:  # the reader of our output has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.FAILED
 
@@ -72,14 +72,14 @@ def _run_one(words: Sequence[str]) -> int:
 
 
 def _open_what_is_closed() -> None:
-    """Give a standard stream that our caller has closed (`>&-`) to nobody: a file of ours would get its number."""
+    """Open /dev/null for each standard stream that the caller has closed (`>&-`), or a file would get its number."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 -- until we end
 
 
 def _parse(words: Sequence[str]) -> argparse.Namespace:
-    """Parse; argparse itself takes no optional argument behind an option, as in `post DIR --json TEXT`."""
+    """Parse the words. argparse itself takes no optional argument behind an option, as in `post DIR --json TEXT`."""
     parser = _parser()
     options, rest = parser.parse_known_args(words)
     if len(rest) == 1 and not rest[0].startswith("-") and getattr(options, "value", "") is None:
@@ -93,7 +93,7 @@ def _sentence(error: Exception) -> str:
     if not isinstance(error, OSError) or error.filename is None:
         return str(error)
     return (
-        f"{error.filename}: {error.strerror}. Check the path, and that it belongs to the user that runs this command "
+        f"{error.filename}: {error.strerror}. Check the path, and that the user that runs this command owns the file "
         "and has free space."
     )
 
@@ -113,7 +113,7 @@ def _print_json(value: Any) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="gf-i2p",
-        description="A Garlic Farm node: the routers of one I2P service agree on who is alive and who publishes.",
+        description="A Garlic Farm node: the routers of one I2P service agree on live servers and on the publisher.",
         epilog="Exit codes: 0 ok, 1 failed, 2 usage, 3 the farm has no leader or quorum, this server is out, or its "
         "keys end.",
     )
@@ -130,8 +130,8 @@ def _parser() -> argparse.ArgumentParser:
         required=True,
         type=server,
         metavar="ID=ENDPOINT",
-        help="a server and how the others reach it: i2p (it gets a new address inside I2P) or tcp://HOST:PORT; once "
-        "for each, three make a farm that survives the loss of one",
+        help="a server and the endpoint at which the others reach it: i2p (a new address inside I2P) or "
+        "tcp://HOST:PORT; once for each server. Three servers make a farm that survives the loss of one",
     )
     init.add_argument("--cluster", default="farm", help="the farm's name (default: farm)")
     init.add_argument("--profile", choices=["auto", "lan", "i2p"], default="auto", help="time-outs (default: auto)")
@@ -160,16 +160,19 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         nargs="+",
         metavar="DIR",
-        help="a server's directory; with more than one, each of another farm: those with the same node.listen share it",
+        help="a server's directory. Several directories are of different farms; those with the same node.listen "
+        "share it",
     )
 
-    command = _command(commands, "status", "show what a running node knows", _status)
+    command = _command(commands, "status", "show the state of a running node", _status)
     command.add_argument("directory", type=Path, metavar="DIR")
 
-    command = _command(commands, "explain", "say who publishes what, and why, as a running node has it", _explain)
+    command = _command(commands, "explain", "say which server publishes, and why, as a running node sees it", _explain)
     command.add_argument("directory", type=Path, metavar="DIR")
 
-    command = _command(commands, "doctor", "look at a node, its router and its peers, and say what mends them", _doctor)
+    command = _command(
+        commands, "doctor", "check a node, its router and its peers, and say how to mend faults", _doctor
+    )
     command.add_argument("directory", type=Path, metavar="DIR")
 
     add_keys(commands, _command, _key)
@@ -184,23 +187,23 @@ def _parser() -> argparse.ArgumentParser:
     post = _command(commands, "post", "append an entry; returns when it is committed", _post)
     post.add_argument("directory", type=Path, metavar="DIR")
     post.add_argument(
-        "value", nargs="?", metavar="TEXT", help="the entry, by convention JSON; - or none: each input line"
+        "value", nargs="?", metavar="TEXT", help="the entry, by convention JSON; - or nothing: each input line"
     )
     post.add_argument(
-        "--timeout", type=seconds, default=DEFAULT_TIMEOUT, metavar="SECONDS", help="give up after (default: 30)"
+        "--timeout", type=seconds, default=DEFAULT_TIMEOUT, metavar="SECONDS", help="seconds to wait (default: 30)"
     )
 
     entries = _command(commands, "entries", "show committed entries", _entries)
     entries.add_argument("directory", type=Path, metavar="DIR")
     entries.add_argument(
-        "--first", type=whole(MAX_INTEGER), metavar="INDEX", help="begin with this one (default: where the log begins)"
+        "--first", type=whole(MAX_INTEGER), metavar="INDEX", help="the first index (default: where the log begins)"
     )
     entries.add_argument(
         "--limit",
         type=whole(MAX_PAGE),
         default=100,
         metavar="N",
-        help=f"show at most so many (default: 100, up to {MAX_PAGE})",
+        help=f"show at most N entries (default: 100, up to {MAX_PAGE})",
     )
     entries.add_argument(
         "--stale", action="store_true", help="ask a server that does not lead; newer entries may be missing"
@@ -214,25 +217,25 @@ def _parser() -> argparse.ArgumentParser:
         "--timeout",
         type=seconds,
         metavar="SECONDS",
-        help="look for the leader so long (default: 30, or 120 for a farm inside I2P)",
+        help="seconds for finding the leader (default: 30, or 120 for a farm inside I2P)",
     )
 
     _snapshots(commands)
 
     recover = _command(commands, "recover", "make a farm of one when the majority is lost for good", _recover)
-    recover.add_argument("directory", type=Path, metavar="DIR", help="of the server that is left; its node is stopped")
+    recover.add_argument("directory", type=Path, metavar="DIR", help="of the last server; its node must be stopped")
     recover.add_argument("--confirm", metavar="FARM", help="the farm's name, instead of typing it")
     recover.add_argument(
         "--even-if-others-live",
         action="store_true",
-        help="also when other servers of the farm answer: there are two then",
+        help="also when other servers of the farm answer: then there will be two farms",
     )
 
     history = commands.add_parser("history", help="the exported entries of a node")
     verify = _command(
         history.add_subparsers(required=True, metavar="COMMAND"),
         "verify",
-        "read a history to its end, check it, and say what is in it",
+        "read a history to its end, check it, and describe it",
         _history_verify,
     )
     verify.add_argument("directory", type=Path, metavar="DIR", help="a node's directory, or a copy of its history/")
@@ -264,12 +267,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     simulate.add_argument("--jobs", type=whole(256), metavar="J", help="processes (default: one for each core)")
     simulate.add_argument(
-        "--lives", action="store_true", help="only hours of farms' lives on a given log: who publishes what, and when"
+        "--lives", action="store_true", help="run only hours of farms' lives on a given log, without elections"
     )
     simulate.add_argument("--trace", action="store_true", help="print each event of one seed as a line")
-    simulate.add_argument("--canary", metavar="NAME", help="break all cores in one way that must be noticed")
+    simulate.add_argument("--canary", metavar="NAME", help="break all cores in one way, which must be noticed")
     simulate.add_argument(
-        "--canaries", action="store_true", help="see for all of them how many seeds it takes to notice; takes minutes"
+        "--canaries", action="store_true", help="count for each canary the seeds until it is noticed; takes minutes"
     )
     return parser
 
@@ -281,11 +284,11 @@ def _administer(options: argparse.Namespace) -> Exit:
 
 
 def _leaf(commands: "argparse._SubParsersAction[_Parser]") -> None:
-    leaf = commands.add_parser("leaf", help="a leaf-only member: a router that serves, beside which no server runs")
+    leaf = commands.add_parser("leaf", help="a leaf-only member: a router with a leaf and without a server")
     actions = leaf.add_subparsers(required=True, metavar="COMMAND")
     for name, text in [
-        ("run", "tell the farm how the leaf beside this router does, in the foreground"),
-        ("status", "show how a leaf-only member does on this machine"),
+        ("run", "report the leaf beside this router to the farm, in the foreground"),
+        ("status", "show the state of a leaf-only member on this machine"),
     ]:
         command = _command(actions, name, text, _leaf_member)
         command.set_defaults(action=name)
@@ -296,26 +299,26 @@ def _leaf(commands: "argparse._SubParsersAction[_Parser]") -> None:
 
 def _leaf_member(options: argparse.Namespace) -> Exit:
     if options.action == "run":
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # nothing is reloaded; it would end us
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # nothing can be reloaded; by default SIGHUP ends the process
     from gf_i2p.cli.commands import leaf
 
     return leaf.run(options.directory) if options.action == "run" else leaf.status(options, _print_json)
 
 
 def _snapshots(commands: "argparse._SubParsersAction[_Parser]") -> None:
-    snapshots = commands.add_parser("snapshot", help="keep the farm's state in a file, and begin anew with it")
+    snapshots = commands.add_parser("snapshot", help="save the farm's state in a file, and begin anew with it")
     actions = snapshots.add_subparsers(required=True, metavar="COMMAND")
-    save = _command(actions, "save", "write the farm's state into a file, from a node that runs or not", _snapshot)
+    save = _command(actions, "save", "write the farm's state into a file, from a running or a stopped node", _snapshot)
     save.add_argument("directory", type=Path, metavar="DIR", help="of a node")
     save.add_argument("file", type=Path, metavar="FILE")
-    save.add_argument("--force", action="store_true", help="put it in the place of a file that exists")
-    inspect = _command(actions, "inspect", "check a saved snapshot, and show what is in it", _snapshot)
+    save.add_argument("--force", action="store_true", help="replace a file that exists")
+    inspect = _command(actions, "inspect", "check a saved snapshot, and describe it", _snapshot)
     inspect.add_argument("file", type=Path, metavar="FILE")
     restore = _command(actions, "restore", "begin the farm anew with one server, when all logs are lost", _snapshot)
     restore.add_argument("file", type=Path, metavar="FILE")
-    restore.add_argument("directory", type=Path, metavar="DIR", help="of the server; its node is stopped")
+    restore.add_argument("directory", type=Path, metavar="DIR", help="of the server; its node must be stopped")
     restore.add_argument("--confirm", metavar="FARM", help="the farm's name, instead of typing it")
-    restore.add_argument("--force", action="store_true", help="also when the log that is there has more")
+    restore.add_argument("--force", action="store_true", help="also when the present log has more entries")
     for action, command in (("save", save), ("inspect", inspect), ("restore", restore)):
         command.set_defaults(action=action)
 
@@ -379,7 +382,7 @@ def _command(
     commands: "argparse._SubParsersAction[_Parser]", name: str, text: str, function: object
 ) -> argparse.ArgumentParser:
     parser = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
-    parser.add_argument("--json", action="store_true", help="print one JSON object, also when it fails")
+    parser.add_argument("--json", action="store_true", help="print one JSON object, also for a failure")
     parser.set_defaults(command=function)
     return parser
 
@@ -395,8 +398,8 @@ def _init(options: argparse.Namespace) -> Exit:
     for endpoint in known:
         if endpoint.is_i2p:
             raise CommandError(
-                f"{endpoint}: keys for this address would have to come from you; write i2p instead of the endpoint for "
-                "a new one, and put your keys and address in its place afterwards",
+                f"{endpoint}: the keys for this address are yours; write i2p instead of the endpoint for "
+                "a new address, and put your keys and address in its place afterwards",
                 code=Exit.USAGE,
             )
     from gf_i2p.node.files.farm_setup import make_farm
@@ -415,9 +418,7 @@ def _init(options: argparse.Namespace) -> Exit:
         return Exit.OK
     for path in written:
         print(f"wrote {path}")
-    print(
-        "\nCopy each server directory, and only that one, to its machine by a safe way (it holds keys). Then run there:"
-    )
+    print("\nCopy each server directory, and no other, to its machine by a safe way (it holds keys). Then run there:")
     print(f"  gf-i2p run {written[0]}")
     if len(servers) < 3:
         print(f"\nA farm of {len(servers)} survives the loss of no server; three survive one, five survive two.")
@@ -425,7 +426,7 @@ def _init(options: argparse.Namespace) -> Exit:
 
 
 def _run(options: argparse.Namespace) -> Exit:
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is something to reload; it would end us
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # ignored until the nodes run: by default SIGHUP ends the process
     from gf_i2p.cli.commands.run import run
 
     return run(options.directories)
@@ -438,7 +439,7 @@ def _simulate(options: argparse.Namespace) -> Exit:
 
 
 def _bridge_serve(options: argparse.Namespace) -> Exit:
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # nothing is reloaded; it would end us
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # nothing can be reloaded; by default SIGHUP ends the process
     from gf_i2p.cli.commands.bridge import serve
 
     return serve(options.directory, as_json=options.json)
@@ -451,7 +452,7 @@ def _history_verify(options: argparse.Namespace) -> Exit:
 
 
 def _ask(directory: Path, method: str, path: str, *, seconds: float = 10.0, body: object = None) -> Any:
-    """Ask the node that runs in this directory; see `client.request`."""
+    """Ask the node that runs in this directory; see `local_client.request`."""
     from gf_i2p.cli.shared.local_client import request
 
     return asyncio.run(request(directory, method, path, seconds=seconds, body=body))
@@ -504,7 +505,7 @@ def _post(options: argparse.Namespace) -> Exit:
 
 
 def _utf8(data: bytes, what: str) -> str:
-    """Return what someone has typed or piped as text. Raises `CommandError`; nothing is replaced silently."""
+    """Decode typed or piped bytes as text. Raises `CommandError` for other bytes; nothing is replaced silently."""
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:

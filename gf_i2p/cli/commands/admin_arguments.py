@@ -1,4 +1,4 @@
-"""What the commands `leaves`, `publisher` and `farm` take: what administrators say of a farm."""
+"""Arguments of the commands `leaves`, `publisher` and `farm`, by which administrators change a farm."""
 
 import argparse
 from pathlib import Path
@@ -18,7 +18,7 @@ class Action(NamedTuple):
     name: str
     changes: bool = True
     takes: str = ""
-    """"leaf", "server", "cost", "changes" or "names"."""
+    """Kind of the argument: "leaf", "server", "cost", "changes" or "names"; empty when there is none."""
 
 
 COMMANDS: Final = (
@@ -26,39 +26,45 @@ COMMANDS: Final = (
         "leaves",
         "which leaves the farm publishes, and at what cost",
         (
-            (Action("leaves", "list", changes=False), "show all leaves that somebody names, and why one is not listed"),
-            (Action("leaves", "exclude", takes="leaf"), "have a leaf left out, whatever its router says"),
-            (Action("leaves", "include", takes="leaf"), "take that back"),
-            (Action("leaves", "cost", takes="cost"), "have a leaf listed at this cost"),
+            (
+                Action("leaves", "list", changes=False),
+                "show all leaves that somebody names, and why a leaf is not listed",
+            ),
+            (Action("leaves", "exclude", takes="leaf"), "leave a leaf out, although its router reports the leaf"),
+            (Action("leaves", "include", takes="leaf"), "end the exclusion of a leaf"),
+            (Action("leaves", "cost", takes="cost"), "list a leaf at this cost"),
         ),
     ),
     (
         "publisher",
-        "who publishes, or serves; drain a server before it is stopped for a while",
+        "show or choose the publisher; drain a server before it is stopped for a while",
         (
-            (Action("publisher", "show", changes=False), "show who publishes, and why the others do not"),
+            (
+                Action("publisher", "show", changes=False),
+                "show the publisher, and why the other servers do not publish",
+            ),
             (Action("publisher", "move", takes="server"), "have a server publish as long as it can"),
-            (Action("publisher", "release"), "take that back: the farm chooses"),
-            (Action("publisher", "drain", takes="server"), "have a server publish only when no other one can"),
-            (Action("publisher", "undrain", takes="server"), "take that back"),
+            (Action("publisher", "release"), "end the move: the farm chooses the publisher"),
+            (Action("publisher", "drain", takes="server"), "have a server publish only when no other server can"),
+            (Action("publisher", "undrain", takes="server"), "end the drain of a server"),
         ),
     ),
     (
         "farm",
-        "what is set for the whole farm, and who has changed it",
+        "the parameters of the whole farm, and who has changed them",
         (
-            (Action("farm", "show", changes=False), "show the parameters, their ranges, and who changed them"),
+            (Action("farm", "show", changes=False), "show the parameters, their ranges, and who changed each"),
             (Action("farm", "set", takes="changes"), "change parameters"),
-            (Action("farm", "unset", takes="names"), "have parameters as they are by default"),
-            (Action("farm", "log", changes=False), "show who changed what, and when"),
+            (Action("farm", "unset", takes="names"), "return parameters to their defaults"),
+            (Action("farm", "log", changes=False), "show who made which change, and when"),
         ),
     ),
 )
 
 
 def add(action: Action, command: argparse.ArgumentParser) -> None:
-    """Say what an action takes."""
-    where = "of a server that runs; or admin-NAME.toml, anywhere" if action.changes else "of a server that runs"
+    """Add the arguments of one action to its parser."""
+    where = "of a running server; or admin-NAME.toml, on any machine" if action.changes else "of a running server"
     command.set_defaults(action=action)
     command.add_argument("directory", type=Path, metavar="DIR|FILE" if action.changes else "DIR", help=where)
     if action.takes in {"leaf", "cost"}:
@@ -66,11 +72,11 @@ def add(action: Action, command: argparse.ArgumentParser) -> None:
             "leaf",
             type=leaf,
             metavar="LEAF",
-            help="its b32 address, or its hash in base64 (one that begins with - behind --)",
+            help="the leaf's b32 address, or its hash in base64 (a hash that begins with - stands behind --)",
         )
     if action.takes == "cost":
         command.add_argument(
-            "cost", type=_cost, metavar="COST", help="0 to 255, clients prefer less; or auto: as the farm reckons it"
+            "cost", type=_cost, metavar="COST", help="0 to 255, clients prefer less; or auto: the farm reckons the cost"
         )
     if action.takes == "server":
         command.add_argument("id", type=_server, metavar="ID", help="of a server")
@@ -79,11 +85,11 @@ def add(action: Action, command: argparse.ArgumentParser) -> None:
     if action.takes == "names":
         command.add_argument("changes", type=_default, nargs="+", metavar="NAME", help="see `gf-i2p farm show`")
     if action.changes:
-        command.add_argument("--reason", type=_reason, metavar="TEXT", help="why, for those who read the farm's log")
+        command.add_argument("--reason", type=_reason, metavar="TEXT", help="the reason, for readers of the farm's log")
 
 
 def leaf(text: str) -> bytes:
-    """Read a leaf's hash. Raises `argparse.ArgumentTypeError`."""
+    """Read a leaf's hash from a b32 address or from base64. Raises `argparse.ArgumentTypeError`."""
     try:
         return from_b32_address(text.lower())
     except StructureError:

@@ -1,4 +1,4 @@
-"""`gf-i2p explain`: why this server publishes and not another one, and what each leaf has to do with it."""
+"""`gf-i2p explain`: why this server publishes and no other, and why each leaf is listed or left out."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -19,9 +19,9 @@ from gf_i2p.cli.shared.errors import Exit
 def explain(
     directory: Path, ask: Callable[[Path, str, str], Any], print_json: Callable[[Any], None], *, as_json: bool
 ) -> Exit:
-    """Ask the node of this directory, and print its answer.
+    """Ask the node of this directory, and print the answer.
 
-    Returns `DEGRADED` when somebody is to publish and nobody can, when there is no leader, or this server was removed.
+    Returns `DEGRADED` without a leader, on a removed server, and when the farm wants a publisher and has none.
     """
     answer = ask(directory, "GET", "/v1/explain")
     if as_json:
@@ -34,11 +34,11 @@ def explain(
 
 
 def show_explanation(answer: dict[str, Any]) -> str:
-    """Say it in lines: the farm's choice, what administrators have said, what this server does."""
+    """Describe in lines the farm's choice, the administrators' changes, and what this server does."""
     farm, ours = answer["farm"], answer["this"]
     standing = standing_lines(answer)
     lines = [*standing, *([""] if standing else []), *map(printable, answer["lines"])]
-    if not answer["applied"]:  # nothing is known, so nothing more is said of the farm
+    if not answer["applied"]:  # nothing is known of the farm, so the other lines about the farm are left out
         lines = lines[: len(lines) - len(answer["lines"]) + 1]
     else:
         lines += _administration(farm["administration"])
@@ -51,7 +51,7 @@ def show_explanation(answer: dict[str, Any]) -> str:
 
 
 def _administration(said: dict[str, Any]) -> list[str]:
-    """What administrators have said that still counts, and their last changes."""
+    """Describe the administrators' changes that still count, and the last changes."""
     lines = []
     if said["moved_to"] is not None:
         lines.append(f"  publishing was moved to server {said['moved_to']}")
@@ -80,5 +80,5 @@ def _what(made: dict[str, Any]) -> str:
 def _when(date_ms: int) -> str:
     try:
         return f"{datetime.fromtimestamp(date_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
-    except (OverflowError, ValueError):  # whoever posted it may have said anything
+    except (OverflowError, ValueError):  # the date is the poster's, and can be any number
         return "at an unknown time"

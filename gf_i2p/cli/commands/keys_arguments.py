@@ -12,17 +12,17 @@ from gf_i2p.node.files.router_config import check_options
 
 DEFAULT_DAYS: Final = 90
 MAX_DAYS: Final = 365
-"""A stolen key is good to its end: nobody can call it back."""
+"""A stolen key is good to its end: nobody can call the key back."""
 
 _FIXED: Final = ("i2cp.leaseSetType", "i2cp.leaseSetEncType")
-"""What lease sets we make is ours to know."""
+"""Options that an operator cannot set: the program decides the kind of its lease sets."""
 
 Add = Callable[[Any, str, str, Callable[[argparse.Namespace], object]], argparse.ArgumentParser]
 
 
 def add_keys(commands: Any, add: Add, run: Callable[[argparse.Namespace], object]) -> None:
-    """Add the commands to argparse's `commands`. `add`: makes one."""
-    keys = commands.add_parser("keys", help="the master's key, kept off the nodes, and the keys that each publishes by")
+    """Add the commands to argparse's `commands`. `add` makes one command."""
+    keys = commands.add_parser("keys", help="the master's key, kept off the nodes, and the keys that nodes publish by")
     actions = keys.add_subparsers(required=True, metavar="COMMAND")
     master = actions.add_parser("master", help="the master's own key")
     of_master = master.add_subparsers(required=True, metavar="COMMAND")
@@ -30,7 +30,7 @@ def add_keys(commands: Any, add: Add, run: Callable[[argparse.Namespace], object
     new = add(of_master, "new", "make a new master destination", run)
     new.add_argument("file", type=Path, metavar="FILE", help="written with mode 0600; nothing is overwritten")
 
-    import_ = add(of_master, "import", "take over the private keys of a destination that a router has had", run)
+    import_ = add(of_master, "import", "take over the private keys of a destination that a router has run", run)
     import_.add_argument(
         "source", metavar="SOURCE", help="a router's private key file, or its base64 (SAM's PRIV); - is standard input"
     )
@@ -54,7 +54,7 @@ def add_keys(commands: Any, add: Add, run: Callable[[argparse.Namespace], object
         type=whole(MAX_DAYS),
         default=DEFAULT_DAYS,
         metavar="D",
-        help=f"for so long (default: {DEFAULT_DAYS}, up to {MAX_DAYS})",
+        help=f"days until the key ends (default: {DEFAULT_DAYS}, up to {MAX_DAYS})",
     )
     delegate.add_argument(
         "--out", type=Path, metavar="FILE", help="written with mode 0600 (default: publish-server-ID.keys)"
@@ -67,14 +67,16 @@ def add_keys(commands: Any, add: Add, run: Callable[[argparse.Namespace], object
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="of the tunnels by which the server serves in mode failover beside an i2pd, as inbound.length=2: the "
-        "master signs them; again for each. A Java router goes by [publish.service.session] in the server's settings",
+        help="option of the tunnels by which the server serves in mode failover beside an i2pd, as inbound.length=2: "
+        "the "
+        "master signs it; repeatable. A Java router follows [publish.service.session] in the server's settings",
     )
     delegate.add_argument(
         "--branches",
         action="store_true",
-        help="also write branch-0.dat to branch-15.dat beside it, for more leaves than one set has room for (farm set "
-        "tree=tree); the same for all servers, and they do not end",
+        help="also write branch-0.dat to branch-15.dat beside the key, for more leaves than one set has room for "
+        "(farm set "
+        "tree=tree); all servers share these keys, and these keys do not end",
     )
 
     status = add(actions, "status", "say by which keys a node publishes, and until when", run)

@@ -1,4 +1,4 @@
-"""`gf-i2p pipeline`: each job has a file, with its arguments and with what it prints."""
+"""`gf-i2p pipeline`: each job has a file with its arguments and its output."""
 
 import argparse
 from collections.abc import Callable
@@ -14,7 +14,7 @@ __all__ = ["run"]
 
 
 def run(options: argparse.Namespace, print_json: Callable[[Any], None]) -> Exit:
-    """Run one job, beside no other that writes the same tables. Raises `CommandError` and `OSError`."""
+    """Run one job. Jobs that write the same tables exclude each other. Raises `CommandError` and `OSError`."""
     job = JOBS[options.job]
     try:
         if options.job not in WRITES:

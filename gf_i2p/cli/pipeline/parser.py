@@ -1,6 +1,6 @@
-"""Which jobs `gf-i2p pipeline` has.
+"""The jobs of `gf-i2p pipeline`, and their parsers.
 
-Nothing here, nor in a job's file outside of its functions, imports Spark: `gf-i2p --help` does without it.
+Nothing here imports Spark, and a job's file imports Spark in its functions only: `gf-i2p --help` needs no Spark.
 """
 
 import argparse
@@ -16,13 +16,13 @@ class Job(Protocol):
     """The module of a job."""
 
     HELP: str
-    """What it does, in a clause."""
+    """Short description of the job."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Add those that only it has."""
+        """Add the job's own arguments."""
 
     def run(self, options: argparse.Namespace, print_json: Callable[[Any], None]) -> Exit:
-        """Do it. Raises `PipelineError`, `CommandError` and `OSError`."""
+        """Run the job. Raises `PipelineError`, `CommandError` and `OSError`."""
 
 
 JOBS: Final[Mapping[str, Job]] = {
@@ -38,7 +38,7 @@ JOBS: Final[Mapping[str, Job]] = {
 
 
 def add_pipeline(commands: Any, add: Add, run: Callable[[argparse.Namespace], object]) -> None:
-    """Add the commands to argparse's `commands`. `add`: makes one."""
+    """Add the commands to argparse's `commands`. `add` makes one command."""
     pipeline = commands.add_parser("pipeline", help="learn from the histories of farms, by Spark")
     jobs = pipeline.add_subparsers(required=True, metavar="JOB")
     for name, job in JOBS.items():
