@@ -51,7 +51,8 @@ class Setting:
     def of_most(cls, settings: Mapping[int, "Setting"]) -> Self:
         """Return the commonest mode other than off, and the commonest master.
 
-        Among equals the lowest server id decides. Silent servers count, too: a server's death must not change the setting of the others.
+        Among equals the lowest server id decides. Silent servers count, too: a server's death must not change the
+        setting of the others.
         """
         in_order = [each for _, each in sorted(settings.items())]
         return cls(

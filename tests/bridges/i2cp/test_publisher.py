@@ -471,7 +471,7 @@ async def test_a_set_that_expires_while_tunnels_are_built_is_not_sent(
     await until(lambda: router.sessions)
     clock.now += 60
     router.ready.set()
-    with pytest.raises(RouterRefusedError, match="it has expired"):
+    with pytest.raises(RouterRefusedError, match="the set has expired"):
         await soon(call)
     assert phase(publisher) is Phase.LOST
     assert router.stored == []
