@@ -1,4 +1,4 @@
-"""The clock by which a node measures how long it has gone without the farm."""
+"""The clock that measures how long a node has been without its farm."""
 
 import time
 from typing import Final
@@ -7,5 +7,5 @@ _ID: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def awake_or_not() -> float:
-    """Return seconds that never go back, and go on while this machine sleeps, which `time.monotonic` does not."""
+    """Return seconds that never go back and also count while the machine sleeps, unlike `time.monotonic`."""
     return time.clock_gettime(_ID)

@@ -1,15 +1,15 @@
 """Exports the log: every committed entry goes to the history, once and in order.
 
-It follows the log like `FarmView`, at its own place, which the history's files remember. Files are written in a thread
-of their own, for an fsync takes from tenths of a millisecond to seconds, and packed in another (`Packing`). Encoding
-takes Python's lock there, but a thread gives it away within the switch interval, and the loop only cuts pages off the
-log.
+The exporter follows the log as `FarmView` does, at a place of its own, which the history's files remember. A thread
+writes the files, because an fsync takes from tenths of a millisecond to seconds; another thread packs them (`Packing`).
+Encoding takes Python's lock there, but a thread gives the lock away within the switch interval. The event loop only
+cuts pages off the log.
 
-What trickles in is gathered for a moment, so that the history takes a few fsyncs a second off the log's disk, and not
-one for each commit. "received" in the files is that much later than the commit, at most.
+The exporter gathers single entries for a moment. So the history costs the log's disk a few fsyncs a second, and not
+one for each commit. "received" in the files is at most that much later than the commit.
 
-The history is never worth the farm: when the disk is full, or the files are damaged or taken away, the node goes on
-without it, says so once, and tries again.
+The farm never stops for the history. When the disk is full, or the files are damaged or gone, the node goes on without
+the history, says so once, and tries again.
 """
 
 import asyncio
@@ -34,14 +34,14 @@ from gf_i2p.wire.messages import NOBODY
 logger = structlog.get_logger()
 
 HELD_ENTRIES: Final = 1 << 18
-"""Of the log, which a history that cannot be written holds back: ten days of the status of three servers."""
+"""Log entries held back for a history that cannot be written: ten days of status records of three servers."""
 _PAGE_ENTRIES: Final = 1024
 _PAGE_BYTES: Final = 1 << 20
 _GATHER_SECONDS: Final = 0.25
 _LOOK_SECONDS: Final = 60.0
-"""How often it is asked whether a file is old enough to be ended, when nothing happens; and between attempts at it.
+"""Seconds between looks at an idle history, and between attempts to rotate.
 
-So often, too, it is asked then whether the file is still there.
+Each look asks whether the file is old enough to be ended, and whether the file is still there.
 """
 _AGAIN_SECONDS: Final = 1.0
 _MAX_AGAIN_SECONDS: Final = 60.0
@@ -51,15 +51,14 @@ _T = TypeVar("_T")
 
 
 def now_ms() -> int:
-    """Tell the time, in ms since the epoch."""
+    """Return the time in ms since the epoch."""
     return time.time_ns() // 1_000_000
 
 
 class Exporter:
-    """Feeds the history of one node. `run` keeps it up to date; `close` after that has ended.
+    """Feeds the history of one node. `run` keeps the history up to date; call `close` after `run` has ended.
 
-    `begins_after`: the index of the last entry that the log has no more, 0 when it is whole. `clock`: see
-    `History.open`.
+    `begins_after`: index of the last entry dropped from the log, 0 when the log is whole. `clock`: see `History.open`.
     """
 
     def __init__(
@@ -74,7 +73,7 @@ class Exporter:
         clock: Callable[[], int] = now_ms,
     ) -> None:
         self.durable_index = 0
-        """All entries up to this one are in the history, on the disk; 0 until it is open."""
+        """All entries up to this index are durable in the history; 0 until the history is open."""
         self._directory = directory
         self._owner = (cluster, server_id)
         self._core = driver.core
@@ -100,20 +99,21 @@ class Exporter:
 
     @property
     def releasable(self) -> int:
-        """Index up to which the log may be compacted, as far as the history goes.
+        """Index up to which the history lets the log be compacted.
 
-        While the history goes on, that is what is durable in it. While it cannot be written, the log is held back for
-        `HELD_ENTRIES` entries at most: what is compacted beyond that is lost for this node's history, which has a gap
-        there once it goes on. The other servers' histories still have those entries, unless their disks are full, too.
+        While the history can be written, this is the last durable index. While it cannot, the log is held back for
+        `HELD_ENTRIES` entries at most. Entries compacted beyond that are a gap in this node's history. The other
+        servers' histories still have those entries, unless those disks are full, too.
         """
         if not self._paused:
             return self.durable_index
         return max(self.durable_index, self._core.applicable - HELD_ENTRIES)
 
     def log_begins_after(self, index: int) -> None:
-        """Take note that the log has no more what stands up to `index`: it was compacted, or a snapshot installed.
+        """Note that the log no longer has the entries up to `index`, after a compaction or an installed snapshot.
 
-        What of it is not exported becomes a gap. To be called in the same turn of the loop, before `run` looks.
+        Entries among them that were not exported become a gap. Call this in the same turn of the loop, before `run`
+        looks at the log.
         """
         if index > self._begins_after:
             self._begins_after = index
@@ -127,7 +127,7 @@ class Exporter:
     # Life -----------------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Follow the log, for ever."""
+        """Follow the log until cancelled."""
         while True:
             try:
                 await self._step()
@@ -136,11 +136,11 @@ class Exporter:
                 await self._leave()
                 await asyncio.sleep(self._backoff.next())
             except Exception:
-                await self._leave()  # whatever state a defect has left it in
+                await self._leave()  # the defect may have left any state behind
                 raise
 
     async def close(self) -> None:
-        """Finish what is being written; what is not exported, or not packed, is so after the next start."""
+        """Finish the present write. Entries not yet exported and files not yet packed wait for the next start."""
         self._closing.set()
         await self._packing.close()
         await asyncio.to_thread(self._thread.shutdown)
@@ -156,7 +156,7 @@ class Exporter:
             self._history = None
 
     async def _step(self) -> None:
-        """Do what is next, or wait until there is something."""
+        """Do the next piece of work, or wait for one."""
         history = self._history
         if history is None:
             history = await self._open()
@@ -165,7 +165,7 @@ class Exporter:
         if await self._rotate(history):
             return
         if (last := self._log_base) >= first:
-            logger.warning("the history has a gap: the log has these entries no more", first=first, last=last)
+            logger.warning("the history has a gap: the log no longer has these entries", first=first, last=last)
             await self._write(history, history.gap, last, self._servers_after(last))
         elif first <= self._core.applicable:
             page = self._core.log.slice(first, self._core.applicable, max_entries=_PAGE_ENTRIES, max_bytes=_PAGE_BYTES)
@@ -182,24 +182,24 @@ class Exporter:
 
     @property
     def _log_base(self) -> int:
-        """Index of the last entry that the log has no more.
+        """Index of the last entry dropped from the log.
 
-        It may have been shortened behind our back: when it could not be held back any longer, and when what we had
-        exported was taken away.
+        The log may have been shortened without notice: when it could not be held back any longer, or when the exported
+        files were taken away.
         """
         return max(self._begins_after, self._core.log.base)
 
     @property
     def _led(self) -> tuple[int, int] | None:
-        """The present term and its leader; None when we know none. Who led earlier terms nobody keeps."""
+        """The present term and its leader; None when the leader is not known. Leaders of earlier terms are not kept."""
         core = self._core
         return None if core.leader == NOBODY else (core.term, core.leader)
 
     def _servers_after(self, index: int) -> list[int] | None:
-        """Ids of the servers when all up to `index`, which the log has no more, is taken in; None: not known.
+        """Ids of the servers after the entries up to `index`, which the log no longer has; None when not known.
 
-        Where a damaged snapshot has taken the Configuration along, the one that a new farm begins with stands in, at
-        index 0: that is no answer.
+        A damaged snapshot may have lost the Configuration. The initial Configuration of a new farm, at index 0, then
+        stands in, and answers nothing.
         """
         found = self._core.configuration_at(index)
         return [server.id for server in found.servers] if found.log_index else None
@@ -208,14 +208,14 @@ class Exporter:
         history = await self._in_thread(self._opened)
         self._history = history
         if history.cut_bytes:
-            logger.info("the history's newest file had an end that was never synced", cut_bytes=history.cut_bytes)
+            logger.info("an unsynced end of the history's newest file was cut off", cut_bytes=history.cut_bytes)
         self._compare(history)
         await self._moves(history)
         return history
 
     def _opened(self) -> History:
         cluster, server_id = self._owner
-        # Kept here, too, lest one that is opened while we are being stopped stays open.
+        # Kept here, too: otherwise a history that is opened during a stop would stay open.
         self._history = History.open(
             self._directory,
             cluster=cluster,
@@ -227,7 +227,7 @@ class Exporter:
         return self._history
 
     def _compare(self, history: History) -> None:
-        """Refuse to go on with what was exported from another log. Raises `HistoryError`."""
+        """Refuse a history that was exported from another log. Raises `HistoryError`."""
         end, log = max(self._log_end, self._core.applicable), self._core.log
         what = None
         if history.durable_index > end:
@@ -244,9 +244,9 @@ class Exporter:
             )
 
     async def _rotate(self, history: History) -> bool:
-        """Rotate if need be, but not again and again where it has failed; return whether it was done.
+        """Rotate when due, but not again and again after a failure; return whether the history was rotated.
 
-        A backlog is no reason to wait: it may last for hours, and the file would grow as long.
+        A backlog does not delay the rotation: a backlog may last for hours, and the file would grow as long.
         """
         if not history.due() or (self._rotation_failed and time.monotonic() < self._rotate_at):
             return False
@@ -255,13 +255,13 @@ class Exporter:
         try:
             await self._write(history, history.rotate)
         except HistoryError:
-            self._rotation_failed = False  # the file was taken away: there is another one to rotate then
+            self._rotation_failed = False  # the file was taken away: the next one may be rotated
             raise
         self._rotation_failed = False
         return True
 
     def _pack(self, history: History) -> None:
-        """Have packed beside us what there is, and tell the operator once when that fails."""
+        """Start packing ended files in the background, and tell the operator once when packing fails."""
         self._packing.go_on(history)
         error = self._packing.error
         text = None if error is None else _advice(self._directory, error)
@@ -291,7 +291,7 @@ class Exporter:
 
     @property
     def trouble(self) -> str | None:
-        """Why the history does not go on, or its files are not packed, and what to do; None: all is well."""
+        """Why the history is paused or its files are not packed, and what to do; None when all is well."""
         return self._trouble or self._packing_trouble
 
     def _fail(self, error: StorageError | OSError) -> None:
@@ -316,9 +316,9 @@ def _advice(directory: Path, error: StorageError | OSError) -> str:
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
         return (
             f"the disk under {directory} is full: free some space, or set history.keep_days. Nothing is lost while the "
-            "log can wait; the history goes on by itself"
+            "log can wait; the history then goes on by itself"
         )
     return (
-        f"{error.filename or directory}: {error.strerror}. The history must be on a disk that works, and belong to the "
-        "user that runs this node; it goes on by itself then"
+        f"{error.filename or directory}: {error.strerror}. The history needs a disk that works, and files that belong "
+        "to the user that runs this node; the history then goes on by itself"
     )

@@ -1,4 +1,4 @@
-"""A node's part in its farm, put together from its configuration: who reports, who publishes, and how."""
+"""Builds a node's farm tasks from its configuration: the reporter, the publisher and their helpers."""
 
 import asyncio
 from pathlib import Path
@@ -36,7 +36,7 @@ def member_of(
     leaf_farm: LeafFarm | None = None,
     hosting: ServiceHosting | None = None,
 ) -> Member:
-    """Make all parts that this configuration asks for, as far as the node has a router to speak of."""
+    """Make all tasks that the configuration asks for, as far as the node has a router to report on."""
     if bridge is None:
         return Member(view, None, None, None, exporter)
     publish, server_id = config.publish, config.node.id
@@ -75,7 +75,7 @@ def _publisher(
     hosting: ServiceHosting | None,
     keys: KeysWatch,
 ) -> Publisher | None:
-    """Make what `[publish] mode` names; None for "off"."""
+    """Make the publisher that `[publish] mode` names; None for "off"."""
     match config.publish.mode:
         case "meta" | "dry-run" as mode:
             below = branch_keys(keys.keys.keys, directory / config.publish.keys)

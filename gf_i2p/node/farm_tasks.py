@@ -1,4 +1,4 @@
-"""A node's part in its farm's life: it follows the log and exports it, posts its own status, publishes when chosen."""
+"""A node's tasks in its farm: follow the log and export it, post the node's status, publish when chosen."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -18,16 +18,16 @@ from gf_i2p.node.view import FarmView
 logger = structlog.get_logger()
 
 CLOSE_SECONDS: Final = 15.0
-"""For the router to end what it does for us; a node that stops cannot wait for ever."""
+"""For the router to end its work for this node; a stopping node cannot wait for ever."""
 RESIGN_SECONDS: Final = 3.0
-"""For the farm to take in that we publish no more; else it notices that we are gone."""
+"""For the farm to commit that this node publishes no more; without it, the farm notices the silence."""
 FINISH_SECONDS: Final = 4.0
-"""For clients to end what they have begun; they know where the next server is after a minute at the earliest."""
+"""For clients to end their requests; clients learn the next server's place after a minute at the earliest."""
 _AGAIN_SECONDS: Final = 5.0
 
 
 class Member:
-    """The parts, and their life. `publisher`, `keys`: None when this server never publishes; `exporter`: no history."""
+    """The tasks of one node. `publisher`, `keys`: None if this server never publishes; `exporter`: None, no history."""
 
     def __init__(
         self,
@@ -52,26 +52,26 @@ class Member:
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        """Begin."""
+        """Start the tasks."""
         all_parts = (self.view, self.exporter, self.keys, self.reporter, self._hearing, self.sensing, self.publisher)
         parts = [part.run for part in all_parts if part is not None]
         self._tasks = [asyncio.get_running_loop().create_task(_for_ever(part)) for part in parts]
 
     async def resign(self) -> None:
-        """When the farm has chosen us, have it choose another server before we go. Takes some seconds at most."""
+        """If the farm has chosen this node, let it choose another publisher first. Takes some seconds at most."""
         reporter, publisher = self.reporter, self.publisher
         if reporter is None or publisher is None or not self._tasks or self.view.choice.publisher != reporter.server_id:
             return
-        logger.info("stopping: the farm is to choose another server first")
+        logger.info("stopping: the farm is to choose another publisher first")
         try:
             async with asyncio.timeout(RESIGN_SECONDS):
                 await reporter.resign()
         except TimeoutError:
-            logger.warning("the farm could not be told that this server stops: it notices by itself")
+            logger.warning("the farm could not be told that this server stops: the farm will notice the silence")
         await publisher.finish(FINISH_SECONDS)
 
     async def stop(self) -> None:
-        """Stop publishing, and end. Whatever the router does: the log is to be closed after this."""
+        """Stop publishing and end the tasks, whatever the router does, because the log is closed after this."""
         for task in self._tasks:
             task.cancel()
         if self._tasks:
@@ -84,14 +84,14 @@ class Member:
             async with asyncio.timeout(CLOSE_SECONDS):
                 await self._bridge.close()
         except Exception:
-            logger.exception("the router was not left properly; it forgets us by itself")
+            logger.exception("the router session did not close properly; the router drops it later")
 
 
 async def _for_ever(part: Callable[[], Awaitable[None]]) -> None:
-    """Run a part again when a defect of ours has ended it: that costs the farm a moment, not a member."""
+    """Run a task again after a defect has ended it: the defect costs the farm a moment, not a member."""
     while True:
         try:
             await part()
         except Exception:
-            logger.exception("a defect in this node's part of the farm")
+            logger.exception("a defect in one of this node's farm tasks")
         await asyncio.sleep(_AGAIN_SECONDS)

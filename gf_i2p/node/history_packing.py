@@ -1,6 +1,6 @@
-"""Packs what the history has ended, beside the exporter: in a thread of its own, one file at a time.
+"""Packs the history's ended files beside the exporter: in a thread of its own, one file at a time.
 
-Packing a large file takes most of a minute, and neither exporting nor who stops the node is to wait for it.
+Packing a large file takes most of a minute. Neither the exporter nor a stopping node waits for the packing.
 """
 
 import asyncio
@@ -13,15 +13,15 @@ from typing import Final
 from gf_i2p.storage.history_writer import History
 
 AGAIN_SECONDS: Final = 60.0
-"""Between attempts at what has failed."""
+"""Seconds between attempts after a failure."""
 
 
 class Packing:
-    """What is being packed, if anything. `on_end` is called in the loop when that has ended, or failed."""
+    """Packs files in the background. The event loop calls `on_end` when a file is packed or has failed."""
 
     def __init__(self, on_end: Callable[[], None]) -> None:
         self.error: OSError | None = None
-        """Why the last attempt failed; None: it did not."""
+        """Why the last attempt failed; None when it did not."""
         self._on_end = on_end
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="packing")
         self._work: asyncio.Future[bool] | None = None
@@ -29,7 +29,7 @@ class Packing:
         self._again_at = 0.0
 
     def go_on(self, history: History) -> None:
-        """Take note of what has ended, and begin with what there is to pack, unless that has failed a moment ago."""
+        """Take the result of an ended attempt; begin the next file, unless an attempt has just failed."""
         if self._work is not None:
             if not self._work.done():
                 return
@@ -49,7 +49,7 @@ class Packing:
             self._work.add_done_callback(lambda _: self._on_end())
 
     async def stop(self) -> None:
-        """Leave what is being packed for later, and return when nobody touches it any more."""
+        """Leave the present file for later; return when no thread touches it any more."""
         self._interrupted.set()
         if self._work is not None:
             await asyncio.wait([self._work])
@@ -58,5 +58,5 @@ class Packing:
         """Stop for good."""
         await self.stop()
         if self._work is not None:
-            self._work.exception()  # nobody asks any more
+            self._work.exception()  # marks the error as seen
         self._thread.shutdown()

@@ -1,10 +1,10 @@
-"""The door by which a process is reached: one listener and one gate, for one farm or for several.
+"""The listener of a process: one listening socket and one gate, for one farm or for several.
 
-Farms whose directories have the same `node.listen` share a door: the CLUSTER in the path selects (DESIGN, 3). What a
-stranger meets there is the door's, not a farm's: one certificate, one limit for all who have not authenticated, one
-deadline. So farms that share one must show the same certificate, or be one destination inside I2P: a peer is known by
-its certificate before it has said which farm it wants, and our TLS has no names to choose by (no SNI: an observer
-would read it).
+Farms whose directories have the same `node.listen` share a listener: the CLUSTER in the path selects (DESIGN, 3). A
+stranger meets the listener's certificate, limit and deadline, not a farm's. There is one certificate, one limit for
+all connections that have not authenticated, and one deadline. So farms that share a listener must show the same
+certificate, or be one destination inside I2P. The certificate identifies a server before the peer has named a farm,
+and the farm's TLS has no names to choose by (no SNI, because an observer would read the name).
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -22,14 +22,14 @@ from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
 from gf_i2p.wire.endpoint import Endpoint
 
 MAX_FARMS: Final = 64
-"""Of one process: each has a log, threads for its disk, and connections to all its servers."""
+"""Farms in one process: each has a log, threads for its disk, and connections to all its servers."""
 
 
 class Door:
-    """Serves the farms that are given by their names; it opens with the first of them, and closes after the last."""
+    """Serves the farms of the given names. The listener opens with the first farm and closes after the last."""
 
     def __init__(self, transport: Transport, farms: Collection[str], *, tls: TlsTransport | None = None) -> None:
-        """`tls`: what listens there, when it is the door's own and not its only farm's."""
+        """`tls` is the listening transport when it belongs to this listener, and not to its only farm."""
         self.gate = Gate()
         self.server = Server(transport, gate=self.gate)
         self._expected = set(farms)
@@ -37,11 +37,11 @@ class Door:
         self._tls = tls
 
     async def open(self) -> Listener:
-        """Listen, unless it does so already. Raises `TransportError` when that is not possible."""
+        """Listen, if not yet listening. Raises `TransportError` when listening is not possible."""
         return self.server.listener or await self.server.start()
 
     def wait_for(self, cluster: str, seconds: float) -> None:
-        """Say how long a farm's peers need until they have authenticated: the slowest farm's strangers set it."""
+        """Set the seconds that a farm's peers need to authenticate: the slowest farm sets the limit for strangers."""
         self._patience[cluster] = seconds
         self.gate.handshake_seconds = max(self._patience.values())
 
@@ -52,7 +52,7 @@ class Door:
         return listener
 
     async def leave(self, cluster: str, grace: float) -> None:
-        """Serve a farm no more, also when it has never come; see `Server.withdraw`. After the last one, close."""
+        """Stop serving a farm, even one that never entered; see `Server.withdraw`. Close after the last farm."""
         self._expected.discard(cluster)
         self._patience.pop(cluster, None)
         if self._expected:
@@ -62,15 +62,15 @@ class Door:
             await self.server.close(grace)
 
     def reload(self, settings: TlsSettings) -> None:
-        """Show this certificate from now on. Raises `TransportError` when it cannot be used; nothing has changed then.
+        """Show this certificate from now on. Raises `TransportError` when it cannot be used; the old one then stays.
 
-        Nothing happens where its only farm's own transport listens.
+        Does nothing where the transport of the only farm listens.
         """
         if self._tls is not None and settings.certificate is not None:
             self._tls.reload(TlsSettings(settings.certificate, settings.key))
 
 
-# Who shares one -----------------------------------------------------------------------------------------------------
+# Sharing a listener -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,17 +80,17 @@ class Tenant:
     directory: Path
     config: Config
     master: Destination | None = None
-    """For which it may publish."""
+    """The master for which the directory's node may publish."""
 
     @property
     def place(self) -> Endpoint:
-        """Where it listens."""
+        """The place where the node listens."""
         listen = Endpoint.parse(self.config.node.listen)
         return Endpoint(listen.host.lower(), listen.port)
 
     @property
     def session(self) -> str | None:
-        """The address inside I2P for which it has the router make a session; None when it does without."""
+        """The address inside I2P of the node's own router session; None when the node has no such session."""
         config = self.config
         if config.router is None or config.router.inbound != "sam" or not config.own_endpoint.is_i2p:
             return None
@@ -98,9 +98,9 @@ class Tenant:
 
 
 def sharing(tenants: Sequence[Tenant]) -> list[list[Tenant]]:
-    """Put those together that share a door, in the order in which they were given.
+    """Group the tenants that share a listener, in the order given.
 
-    Raises `ConfigError` when they cannot run in one process.
+    Raises `ConfigError` when the tenants cannot run in one process.
     """
     if len(tenants) > MAX_FARMS:
         raise ConfigError(f"One process runs up to {MAX_FARMS} farms, not {len(tenants)}: run the others in another.")
@@ -125,7 +125,7 @@ def sharing(tenants: Sequence[Tenant]) -> list[list[Tenant]]:
 
 
 def _check_apart(tenants: Sequence[Tenant]) -> None:
-    """Refuse one directory twice, and two that would publish for one master."""
+    """Refuse a directory named twice, and two directories that would publish for one master."""
     directories: dict[Path, Path] = {}
     masters: dict[bytes, Path] = {}
     for tenant in tenants:
@@ -156,7 +156,7 @@ def _check_names(door: Iterable[Tenant]) -> None:
 
 
 def _check_together(one: Tenant, other: Tenant) -> None:
-    """Refuse two that have the same `node.listen` and cannot share a door."""
+    """Refuse two tenants that have the same `node.listen` and cannot share a listener."""
     here = f"{one.directory} and {other.directory} both listen at {one.place}"
     if one.config.own_endpoint.is_i2p != other.config.own_endpoint.is_i2p:
         raise ConfigError(f"{here}, one for a router's streams and one for TLS: give one of them another node.listen.")
@@ -190,7 +190,7 @@ def _certificate(tenant: Tenant) -> tuple[bytes, bytes]:
 
 
 def _router(tenant: Tenant) -> tuple[object, ...]:
-    """What the session and the way out depend on."""
+    """The settings on which the session and the outbound connections depend."""
     router = tenant.config.router
     assert router is not None
     return router.sam, dict(router.session), router.proxy, router.way

@@ -52,30 +52,31 @@ from gf_i2p.wire.messages import NOBODY, RESPONSE_TYPE, MessageType, Request, Re
 logger = structlog.get_logger()
 
 STOP_SECONDS: Final = 5.0
-"""How long a stopping node goes on answering what it has accepted."""
+"""Seconds for which a stopping node still answers the requests that were accepted."""
 MAX_REDIAL_SECONDS: Final = 15.0
 """The longest pause between two attempts to dial a peer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reload:
-    """What has come of the last attempt to take over changed files while the node runs."""
+    """The result of the last attempt to take over changed files while the node runs."""
 
     number: int
-    """The first is 1."""
+    """Number of the attempt; the first is 1."""
     error: str | None
-    """Why all has stayed as it was; None: it was taken over."""
+    """Why the node kept the old settings; None when the new ones were taken over."""
     needs_restart: tuple[str, ...] = ()
-    """Keys that have changed, and count from the next start on."""
+    """Changed keys that take effect at the next start."""
 
 
 class Node:
     """A server of a farm in this process.
 
-    `i2p` is the way to peers inside I2P, and theirs to us when our own endpoint is one. `bridge` is the router's, with
-    `keys` those of the master for which this node may publish. `door` is the one that it shares with other farms of
-    this process; without it, it has its own. `leaf_farm` is the farm whose master is our leaf, if one is. `on_halt` is
-    called when the node cannot go on, with what happened; the caller then stops it.
+    `i2p` is the transport to peers inside I2P, and for peers to this node when its own endpoint is inside I2P. `bridge`
+    is the router's, and `keys` are the master's when this node may publish for the master. `door` is a listener shared
+    with other farms of this process; without `door`, the node makes its own. `leaf_farm` is the farm whose master is
+    a leaf of this server, if there is one. The node calls `on_halt` with the error when it cannot go on; the caller
+    then stops the node.
     """
 
     def __init__(
@@ -93,7 +94,7 @@ class Node:
         on_halt: Callable[[BaseException], None],
     ) -> None:
         self._directory = directory
-        self._config = config  # as at the start: what a reload cannot change stays so
+        self._config = config  # as at the start, for settings that a reload cannot change
         self._reloaded = config
         self._password = secrets.password
         self._verifiers = secrets.verifiers
@@ -101,9 +102,9 @@ class Node:
         self.rights = Rights(config.node.cluster, lambda: {each.id for each in self.driver.core.configuration.servers})
         self._started = False
         self.last_reload: Reload | None = None
-        """Set by who reloads."""
+        """Set by the caller of `reload`."""
         self._tasks: list[asyncio.Task[None]] = []
-        # What comes in by a door that farms share is handled in no farm's context.
+        # A listener that farms share handles its input in no farm's context.
         self._log = logger.bind(**get_contextvars(), server=config.node.id)
         tempo = Tempo(config.plan, servers=len(config.servers))
         storage = Storage.open(directory / DATABASE_FILE, cluster=config.node.cluster, server_id=config.node.id)
@@ -136,9 +137,9 @@ class Node:
         self.server, self.gate = self.door.server, self.door.gate
         self._transport = transport
         self._credentials: dict[int, Credentials] = {}
-        """By server: nonces are each one's own, and kept they spare a request."""
+        """By server. Each server has its own nonces; a nonce that is kept saves a request."""
         self.links: dict[int, Link] = {}
-        """To every server that we have to reach: those of the Configuration, and who is joining or leaving."""
+        """Links to the servers to reach: all of the Configuration, and servers that are joining or leaving."""
         self._ending: set[asyncio.Task[None]] = set()
         self.driver.on_contacts = self._contacts_changed
         self.driver.on_given_up = self._why_silent
@@ -148,11 +149,11 @@ class Node:
         try:
             self.member = self._member(bridge, keys, leaf_farm, hosting)
         except BaseException:
-            storage.close()  # other farms of this process may go on
+            storage.close()  # other farms of this process may still run
             raise
 
     def _others(self) -> dict[Endpoint, Credentials]:
-        """Where every server is that we have to reach, and our credentials there."""
+        """The endpoint of every server to reach, and this node's credentials there."""
         return {link.endpoint: self._credentials[server] for server, link in self.links.items()}
 
     def _member(
@@ -162,7 +163,7 @@ class Node:
         leaf_farm: LeafFarm | None,
         hosting: ServiceHosting | None,
     ) -> Member:
-        """Our part in what the farm decides, as far as this node has a router to speak of."""
+        """Build this node's part in the farm's decisions, as far as the node has a router to report on."""
         exporter = self._exporter()
         droppable = None if exporter is None else lambda: exporter.releasable
         view = FarmView(self._config.node.cluster, self.driver, droppable=droppable)
@@ -198,33 +199,33 @@ class Node:
         """The farm's name."""
         return self._config.node.cluster
 
-    # As a farm below another: see `leaf_farm.Farm`.
+    # The node as a nested farm: see `leaf_farm.Farm`.
 
     @property
     def master(self) -> bytes | None:
-        """The hash of the master for which we may publish."""
+        """Hash of the master for which this node may publish."""
         return None if self._master is None else self._master.hash
 
     @property
     def records(self) -> Mapping[int, StatusRecord]:
-        """The servers' newest, by the log as far as it is applied."""
+        """The newest record of each server, from the applied part of the log."""
         return self.member.view.state.records
 
     @property
     def choice(self) -> Choice:
-        """Who publishes what, by the same."""
+        """The publishers that the farm has chosen, from the applied part of the log."""
         return self.member.view.choice
 
     @property
     def has_leader(self) -> bool:
-        """Whether we know a leader, and have not stopped."""
+        """Whether this node knows a leader and has not halted."""
         return self.driver.core.leader != NOBODY and not self.driver.halted
 
     def _contacts_changed(self, contacts: Mapping[int, str]) -> None:
-        """Make and end links. Where our file has another endpoint than the log for a server, we go by the file."""
+        """Make and end links. An endpoint in this node's file wins over the one in the log."""
         ours = {server.id: server.endpoint for server in self._config.servers}
         if self._config.node.join and not self.driver.core.was_member:
-            # Nobody knows us yet: we ask all that we have been told of.
+            # No server knows this node yet: it asks all servers of its file.
             contacts = {server: endpoint for server, endpoint in ours.items() if server != self._config.node.id}
         wanted = {server: Endpoint.parse(ours.get(server, endpoint)) for server, endpoint in contacts.items()}
         for server, link in tuple(self.links.items()):
@@ -254,20 +255,20 @@ class Node:
         return tls_settings(self._directory, config)
 
     def _warn_of_own_fingerprint(self) -> None:
-        """A certificate that others do not expect shows first in their logs; say it here, too."""
+        """Warn here of a certificate that other servers do not expect; otherwise only their logs would show it."""
         own = next(server for server in self._config.servers if server.id == self._config.node.id)
         if own.fingerprint is None:
             return
         actual = fingerprint_of_file(self._directory / self._config.tls.certificate)
         if own.fingerprint != actual:
             self._log.warning(
-                "our certificate is not the one in the list of servers", file=actual, listed=own.fingerprint
+                "this node's certificate is not the one in the list of servers", file=actual, listed=own.fingerprint
             )
 
     # Life -----------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Listen, dial, take part. Raises `TransportError` when it cannot listen."""
+        """Listen, dial and take part. Raises `TransportError` when listening fails."""
         served = Served(self._authenticator, self._incoming, self._session, self._stays, self._configuration)
         try:
             listener = await self.door.enter(self.cluster, served)
@@ -286,7 +287,7 @@ class Node:
         self._log.info("started", cluster=self.cluster, listen=list(listener.addresses))
 
     async def stop(self) -> None:
-        """Answer what was accepted, write what was promised, close everything."""
+        """Answer the accepted requests, write the promised entries, close everything."""
         for task in self._tasks:
             task.cancel()
         if self._hears_majority:
@@ -300,18 +301,18 @@ class Node:
 
     @property
     def _hears_majority(self) -> bool:
-        """Whether what we post now may be committed."""
+        """Whether a post by this node can be committed now."""
         servers = {server.id for server in self.driver.core.configuration.servers}
         connected = sum(server in servers and link.connected for server, link in self.links.items())
         return self.has_leader and connected + (self.driver.core.id in servers) >= majority(len(servers))
 
     def reload(self, config: Config, secrets: Secrets) -> list[str]:
-        """Take over what can change while the node runs; return the keys that need a restart.
+        """Take over the changes that a running node can; return the keys that need a restart.
 
-        Raises `TransportError` when the new certificate or key cannot be used; then nothing has changed.
+        Raises `TransportError` when the new certificate or key cannot be used; then the node keeps the old settings.
         """
         old = self._config
-        # The links keep their endpoints until a restart, and so the pins of those that are listed no more.
+        # Links keep their endpoints until a restart, so the pins of servers that left the file stay, too.
         now, listed = self._tls_settings(config), {Endpoint.parse(server.endpoint) for server in config.servers}
         before = {e: pins for e, pins in self._tls_settings(old).fingerprints.items() if e not in listed}
         self._tls.reload(replace(now, fingerprints={**before, **now.fingerprints}))
@@ -328,9 +329,9 @@ class Node:
         pending = [
             f"node.{key}" for key in ("id", "cluster", "listen") if getattr(old.node, key) != getattr(config.node, key)
         ]
-        # Who has joined later is reached by what the log says of it; of the file it needs the fingerprint only.
+        # The log gives the endpoint of a server that joined later; the node needs only the fingerprint from the file.
         was, is_now = ({(s.id, s.endpoint) for s in each.servers if s.founder} for each in (old, config))
-        # And who is out of the farm need not be reached any more.
+        # A server that has left the farm need not be reached any more.
         members = {server.id for server in self.driver.core.configuration.servers}
         gone = {(server, endpoint) for server, endpoint in was - is_now if server not in members}
         if was - gone != is_now:
@@ -341,7 +342,7 @@ class Node:
         return pending
 
     def _derive_times(self, timing: Timing) -> None:
-        """Set what follows from the time-outs."""
+        """Set the waiting times that follow from the consensus time-outs."""
         self.door.wait_for(self.cluster, _handshake_seconds(timing, inside=self._inside))
         for link in self.links.values():
             inside = link.endpoint.is_i2p
@@ -357,17 +358,17 @@ class Node:
             self.driver.reachable(peer, link.round_trip)
 
     def _down(self, peer: int) -> None:
-        """Tell of a peer that is lost, unless none is reached: then it may be our own network, or our router."""
+        """Report a lost peer. If no peer is connected, the fault may be this node's network or router: report none."""
         lost = self.links.get(peer)
         if lost is not None and lost.unreachable and any(link.connected for link in self.links.values()):
             self.driver.unreachable(peer)
 
     def lacking(self, server: ClusterServer) -> str | None:
-        """Why our files, as they were last taken over, do not let us speak with a server that is to join."""
+        """Why the files, as last taken over, do not let this node speak with a joining server; None if they do."""
         return lacking(self._reloaded, self._verifiers, server)
 
     def _why_silent(self) -> str | None:
-        """Say what is wrong with our connections to those that are no members: who has just been given up is one."""
+        """Give the errors of links to servers that are no members, such as the one that was just given up."""
         members = {server.id for server in self.driver.core.configuration.servers}
         errors = (
             link.last_error for server, link in self.links.items() if server not in members and not link.connected
@@ -375,13 +376,13 @@ class Node:
         return "; ".join(error for error in errors if error is not None) or None
 
     def _session(self, session: Session) -> None:
-        """Whoever has just dialled us can be dialled."""
+        """Dial a peer at once when it has just dialled this node: the peer is up."""
         link = self._link_of(session)
         if link is not None:
             link.nudge()
 
     def _stays(self, session: Session, seconds: float) -> None:
-        """Whoever dials us anew may have restarted; who only looks, as its operator's `doctor`, has not."""
+        """Check the link to a peer that dials anew and stays: the peer may have restarted."""
         link = self._link_of(session)
         if link is not None:
             link.doubt(seconds)
@@ -391,9 +392,9 @@ class Node:
         return None if user is None or user.server_id is None else self.links.get(user.server_id)
 
     def _configuration(self, name: str) -> bytes | None:
-        """Tell whoever has a role who belongs to the farm, as of the newest entry of our log, committed or not.
+        """Give a user with a role the Configuration: the newest in the log, committed or not.
 
-        Nothing when we have stopped for a defect: what is in memory may then be wrong.
+        Returns None when the driver has halted after a defect, because the state in memory may be wrong.
         """
         if self.driver.halted or self._user(name) is None:
             return None
@@ -447,14 +448,14 @@ class Node:
             self.driver.incoming(request, reply)
 
     def objection_to_own(self, values: Sequence[bytes]) -> str | None:
-        """Why the operator of this server may not post these values; None when they may."""
+        """Why this server's operator may not post these values; None when the operator may."""
         return self.rights.objection_to(User(f"server-{self._config.node.id}"), values)
 
     def _stranger(self, user: User, request: Request) -> str | None:
-        """Say why we, who lead, could not speak with a server that an administrator wants to have here; None else.
+        """Say why this node, as leader, cannot speak with a server that an administrator wants to add; None if it can.
 
-        The farm would wait for it in vain, and nobody else could join or leave. A server that asks for itself is not
-        refused: it takes that for a change under way, and would go on asking.
+        The farm would wait for that server in vain, and no other server could join or leave. A server that asks for
+        itself gets no such refusal: the server would take the refusal for a change under way and go on asking.
         """
         core = self.driver.core
         if request.type is not MessageType.ADD_SERVER_REQUEST or user.server_id is not None or not core.is_leader:
@@ -467,12 +468,12 @@ class Node:
 
 
 def _request_seconds(timing: Timing, *, inside: bool) -> float:
-    """How long a peer may take for an answer: a later one finds an election going on."""
+    """Seconds that a peer may take for an answer: a later answer comes after an election has begun."""
     return max(timing.election_max, 2 * timing.election_min, I2P_REQUEST_SECONDS if inside else 0.0)
 
 
 def _redial_seconds(timing: Timing) -> float:
-    """A peer that comes back is to be found before the election that it might call."""
+    """Seconds between dials. A peer that comes back must be found before the peer calls an election."""
     return min(max(timing.election_max, FLOOR_SECONDS), MAX_REDIAL_SECONDS)
 
 

@@ -1,7 +1,8 @@
-"""The life of several nodes in one process: what ends one of them does not end the others.
+"""The life of several nodes in one process: the end of one node does not end the others.
 
-One event loop runs them all. Each has its own directory, log, socket and farm; what they share is the door (`door`).
-A node that stops by itself, for its disk or for a defect of ours, is stopped alone, and the process tells at its end.
+One event loop runs all nodes. Each node has its own directory, log, socket and farm; the nodes share the listener
+(`listener`). A node that halts, because of its disk or of a defect, is stopped alone. The process reports that node
+when the process ends.
 """
 
 import asyncio
@@ -22,10 +23,10 @@ _MENDABLE: Final = (ConfigError, StorageError, TransportError, OSError)
 
 
 class Life(Protocol):
-    """One node and what belongs to it, from its start to its end."""
+    """One node and its parts, from start to end."""
 
     async def start(self) -> None:
-        """Begin. Raises when it cannot; then nothing of it is left."""
+        """Begin. Raises when the node cannot start; then nothing of the node is left."""
         ...
 
     async def stop(self) -> None:
@@ -34,15 +35,15 @@ class Life(Protocol):
 
 
 class Several:
-    """Runs lives side by side, each by its name; use it once."""
+    """Runs lives side by side, each under its name; use an instance once."""
 
     def __init__(self) -> None:
         self.troubles: dict[str, BaseException] = {}
-        """Why those that do not run any more have ended, or never began; by name."""
+        """By name: why a life has ended early, or never began."""
         self._halted = asyncio.Event()
 
     def halts(self, name: str) -> Callable[[BaseException], None]:
-        """Return what a node is given to say that it cannot go on."""
+        """Return the callback by which a node says that it cannot go on."""
 
         def halt(error: BaseException) -> None:
             self.troubles.setdefault(name, error)
@@ -57,10 +58,10 @@ class Several:
         *,
         on_start: Callable[[], None] = lambda: None,
     ) -> None:
-        """Start all and return when `stopped` is set, or none of them lives, and all have ended.
+        """Start all lives; return when `stopped` is set or no life is left, and all lives have ended.
 
-        `on_start` is called once all that can be started have been. What each of them does is logged with its name
-        ("node"). Afterwards `troubles` says who has not ended as it should.
+        `on_start` is called after every life has been tried. The log lines of each life carry its name ("node").
+        Afterwards `troubles` names the lives that have not ended in order.
         """
         running: dict[str, Life] = {}
         endings: dict[str, asyncio.Task[None]] = {}
@@ -75,7 +76,7 @@ class Several:
                 self.troubles.setdefault(name, error)
 
         def begin_to_end(name: str) -> None:
-            # In a copy: the context itself is only entered by one task after the other.
+            # In a copy: only one task at a time enters the context itself.
             endings[name] = loop.create_task(end(name, running.pop(name)), context=contexts[name].copy())
 
         halting = loop.create_task(self._halted.wait())
@@ -85,7 +86,7 @@ class Several:
                     break
                 try:
                     await loop.create_task(life.start(), context=contexts[name])
-                except Exception as error:  # noqa: BLE001 -- whatever it is, the others are to run
+                except Exception as error:  # noqa: BLE001 -- whatever the error, the other lives shall run
                     self.troubles.setdefault(name, error)
                     self._tell("not served", name, len(lives) - 1)
                 else:
@@ -110,7 +111,7 @@ class Several:
 
     def _tell(self, event: str, name: str, others: int) -> None:
         error = self.troubles[name]
-        # Where the operator can mend it, the sentence says how; a traceback is for our own defects.
+        # A sentence tells the operator what to mend; a traceback is for defects of this program.
         trace = None if isinstance(error, _MENDABLE) else error
         logger.critical(event, node=name, reason=str(error), others=others, exc_info=trace)
 

@@ -1,4 +1,4 @@
-"""The farm as its log describes it: follows the log, keeps the state that follows from it, and makes its snapshots."""
+"""The farm as its log describes it: follows the log, keeps the farm's state, and makes snapshots of that state."""
 
 import asyncio
 from collections import deque
@@ -22,18 +22,18 @@ _PAGE_ENTRIES: Final = 256
 _PAGE_BYTES: Final = 1 << 20
 
 SNAPSHOT_ENTRIES: Final = 10_000
-"""After so many entries, or so many bytes of them, the state is kept as a snapshot and the log before it dropped."""
+"""After so many entries, or `SNAPSHOT_BYTES` of them, a snapshot keeps the state and the log before it is dropped."""
 SNAPSHOT_BYTES: Final = 64 << 20
 KEPT_ENTRIES: Final = 50_000
-"""Of what a snapshot covers: a follower that was away for a while goes on from the log, with no gap in its history."""
+"""Entries kept behind a snapshot: a follower that was away catches up from the log, with no gap in its history."""
 KEPT_BYTES: Final = 64 << 20
-"""The most of it that is kept; up to twice as much where the snapshots before it are far apart."""
+"""Most bytes of entries kept behind a snapshot; up to twice as much where earlier snapshots are far apart."""
 
 
 class FarmView:
-    """What one node knows of its farm. `run` keeps it up to date.
+    """The farm's state on one node. `run` keeps the state up to date.
 
-    `droppable`: returns the index up to which nobody else here needs the log.
+    `droppable` returns the index up to which no other part of the node needs the log.
     """
 
     def __init__(self, cluster: str, driver: Driver, *, droppable: Callable[[], int] | None = None) -> None:
@@ -42,7 +42,7 @@ class FarmView:
         self.applied = 0
         """Index of the last entry that the state has taken in."""
         self.on_change: list[Callable[[], None]] = []
-        """Each is called when the state has taken in more of the log."""
+        """Callbacks, each called after the state has taken in more of the log."""
         self._cluster = cluster
         self._driver = driver
         self._droppable = droppable
@@ -51,8 +51,8 @@ class FarmView:
         self._moved = asyncio.Condition()
         self._received = driver.core.snapshot
         self._wanted = False
-        self._bytes = 0  # of entries since the last snapshot
-        self._total = 0  # of entries since the start
+        self._bytes = 0  # bytes of entries since the last snapshot
+        self._total = 0  # bytes of entries since the start
         driver.on_applicable.append(self._more.set)
         driver.on_restore.append(self._restore)
         driver.on_snapshot_wanted = self._want_snapshot
@@ -62,11 +62,11 @@ class FarmView:
 
     @property
     def choice(self) -> Choice:
-        """Who publishes what, by the log as far as it is applied."""
+        """The publishers that the farm has chosen, from the applied part of the log."""
         return self.state.choice
 
     async def run(self) -> None:
-        """Follow the log, for ever."""
+        """Follow the log until cancelled."""
         core = self._driver.core
         self._more.set()
         while True:
@@ -99,7 +99,7 @@ class FarmView:
         self._more.set()
 
     def _take_received(self) -> None:
-        """Go on from the snapshot that has come, if it is ahead of us."""
+        """Replace the state by a received snapshot that is ahead of it."""
         snapshot, self._received = self._received, None
         if snapshot is None or snapshot.index <= self.applied:
             return
@@ -108,13 +108,13 @@ class FarmView:
         except SnapshotError as error:
             raise ConfigError(
                 f"the farm's snapshot cannot be read: {error}. Was it written by another version of gf-i2p? Then "
-                "install that one here, too."
+                "install that version here, too."
             ) from error
         self.applied = snapshot.index
         self._bytes = 0
 
     def _keep_snapshot(self) -> None:
-        """Have the state kept, when it is time, and the log before it dropped."""
+        """Make a snapshot when one is due, and drop the log before it."""
         core = self._driver.core
         last = 0 if core.snapshot is None else core.snapshot.index
         new = self.applied - last
@@ -127,7 +127,7 @@ class FarmView:
         self._driver.snapshotted(self.applied, self.state.encode(), max(drop, core.log.base))
 
     def _crowded_out(self) -> int:
-        """Return up to where `KEPT_BYTES` has no room for the log, an earlier snapshot's index; 0 for nowhere."""
+        """Return the index of an earlier snapshot up to which `KEPT_BYTES` has no room for the log; 0 for none."""
         kept = self._kept
         while len(kept) > 1 and (self._total - kept[1][1] >= KEPT_BYTES or self.applied - kept[1][0] >= KEPT_ENTRIES):
             kept.popleft()
@@ -145,7 +145,7 @@ class FarmView:
             self._tell_servers(before)
 
     def _tell_servers(self, before: Collection[int]) -> None:
-        """Say who has come and gone, once that is committed; what the log held when we started is no news."""
+        """Log the servers that have joined and left, once committed; changes before the node's start are no news."""
         now, ours = self.state.servers, self._driver.core.id
         logger.info(
             "servers",
@@ -155,21 +155,21 @@ class FarmView:
             now=sorted(now),
         )
         if ours in before and ours not in now:
-            logger.warning("this server is out of the farm: it was removed", server=ours, index=self.applied)
+            logger.warning("this server was removed from the farm", server=ours, index=self.applied)
 
     async def reaches(self, index: int) -> None:
-        """Return when the entry at this index has been taken in."""
+        """Return when the state has taken in the entry at this index."""
         async with self._moved:
             await self._moved.wait_for(lambda: self.applied >= index)
 
 
 def take_in(state: FarmState, index: int, entry: Entry) -> None:
-    """Have the state follow from one more entry, whatever is in it."""
+    """Apply one entry, of any content, to the state."""
     try:
         match entry.value_type:
             case ValueType.CONFIGURATION:
                 state.configure(server.id for server in Configuration.decode(entry.value).servers)
             case ValueType.APPLICATION:
                 state.apply(entry.value, index)
-    except Exception:  # no entry may stop the farm: it would do so on every server, and after every restart
-        logger.exception("a defect: an entry cannot be taken in, and is left out", index=index)
+    except Exception:  # an entry must not stop the farm: it would stop every server, and again after each restart
+        logger.exception("a defect: an entry cannot be applied and is left out", index=index)

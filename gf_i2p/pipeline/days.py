@@ -1,4 +1,4 @@
-"""UTC days, as a job's arguments name them."""
+"""UTC days, as the arguments of a job name them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class Span:
 
     since: date | None = None
     until: date | None = None
-    """The last day; it belongs to them."""
+    """The last day, which is included."""
 
     @classmethod
     def parse(cls, since: str | None, until: str | None) -> Self:
@@ -31,12 +31,12 @@ class Span:
 
     @property
     def since_ms(self) -> int | None:
-        """When the first begins, in ms since the epoch."""
+        """Start of the first day, in milliseconds since the epoch."""
         return None if self.since is None else _start_ms(self.since)
 
     @property
     def until_ms(self) -> int | None:
-        """When the last has ended."""
+        """End of the last day, in milliseconds since the epoch."""
         return None if self.until is None else _start_ms(self.until) + DAY_MS
 
 
@@ -44,7 +44,7 @@ ALL_DAYS: Final = Span()
 
 
 def spans_around(days: Iterable[str]) -> list[Span]:
-    """Give the days to be made anew when these, YYYY-MM-DD, have new entries: each with the one before and after it."""
+    """Give the days to make anew when these days (YYYY-MM-DD) have new entries: each with the days around it."""
     found: list[Span] = []
     one = timedelta(days=1)
     for day in sorted({date.fromisoformat(each) for each in days}):

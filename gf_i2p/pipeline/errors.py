@@ -1,9 +1,9 @@
-"""What goes wrong in the pipeline for reasons that an operator can mend."""
+"""Errors of the pipeline that an operator can mend."""
 
 
 class PipelineError(Exception):
-    """A job cannot run or has failed; `str()` says why, and what to do next."""
+    """A job cannot run or has failed; `str()` says why, and how to go on."""
 
 
 class UsageError(PipelineError):
-    """An argument, or the file that it names, is none of its kind; nothing was done."""
+    """An argument, or the file that an argument names, is wrong; the job has done nothing."""

@@ -1,7 +1,7 @@
 """The Spark session of a job: on this machine, under spark-submit, or by Spark Connect; the jobs see no difference.
 
-Memory is bounded here and not by the data: Spark spills to the disk what its heap does not hold, and Python workers
-get batches of so many rows.
+Memory has a bound whatever the data: Spark spills to the disk when its heap is full, and Python workers get batches of
+limited rows.
 """
 
 import os
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 LEAST_JAVA: Final = 17
 DEFAULT_MEMORY_MB: Final = 2048
 BATCH_ROWS: Final = 2_000
-"""Of an Arrow batch: some megabytes of status records, for a record has up to 64 KiB."""
+"""Rows of an Arrow batch: some megabytes of status records, for a record has up to 64 KiB."""
 _INSTALL_JAVA: Final = f"Spark needs Java {LEAST_JAVA} or newer: apt-get install default-jre-headless"
 
-# Of a session that we make ourselves, or that a cluster gives us; none of these needs a restart.
+# For a session of our own or of a cluster; none of these settings needs a restart.
 _SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.parquet.compression.codec": "zstd",
@@ -37,7 +37,7 @@ _SETTINGS: Final = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH_ROWS),
 }
 _LOGGING: Final = Path(__file__).with_name("log4j2.properties").as_uri()
-# What only who starts the JVM can say.
+# Settings that only the starter of the JVM can make.
 _OF_OUR_OWN: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -45,35 +45,35 @@ _OF_OUR_OWN: Final = {
     "spark.io.compression.codec": "zstd",
     "spark.sql.catalogImplementation": "in-memory",
 }
-# PySpark 4.3 runs with pandas 3 and still warns of it when it is imported. No job uses pandas: Spark gets and gives
-# Arrow tables.
+# PySpark 4.3 runs with pandas 3 and still warns of pandas 3 on import. No job uses pandas: Spark gets and gives Arrow
+# tables.
 _WARNS_OF_PANDAS_3: Final = "PySpark does not yet fully support pandas >= 3"
 _RETYPED: Final = re.compile(r"SchemaColumnConvertNotSupportedException: column: \[([^\]]{1,200})\]")
 _LOGGERS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
-"""They put kilobytes of the JVM's stack to standard error, of an error that is raised, too, and that we tell of."""
-# Nobody outside has business with a Spark that is all on this machine; a cluster's executors call its driver.
+"""These loggers write kilobytes of the JVM's stack to standard error, also for errors that the pipeline reports."""
+# No other machine has business with a Spark that runs wholly here; a cluster's executors call their driver.
 _OF_THIS_MACHINE: Final = {"spark.driver.host": "localhost", "spark.driver.bindAddress": "127.0.0.1"}
 
 
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
-    """How Spark is reached. Without any of it: all cores of this machine."""
+    """The way to Spark. The default is a Spark of our own, on all cores of this machine."""
 
     master: str | None = None
     """As spark-submit's --master; None: `local[*]`, or what spark-submit has set."""
     remote: str | None = None
     """A Spark Connect server: sc://HOST:PORT."""
     memory_mb: int = DEFAULT_MEMORY_MB
-    """Of the heap, when the JVM is ours; Python's workers come on top."""
+    """Heap of a JVM of our own, in MiB; Python's workers come on top."""
     scratch: Path | None = None
-    """Where Spark spills to; None: the system's directory for temporary files."""
+    """Directory to which Spark spills; None: the system's directory for temporary files."""
     more: dict[str, str] = field(default_factory=dict)
     """More of Spark's settings, by their names."""
 
 
 @contextmanager
 def session(options: SessionOptions) -> Iterator["SparkSession"]:
-    """Start Spark, and stop it at the end. Raises `PipelineError`, also for what Spark fails with meanwhile."""
+    """Start Spark, and stop Spark at the end. Raises `PipelineError`, also when Spark fails meanwhile."""
     spark = start(options)
     from py4j.protocol import Py4JError  # noqa: PLC0415 -- it comes with Spark
     from pyspark.errors import PySparkException  # noqa: PLC0415
@@ -83,12 +83,12 @@ def session(options: SessionOptions) -> Iterator["SparkSession"]:
     except (PySparkException, Py4JError) as error:
         raise failed(error) from error
     finally:
-        with suppress(PySparkException, Py4JError, OSError):  # its JVM may be what has failed
+        with suppress(PySparkException, Py4JError, OSError):  # the JVM itself may have failed
             spark.stop()
 
 
 def start(options: SessionOptions) -> "SparkSession":
-    """Start Spark, or join what runs. Raises `PipelineError` when there is no Spark, or no Java."""
+    """Start Spark, or join a running Spark. Raises `PipelineError` when there is no Spark, or no Java."""
     warnings.filterwarnings("ignore", _WARNS_OF_PANDAS_3, FutureWarning)
     try:
         from pyspark.errors import PySparkException  # noqa: PLC0415 -- an extra, and it takes seconds
@@ -107,14 +107,14 @@ def start(options: SessionOptions) -> "SparkSession":
         builder = builder.remote(options.remote)
     elif not _is_submitted():
         _look_for_java()
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers have what we have
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers get the same Python
         if is_local(options):
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         for name, value in own_settings(options).items():
             builder = builder.config(name, value)
         builder = builder.master(options.master or "local[*]")
     elif options.master is not None:
-        raise PipelineError("spark-submit says where it runs: give it --master, and leave ours out.")
+        raise PipelineError("Under spark-submit, give --master to spark-submit and not to gf-i2p.")
     for name, value in options.more.items():
         builder = builder.config(name, value)
     try:
@@ -124,7 +124,7 @@ def start(options: SessionOptions) -> "SparkSession":
 
 
 def not_started(options: SessionOptions, error: Exception) -> PipelineError:
-    """Say that Spark does not start, and why; not what a Connect server's address has behind its host: a token."""
+    """Say that Spark does not start, and why. The part of a Connect address after the host is left out: a token."""
     remote = options.remote or ""
     shown, *secrets = remote.split(";")
     said = _reason(error).replace(remote, shown) if remote else _reason(error)
@@ -136,7 +136,7 @@ def not_started(options: SessionOptions, error: Exception) -> PipelineError:
 
 
 def failed(error: Exception, doing: str = "") -> PipelineError:
-    """Say what Spark has failed with. `doing`: what it did."""
+    """Say how Spark has failed. `doing`: the step that Spark was at."""
     when = f" while {doing}" if doing else ""
     if (retyped := _RETYPED.search(str(error))) is not None:
         column = retyped[1].replace(", ", ".")
@@ -145,13 +145,13 @@ def failed(error: Exception, doing: str = "") -> PipelineError:
             "the exports with `gf-i2p pipeline ingest`, or take the version that made this one."
         )
     return PipelineError(
-        f"Spark failed{when}: {_reason(error)}. Mend that, and run it again; where room is short give it more: "
-        "--memory, or --scratch DIR on a larger disk."
+        f"Spark failed{when}: {_reason(error)}. Mend that, and run the job again; if memory or disk is short, give "
+        "more: --memory, or --scratch DIR on a larger disk."
     )
 
 
 def _reason(error: Exception) -> str:
-    """Find the line that says why in what Spark tells: the first cause, or what was raised in a Python worker."""
+    """Find the line with the reason in Spark's message: the first cause, or the error of a Python worker."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     causes = [
         line.removeprefix("Caused by: ")
@@ -164,12 +164,12 @@ def _reason(error: Exception) -> str:
 
 
 def is_local(options: SessionOptions) -> bool:
-    """Return whether all of a Spark that we start is on this machine."""
+    """Return whether a Spark of our own would run wholly on this machine."""
     return options.master is None or options.master.startswith("local")
 
 
 def own_settings(options: SessionOptions) -> dict[str, str]:
-    """Return what is set where we start Spark's JVM ourselves, by Spark's names."""
+    """Return the settings for a JVM of our own, by Spark's names."""
     made = _OF_OUR_OWN | {"spark.driver.memory": f"{options.memory_mb}m"}
     if is_local(options):
         made |= _OF_THIS_MACHINE
@@ -179,7 +179,7 @@ def own_settings(options: SessionOptions) -> dict[str, str]:
 
 
 def _is_submitted() -> bool:
-    """Whether spark-submit has started us, and its JVM waits for us."""
+    """Whether spark-submit has started this process, and its JVM waits for the process."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
@@ -189,7 +189,7 @@ def _look_for_java() -> None:
     try:
         if java is None:
             raise FileNotFoundError
-        command = [java, "-version"]  # the operator's own
+        command = [java, "-version"]  # the operator's own Java
         said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stderr  # noqa: S603
         version = said.split('"')[1].split(".")[0]
     except (OSError, subprocess.SubprocessError, IndexError):

@@ -1,4 +1,4 @@
-"""Tells how far Spark is, as lines of text: asks the driver now and then, or hears it from a Connect server."""
+"""Tells how far Spark is, as lines of text: asks the driver now and then, or a Connect server reports."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -12,21 +12,21 @@ EVERY_SECONDS: Final = 0.5
 
 
 class Steps:
-    """What a job is doing, and how many of Spark's tasks are done of it."""
+    """The job's present step, and how many of Spark's tasks are done in that step."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
-        self._lock = threading.Lock()  # Spark is asked from a thread
+        self._lock = threading.Lock()  # a thread asks Spark
         self._doing = ""
 
     def __call__(self, doing: str) -> None:
-        """Begin something."""
+        """Begin a step."""
         with self._lock:
             self._doing = doing
             self._say(doing)
 
     def tasks(self, done: int, count: int) -> None:
-        """Hear how far it is."""
+        """Take in how far the step is."""
         with self._lock:
             if count and self._doing:
                 self._say(f"{self._doing}: {done} of {count} tasks")
@@ -34,14 +34,14 @@ class Steps:
 
 @contextmanager
 def watched(spark: "SparkSession", say: Callable[[str], None]) -> Iterator[Steps]:
-    """Watch what Spark does meanwhile; give what a job calls at each of its steps. `say`: may be called by a thread."""
+    """Watch Spark meanwhile; give the object that a job calls at each step. `say`: a thread may call this function."""
     steps = Steps(say)
-    if type(spark).__module__.startswith("pyspark.sql.connect"):  # the only place where a job sees a difference
+    if type(spark).__module__.startswith("pyspark.sql.connect"):  # the only place that tells the two kinds apart
 
         def hear(stages: Any, *_: Any, **__: Any) -> None:
             steps.tasks(sum(each.num_completed_tasks for each in stages), sum(each.num_tasks for each in stages))
 
-        server: Any = spark  # its handlers may be told more some day, and so take what comes
+        server: Any = spark  # a later Spark may pass more arguments to a handler, so the handler takes any
         server.registerProgressHandler(hear)
         try:
             yield steps
@@ -63,7 +63,7 @@ def _ask(spark: "SparkSession", steps: Steps, ended: threading.Event) -> None:
     while not ended.wait(EVERY_SECONDS):
         try:
             stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-        except Exception:  # noqa: BLE001 -- whatever the gateway to a JVM raises that ends: there is nothing to tell
+        except Exception:  # noqa: BLE001 -- the gateway raises anything when its JVM ends: nothing is left to tell
             return
         known = [stage for stage in stages if stage is not None]
         steps.tasks(sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known))

@@ -1,11 +1,11 @@
-"""Who may write what into the farm's log: only where a post comes in is it known who posts.
+"""The rights to write into the farm's log: only the server that takes a post knows who posts.
 
-A status record is its own server's or member's. What an administrator says is said by an administrator, or by the
-operator of a server on its own machine, in that server's name. A leaf-only member posts its records and nothing else,
-and not too often. All else is data of applications, about which the farm knows nothing.
+A status record may come only from the server or leaf member that it describes. An admin entry may come only from an
+administrator, or from a server's operator on the server's own machine, in that server's name. A leaf member posts its
+records and nothing else, and not too often. All other entries are data of applications, unknown to the farm.
 
-This is checked by the server that takes the post, the leader. Who holds a server's credentials, and leads, can write
-whatever it likes: servers trust each other that far (ARCHITECTURE, "Choices").
+The leader, which takes the post, checks these rights. A holder of a server's credentials who leads can write
+anything: servers trust each other that far (ARCHITECTURE, "Choices").
 """
 
 import time
@@ -26,26 +26,26 @@ logger = structlog.get_logger()
 
 MAX_MEMBER_DESTINATIONS: Final = 16
 RECORD_SECONDS: Final = 5.0
-"""Between two records of one leaf-only member, on average."""
+"""Seconds between two records of one leaf member, on average."""
 RECORDS_AT_ONCE: Final = 6
-"""So many may come at once after a silence."""
+"""Records that may come at once after a silence."""
 _MAX_OPENINGS: Final = 8
 
 
 class Rights:
-    """What users of one farm may post here."""
+    """The rights of the users of one farm to post here."""
 
     def __init__(
         self, cluster: str, servers: Callable[[], Collection[int]], *, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """`servers`: gives the ids of the farm's. `clock`: monotonic seconds."""
+        """`servers` returns the ids of the farm's servers. `clock`: monotonic seconds."""
         self._cluster = cluster
         self._servers = servers
         self._clock = clock
         self._allowances: dict[str, _Allowance] = {}
 
     def objection(self, user: User, request: Request) -> str | None:
-        """Return why this user may not post this; None when it may, or when nothing is posted."""
+        """Return why this user may not post this; None when the user may, or when the request posts nothing."""
         if request.type is not MessageType.CLIENT_REQUEST:
             return None
         if user.role is Role.LEAF and (
@@ -57,7 +57,7 @@ class Rights:
         )
 
     def objection_to(self, user: User, values: Sequence[bytes]) -> str | None:
-        """Do the same for values that come another way: from the operator of a server, on its machine."""
+        """Do the same for values that a server's operator posts on the server's own machine."""
         servers = self._servers()
         for value in values:
             if user.role is Role.LEAF:
@@ -69,7 +69,7 @@ class Rights:
         return None
 
     def too_many(self, user: User, request: Request) -> bool:
-        """Whether a leaf-only member posts too often; what it posts is counted. For the server that leads."""
+        """Whether a leaf member posts too often; counts its posts. For the server that leads."""
         if user.role is not Role.LEAF or not request.entries:
             return False
         allowance = self._allowances.get(user.name)
@@ -78,7 +78,7 @@ class Rights:
         return not allowance.take(self._clock(), user.name)
 
     def forget(self, users: Collection[str]) -> None:
-        """Let go of what was counted for users that are there no more."""
+        """Drop the counts of users that are gone."""
         for user in users:
             self._allowances.pop(user, None)
 
@@ -120,7 +120,7 @@ class Rights:
         try:
             entry = AdminEntry.parse(value)
         except RecordError as error:
-            # Nobody acts on it; but who is allowed to administer meant it, and is told.
+            # No server acts on the entry. A user who may administer meant an admin entry, and is told the mistake.
             meant = user.role is not Role.CLIENT and self._looks_like_admin(value)
             return f"{user.name} posted an admin entry with a mistake: {error}" if meant else None
         if entry.cluster != self._cluster:
@@ -132,7 +132,7 @@ class Rights:
         return None
 
     def _looks_like_admin(self, value: bytes) -> bool:
-        """Whether an application can hardly have meant anything else by it."""
+        """Whether an application can hardly have meant any other kind of entry by the value."""
         try:
             found = decode_object(value, "it", max_bytes=4 * MAX_ENTRY_BYTES, max_openings=4 * _MAX_OPENINGS)
         except RecordError:
@@ -141,12 +141,12 @@ class Rights:
 
 
 def _may_name(value: bytes, name: bytes) -> bool:
-    """Whether JSON may have this name in it: most posts are not read for nothing. Any letter can be escaped."""
+    """Whether JSON may have this name in it, so that most posts need no parsing. A name may be written with escapes."""
     return name in value or b"\\" in value
 
 
 class _Allowance:
-    """How many records a member may post now."""
+    """The number of records that a leaf member may post now."""
 
     __slots__ = ("_at", "_left", "_told")
 
@@ -156,7 +156,7 @@ class _Allowance:
         self._told = False
 
     def take(self, now: float, user: str) -> bool:
-        """Take one if there is one left. That there is none is logged once, until there is again as many as may be."""
+        """Take one record if any is left; log a shortage once, until the full number is available again."""
         self._left = min(self._left + (now - self._at) / RECORD_SECONDS, float(RECORDS_AT_ONCE))
         self._at = now
         if self._left >= RECORDS_AT_ONCE:

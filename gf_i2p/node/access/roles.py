@@ -1,6 +1,6 @@
-"""Who may send what: the user name that a connection has authenticated bounds the requests it may carry.
+"""The roles of users: the authenticated user name of a connection bounds the requests that the connection may carry.
 
-A server speaks only for itself. A client posts and nothing else, a leaf-only member its own records (`rights.py`).
+A server speaks only for itself. A client only posts, and a leaf member posts only its own records (`rights.py`).
 An administrator also changes the membership.
 """
 
@@ -15,7 +15,7 @@ from gf_i2p.wire.messages import MessageType, Request
 
 
 class Role(StrEnum):
-    """The kinds of users, as their names begin: `server-2`, `client-web`, `admin-alice`, `leaf-2147483648`."""
+    """The kinds of users; user names begin with them: `server-2`, `client-web`, `admin-alice`, `leaf-2147483648`."""
 
     SERVER = "server"
     CLIENT = "client"
@@ -46,7 +46,7 @@ _MAY_SEND: Final = {
 
 
 class User:
-    """An authenticated user: a role, and for a server or a leaf-only member its id.
+    """An authenticated user: a role, and the id of a server or leaf member.
 
     Raises `ValueError` when the name fits no role; such a user has no rights.
     """
@@ -59,7 +59,7 @@ class User:
         self.role = Role(kind)
         self.server_id: int | None = None
         self.member_id: int | None = None
-        """Of a leaf-only member: `FIRST_MEMBER_ID` at least."""
+        """Id of a leaf member: `FIRST_MEMBER_ID` at least."""
         if self.role is Role.SERVER:
             self.server_id = _id(rest, 0)
             if self.server_id is None:
@@ -73,7 +73,7 @@ class User:
                 )
 
     def objection(self, request: Request) -> str | None:
-        """Return why this user may not send the request; None when it may."""
+        """Return why this user may not send the request; None when the user may."""
         if request.type not in _MAY_SEND[self.role]:
             return f"{self.name} sent {request.type.name}, which only other roles may"
         if self.server_id is not None and request.source != self.server_id:
@@ -85,14 +85,14 @@ class User:
 
 
 def _id(text: str, low: int) -> int | None:
-    """Read an id as it is written in one way only; None when it is none."""
+    """Read an id in its one canonical form; None when the text is no such id."""
     if not text.isascii() or not text.isdigit() or len(text) > len(str(MAX_ID)) or str(int(text)) != text:
         return None
     return int(text) if low <= int(text) < MAX_ID else None
 
 
 def concerned(request: Request) -> int | None:
-    """Return the server that a request adds or removes; None when it does neither, or cannot be read."""
+    """Return the id of the server that a request adds or removes; None for other or unreadable requests."""
     if not request.entries:
         return None
     try:

@@ -1,1 +1,1 @@
-"""Drives one farm's consensus core: inputs, effects and time-outs. The core itself is `gf_i2p.raft`."""
+"""Drives the consensus core of one farm: inputs, effects and time-outs. The core is `gf_i2p.raft`."""

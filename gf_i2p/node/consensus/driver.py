@@ -1,7 +1,7 @@
-"""Drives the core of one farm: its inputs come from connections, disk and timers, its effects go back to them.
+"""The driver of one farm's core: feeds the core from connections, disk and timers, and performs the core's effects.
 
 Everything here runs in the event loop's thread; only the storage writer has a thread of its own. Requests that arrive
-in one turn of the loop are proposed together, so they share one write and one message to each follower.
+in one turn of the loop are proposed together. So these requests share one write and one message to each follower.
 """
 
 import asyncio
@@ -36,15 +36,15 @@ logger = structlog.get_logger()
 _T = TypeVar("_T")
 
 Done = Callable[[Response | None], None]
-"""Takes the answer to one request, or None: there will be none, and what became of the request nobody knows."""
+"""Takes the answer to one request. None: no answer comes, and the fate of the request is unknown."""
 
 RETRY_SECONDS: Final = 0.05
-"""Pause before a post that was refused, or had no leader to go to, is tried again."""
+"""Pause before a post is tried again that was refused or found no leader."""
 
 MAX_FORWARDED: Final = MAX_REQUESTS_IN_FLIGHT // 2
-"""Posts on the way to the leader; more wait. The link gives a connection up that has more requests than it takes."""
+"""Posts on the way to the leader; more posts wait. A link drops a connection that exceeds the requests in flight."""
 MAX_FORWARDED_BYTES: Final = MAX_BUFFERED_BYTES // 2
-"""Their bytes; a larger one goes alone."""
+"""Bytes of the posts on the way; a larger post travels alone."""
 
 
 class Peer(Protocol):
@@ -52,28 +52,28 @@ class Peer(Protocol):
 
     @property
     def connected(self) -> bool:
-        """Whether requests have a chance now."""
+        """Whether a request can be sent now."""
         ...
 
     def send(self, request: Request, done: Done, *, seconds: float | None = None) -> None:
-        """Send a request; `done` is called later, exactly once. `seconds`: how long an answer to it may take."""
+        """Send a request. `done` is called later, exactly once. `seconds`: time limit for the answer."""
         ...
 
     def reset(self, reason: str) -> None:
-        """Make the connection anew; what is on the way is answered with None."""
+        """Make the connection anew; requests on the way get None as their answer."""
         ...
 
 
 class NotLeaderError(NotCommittedError):
-    """Another server leads; the message says which."""
+    """Another server leads; the message names that server."""
 
 
 class Driver:
     """The consensus of one farm in one process.
 
-    `tempo` has the time-outs; it is told here what it measures, and `on_timing` hears when they have changed.
-    `on_halt` is called once when the log cannot be written or read, or a step fails: what is in memory may then be
-    wrong, so nothing is answered any more, and the process should end.
+    `tempo` holds the time-outs. The driver reports measurements to `tempo`, and calls `on_timing` when the time-outs
+    have changed. The driver calls `on_halt` once, when the log cannot be written or read, or a step fails. The state in
+    memory may then be wrong: the driver answers nothing any more, and the process should end.
     """
 
     def __init__(
@@ -88,14 +88,14 @@ class Driver:
         flow: Flow | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        # Threads and connections call us outside the context in which we were made.
+        # Threads and connections call this object outside the context that made it.
         self._log = logger.bind(**get_contextvars(), server=server_id)
         self._on_halt = on_halt
         self._on_timing = on_timing
         self.tempo = tempo
         self._timing = tempo.timing
         self._over: str | None = None
-        """Why nothing is taken any more: a clause for whoever asks."""
+        """Why the driver takes no more input: a clause for the caller."""
         self._peers: Mapping[int, Peer] = {}
         self._writer = Writer(storage, on_durable=self._durable_in_thread, on_failure=self._failed_in_thread)
         self._promises = Promises()
@@ -103,21 +103,21 @@ class Driver:
         self._timer: asyncio.Handle | None = None
         self._timer_at = 0.0  # uvloop's handles do not all know their time
         self.on_applicable: list[Callable[[], None]] = []
-        """Each is called when there are more entries to apply; must not raise."""
+        """Each is called when more entries can be applied; must not raise."""
         self.on_restore: list[Callable[[Snapshot], None]] = []
-        """Each is called with a snapshot to go on from, if it has not come so far; must not raise."""
+        """Each is called with a snapshot to restore from; must not raise."""
         self.on_snapshot_wanted: Callable[[], None] | None = None
-        """Called when another server needs a snapshot that is newer than ours; must not raise."""
+        """Called when another server needs a newer snapshot than the stored one; must not raise."""
         self.on_contacts: Callable[[Mapping[int, str]], None] | None = None
-        """Called with the endpoints of the servers that we have to reach when they have changed; must not raise."""
+        """Called with the endpoints of the servers to reach when these have changed; must not raise."""
         self.on_given_up: Callable[[], str | None] | None = None
-        """Called when a server that was to join is given up: tells what else is known of why; must not raise."""
+        """Called when a joining server is given up; returns further reasons, if known; must not raise."""
         self.notice: str | None = None
-        """What became of the last change of the servers that failed here; None while one is under way, or none has."""
+        """Why the last change of the servers failed; None while a change is under way, or when no change has failed."""
         self._applicable = 0
         self._applied_waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._forwarded: dict[int, list[int]] = {}
-        """By server, the sizes of the posts that are on the way to it."""
+        """By server, the sizes of the posts on the way there."""
         self._callers: set[asyncio.Future[Any]] = set()
         loaded = storage.loaded
         if loaded.snapshot_fault is not None:
@@ -144,14 +144,14 @@ class Driver:
     # Life -----------------------------------------------------------------------------------------------------------
 
     def start(self, peers: Mapping[int, Peer]) -> None:
-        """Take part in the farm. `peers` has every other server."""
+        """Take part in the farm. `peers` holds all other servers."""
         self._peers = peers
         self._writer.start()
         self._look_at_configuration()
         self._arm()
 
     async def stop(self, grace: float) -> None:
-        """Wait up to `grace` seconds for what this leader has accepted, then let go of the rest; all writes end."""
+        """Wait up to `grace` seconds for the entries that this leader accepted, drop the rest, and end all writes."""
         if self.core.is_leader and self._over is None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(grace):
@@ -161,11 +161,11 @@ class Driver:
 
     @property
     def halted(self) -> bool:
-        """Whether nothing is taken or answered any more."""
+        """Whether the driver takes and answers nothing any more."""
         return self._over is not None
 
     def _end(self, reason: str) -> None:
-        """Take nothing from now on; who waits learns that the outcome is unknown."""
+        """Take no more input; waiting callers learn that the outcome is unknown."""
         if self._over is None:
             self._over = reason
         if self._timer is not None:
@@ -177,7 +177,7 @@ class Driver:
     # Inputs ---------------------------------------------------------------------------------------------------------
 
     def incoming(self, request: Request, done: Done) -> None:
-        """Take the request of a server or a client whose right to send it has been checked."""
+        """Take a request of a server or client; the caller has checked the right to send it."""
         if self._over is not None:
             done(None)
         elif request.type is MessageType.CLIENT_REQUEST:
@@ -189,7 +189,7 @@ class Driver:
             self._step(inputs.Incoming(done, request))
 
     def reachable(self, peer: int, round_trip: float | None = None) -> None:
-        """A connection to this server has come up. `round_trip`: seconds, of its handshake."""
+        """A connection to this server has come up. `round_trip`: seconds that a round trip of the handshake took."""
         if self._over is None:
             self.tempo.reachable(peer, round_trip, self._loop.time())
             self._adopt_timing()
@@ -201,9 +201,9 @@ class Driver:
             self._step(inputs.Unreachable(peer))
 
     async def post(self, values: Sequence[bytes], *, seconds: float) -> int:
-        """Append Application entries and return the index of the last one when they are committed.
+        """Append Application entries; return the index of the last one when all are committed.
 
-        May take so many seconds. Raises `NotCommittedError` or `OutcomeUnknownError`.
+        `seconds` is the time limit. Raises `NotCommittedError` or `OutcomeUnknownError`.
         """
         entries = tuple(Entry(0, ValueType.APPLICATION, value) for value in values)
         refusal = "no server has led within the time given, or none that can be reached; see `gf-i2p status`"
@@ -233,7 +233,7 @@ class Driver:
         raise NotCommittedError(f"not committed: {self._over or refusal}")
 
     def _has_way(self, entries: Sequence[Entry]) -> bool:
-        """Whether we lead, or the leader can be reached and the way there is not crowded."""
+        """Whether this server leads, or the leader is connected and has room for these entries."""
         leader = self._peers.get(self.core.leader)
         if leader is None or not leader.connected:
             return self.core.is_leader
@@ -243,7 +243,7 @@ class Driver:
         )
 
     async def _submit(self, entries: tuple[Entry, ...], end: float) -> Response | None:
-        """Propose to ourselves or to the leader. None: nobody knows."""
+        """Propose to this server's core or to the leader. None: the outcome is unknown."""
         answer: asyncio.Future[Response | None] = self._caller()
         done = partial(_resolve, answer)
         leader = self.core.leader
@@ -255,7 +255,7 @@ class Driver:
         seconds = end - self._loop.time() + self.core.timing.election_max
         size = sum(map(size_of, entries))
         peer = self._peers.get(leader)
-        if peer is None:  # it has just been removed
+        if peer is None:  # the leader has just been removed
             return None
         peer.send(request, partial(self._forwarded_answered, leader, size, done), seconds=seconds)
         self._forwarded.setdefault(leader, []).append(size)
@@ -266,19 +266,18 @@ class Driver:
         done(response)
 
     def _abandon_posts(self) -> None:
-        """Give up the posts that are on the way to servers that lead no more.
+        """Give up the posts on the way to servers that no longer lead.
 
-        Such a server may hang: then our AppendEntries, which are answered after the posts, would wait as long as they.
+        Such a server may hang. AppendEntries of this server are answered after the posts, and would wait as long.
         """
         for peer, sizes in self._forwarded.items():
             if sizes and self.core.leader not in {peer, NOBODY} and peer in self._peers:
                 self._peers[peer].reset("it leads no more, and posts were on the way to it")
 
     async def read_barrier(self) -> int:
-        """Return the index up to which this leader's log must be read to see everything acknowledged before the call.
+        """Return the index up to which this leader's log must be read to see every entry acknowledged before the call.
 
-        Raises `NotLeaderError` when another server leads, `NotCommittedError` when no server leads that a majority
-        follows.
+        Raises `NotLeaderError` when another server leads, and `NotCommittedError` when no server leads a majority.
         """
         if self._over is not None:
             raise NotCommittedError(self._over)
@@ -310,7 +309,7 @@ class Driver:
         return future
 
     def _caller(self) -> asyncio.Future[Any]:
-        """Return a future that is also done, with None, when this driver ends."""
+        """Return a future that also ends, with None, when this driver ends."""
         future: asyncio.Future[Any] = self._loop.create_future()
         self._callers.add(future)
         future.add_done_callback(self._callers.discard)
@@ -341,12 +340,12 @@ class Driver:
             self._adopt_timing()
             self._step(inputs.Answered(peer, tag, response))
 
-    # The servers, and what is behind us ------------------------------------------------------------------------------
+    # Membership and snapshots -----------------------------------------------------------------------------------------
 
     async def change_servers(self, request: Request, *, seconds: float) -> Response | None:
-        """Ask the leader, ourselves perhaps, with an AddServerRequest or a RemoveServerRequest.
+        """Send an AddServerRequest or a RemoveServerRequest to the leader, which may be this server.
 
-        Return its answer: accepted means that the change has begun. None: there is none within so many seconds.
+        Return the leader's answer; accepted means that the change has begun. None: no answer within `seconds`.
         """
         answer: asyncio.Future[Response | None] = self._caller()
         leader = self.core.leader
@@ -375,14 +374,14 @@ class Driver:
     # Timer ----------------------------------------------------------------------------------------------------------
 
     def change_plan(self, plan: Plan) -> None:
-        """Take the time-outs from another plan from now on."""
+        """Use the time-outs of another plan from now on."""
         self.tempo.plan = plan
         self._adopt_timing()
         if self._timer is not None:
             self._arm()
 
     def _adopt_timing(self) -> None:
-        """Hand the time-outs on, if what was measured has changed them."""
+        """Pass the time-outs on when measurements have changed them."""
         timing = self.tempo.timing
         if timing != self._timing:
             self._timing = self.core.timing = timing
@@ -390,7 +389,7 @@ class Driver:
             self._on_timing(timing)
 
     def _arm(self) -> None:
-        """Have a timer that fires no later than the core's deadline; most steps only push the deadline back."""
+        """Set a timer no later than the core's deadline; most steps only push the deadline back."""
         deadline = self.core.deadline
         if self._timer is not None:
             if self._timer_at <= deadline:
@@ -400,7 +399,7 @@ class Driver:
         self._timer = self._loop.call_at(deadline, self._tick)
 
     def _look_at_clock(self) -> None:
-        """See whether this process was stopped: what has waited for it meanwhile may come before the timer."""
+        """Check whether this process stood still: input that waited meanwhile may come before the timer."""
         now = self._loop.time()
         if now > self.core.deadline + self.core.timing.election_min:
             self.tempo.stood_still(now)
@@ -422,9 +421,9 @@ class Driver:
         self._loop.call_soon_threadsafe(self._halt, error)
 
     def _halt(self, error: BaseException) -> None:
-        """Never answer again: what is not on the disk, or of what we are not sure, must not be promised."""
+        """Never answer again: an answer must not promise what may not be on the disk."""
         if self._over is None:
-            # Where the operator can mend it, the sentence says how; a traceback is for our own defects.
+            # A sentence tells the operator what to mend; a traceback is for defects of this program.
             trace = None if isinstance(error, StorageError | OSError) else error
             self._log.critical("this node stops by itself", error=str(error), exc_info=trace)
             self._end(f"this node has stopped by itself ({error})")
@@ -473,15 +472,15 @@ class Driver:
         self._look_at_contacts()
 
     def _look_at_servers(self) -> None:
-        """See whether others belong to the farm than before: the time-outs go by those that do."""
+        """Tell `tempo` when the servers of the farm have changed."""
         servers = {server.id for server in self.core.configuration.servers}
-        if servers and servers != self._servers:  # a newcomer does not know any yet
+        if servers and servers != self._servers:  # a newcomer knows no servers yet
             self._servers = servers
             self.tempo.change_servers(servers - {self.core.id})
             self._adopt_timing()
 
     def _look_at_contacts(self) -> None:
-        """See whether others are to be reached than before: those of the farm, and who is joining or leaving."""
+        """Report when the servers to reach have changed: the members, and servers that are joining or leaving."""
         contacts = self.core.contacts
         if contacts != self._contacts:
             self._contacts = contacts
@@ -522,7 +521,7 @@ class Driver:
         self._loop.call_soon(done, None)
 
     def _tell(self, token: Token, response: Response | None) -> None:
-        """Answer a caller. Its mistakes are its own: the rest of the step must be done."""
+        """Answer a caller. A caller's error must not stop the rest of the step."""
         try:
             cast(Done, token)(response)
         except Exception:  # noqa: BLE001 -- as above
@@ -539,6 +538,6 @@ class Driver:
 
 
 def _resolve(future: asyncio.Future[_T], result: _T) -> None:
-    """Hand over an answer for which nobody may be waiting any more."""
+    """Set the result of a future unless its caller has given up."""
     if not future.done():
         future.set_result(result)

@@ -1,4 +1,4 @@
-"""What a node measures of its farm: round trips to its peers, and how long others were silent. Pure: told the time."""
+"""A node's measurements of its farm: round trips to peers, and silences. Pure: the caller gives the time."""
 
 from bisect import bisect_left, insort
 from collections import deque
@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Final
 
 MOST_TRIPS: Final = 256
-"""Round trips that are kept of one peer: enough that one in a hundred is more than one."""
+"""Round trips kept of one peer: enough that one in a hundred is more than one."""
 SLOTS: Final = 60
-"""Pieces of the time that silences are remembered for."""
+"""Slots into which the remembered time is cut."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoundTrip:
-    """Seconds, of so many round trips: half are no longer than `p50`, 99 of 100 no longer than `p99`."""
+    """A summary of round trips, in seconds: half take at most `p50`, 99 of 100 at most `p99`."""
 
     p50: float
     p99: float
@@ -21,7 +21,7 @@ class RoundTrip:
 
 
 class RoundTrips:
-    """The latest round trips to one peer: at most `MOST_TRIPS`, none but the newest older than `memory` seconds."""
+    """The latest round trips to one peer: at most `MOST_TRIPS`; only the newest may be older than `memory` seconds."""
 
     def __init__(self, memory: float) -> None:
         self._memory = memory
@@ -29,7 +29,7 @@ class RoundTrips:
         self._sorted: list[float] = []
 
     def add(self, seconds: float, now: float) -> None:
-        """Take one."""
+        """Add one round trip."""
         self._latest.append((now, seconds))
         insort(self._sorted, seconds)
         while len(self._latest) > MOST_TRIPS or self._latest[0][0] < now - self._memory:
@@ -41,12 +41,12 @@ class RoundTrips:
 
     @property
     def p99(self) -> float:
-        """See `RoundTrip`; there must be one."""
+        """See `RoundTrip`; needs at least one round trip."""
         return self._sorted[-(len(self._sorted) // 100) - 1]
 
     @property
     def summary(self) -> RoundTrip:
-        """All of it; there must be one."""
+        """The summary; needs at least one round trip."""
         return RoundTrip(self._sorted[(len(self._sorted) - 1) // 2], self.p99, len(self._sorted))
 
 
@@ -58,27 +58,27 @@ class _Slot:
 
 
 class Silences:
-    """How long those who should speak were silent, over the latest `memory` seconds.
+    """The lengths of a leader's or a majority's silences over the latest `memory` seconds.
 
-    That time is cut into slots, and of each the longest silence is kept. So a second of heavy traffic, with a thousand
-    short silences, weighs no more than any other second, and does not hide how long the silences are without traffic.
+    The time is cut into slots, and only the longest silence of each slot is kept. So a second of heavy traffic, with a
+    thousand short silences, weighs no more than any other second, and does not hide the longer silences of idle times.
     """
 
     def __init__(self, memory: float) -> None:
         self.usual = 0.0
-        """The longest silence of an ordinary slot: half of the slots have none longer."""
+        """Median of the slots' longest silences."""
         self.worst = 0.0
-        """The longest one: of so few slots that is their 99th percentile."""
+        """The longest silence of all, the 99th percentile of so few slots."""
         self._seconds = memory / SLOTS
         self._slots: deque[_Slot] = deque()
 
     @property
     def count(self) -> int:
-        """How many silences that is about."""
+        """Number of silences behind these figures."""
         return sum(slot.count for slot in self._slots)
 
     def add(self, seconds: float, now: float) -> bool:
-        """Take one that ends now; return whether something may have changed but the count."""
+        """Add a silence that ends now; return whether more than the count may have changed."""
         number = int(now // self._seconds)
         if self._slots and self._slots[-1].number >= number:
             slot = self._slots[-1]

@@ -1,32 +1,33 @@
-"""The time-outs in force: fixed ones, or such as follow from what the node measures. Pure: told the time.
+"""The time-outs in force: fixed, or derived from the node's measurements. Pure: the caller gives the time.
 
-The wire has no field in which a leader could say how often it will be heard. Yet no follower may wait for less than
-its leader is silent. So both go by what both have seen:
+The wire has no field for a leader's heartbeat interval. Yet a follower must never wait for less than the leader's
+silence. So leader and followers both go by silences that both have seen:
 
-- A follower measures how long its leader is silent, and remembers it for `memory` seconds. It waits for several times
-  the silence that is usual, and for twice the longest.
-- A leader begins with the shortest heartbeat that there is: with that every follower can live, whatever it has
-  measured before. It lets its silences grow by a quarter at a time, and only when every follower that it reaches has
-  answered `SHOWN` times after one of the present length. What none has answered for half of `memory`, because traffic
-  left no silence, counts no more, and the leader begins again; so it does when a follower's connection comes up, for
-  that one may have seen nothing of it. To be heard more often harms nobody, and needs no such care.
-- Round trips are measured by heartbeats and vote requests: small ones, and not behind entries that a disk must write.
-  Before there are any, the handshake of the connection counts. No time-out is shorter than a vote may take.
+- A follower measures the leader's silences and remembers them for `memory` seconds. The follower waits for several
+  times the usual silence, and for twice the longest.
+- A leader begins with the shortest heartbeat, with which every follower can live, whatever the follower measured
+  before. The silence may grow by a quarter at a time, and only when every reached follower has answered `SHOWN` times
+  after a silence of the present length. An answer expires after half of `memory`; when traffic has left no silence for
+  so long, the leader begins again. The leader also begins again when a follower's connection comes up, since that
+  follower may have seen no silence. A shorter silence harms no follower and needs no such care.
+- Heartbeats and vote requests measure the round trips. These messages are small, and do not stand behind entries that
+  a disk must write. Before the first measurement, the connection's handshake counts. No time-out is shorter than a
+  vote may take.
 
-With T the 99th percentile of the round trips to the nearest peers that make a majority with us, and all clamped
-between the floor and the ceiling of the farm's `Range`:
+T is the 99th percentile of the round trips to the nearest peers that make a majority with this node. The floor and the
+ceiling of the farm's `Range` bound all three:
 
     heartbeat     T, and at most 1.25 times the silence shown
     election_min  the longest of 3 T, 4 heartbeats, 4 usual silences, 2 longest silences
     election_max  2 election_min
 
-What spans a time in which this node itself stood still, suspended or swapped out, is no silence and no round trip.
+A span of time in which the node itself stood still, suspended or swapped out, is neither a silence nor a round trip.
 
-Only the servers of the Configuration that counts are asked for anything: one that has left is neither silent nor slow.
+Only the servers of the current Configuration count: a server that has left is neither silent nor slow.
 
-A leader's silences are those of the majority that check-quorum waits for. A server that has just started has time-outs
-of its own (`Range.unconnected`, `Range.first`) until it has heard `ENOUGH_SILENCES`: nobody knows it yet, and if it
-stood for election before its leader has dialled it, its higher term would depose that leader.
+A leader's silences are those of the majority that check-quorum waits for. A server that has just started uses special
+time-outs (`Range.unconnected`, `Range.first`) until it has heard `ENOUGH_SILENCES`. The leader may not have dialled
+that server yet. An election by that server would raise the term and depose the leader.
 """
 
 import math
@@ -43,29 +44,29 @@ from gf_i2p.wire.messages import MessageType, Request
 
 TRIPS_PER_HEARTBEAT: Final = 1.0
 TRIPS_PER_ELECTION: Final = 3.0
-"""A vote, its disk write included, and room so that two candidates seldom meet."""
+"""For a vote with its disk write, and room so that two candidates seldom meet."""
 TRIPS_TO_BE_FOUND: Final = 10.0
-"""For a server that has just started, until its leader has dialled it, by TCP, TLS and HTTP, and perhaps once more."""
+"""For a server that has just started, until its leader has dialled by TCP, TLS and HTTP, and perhaps a second time."""
 HEARTBEATS_PER_ELECTION: Final = 4.0
 USUAL_PER_ELECTION: Final = 4.0
 WORST_PER_ELECTION: Final = 2.0
 RISE: Final = 1.25
-"""By how much a leader's silence may surpass the one that all have answered."""
+"""Factor by which a leader's silence may surpass the silence that all followers have answered."""
 SHOWN: Final = 4
-"""How often a follower has answered after a silence before the next may be longer."""
+"""Answers by a follower after a silence before the next silence may be longer."""
 ENOUGH_SILENCES: Final = 16
-"""After so many the time-outs may become shorter than those at the beginning."""
+"""Silences after which the time-outs may become shorter than the first ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Between what time-outs adapt. `memory`: seconds for which measurements count."""
+    """The range in which time-outs adapt. `memory`: seconds for which measurements count."""
 
     unconnected: Timing
-    """As long as some peer was never connected: a server that has just started must not depose a leader that is about
-    to find it."""
+    """The least time-outs until every peer was connected once: a server that has just started must not depose a leader
+    that is about to dial it."""
     first: Timing
-    """The least from then on, until a leader has been heard for a while."""
+    """The least time-outs after that, until a leader has been heard for a while."""
     floor: Timing
     ceiling: Timing
     memory: float
@@ -74,7 +75,7 @@ class Range:
 OUTSIDE: Final = Range(
     unconnected=replace(LAN, election_min=10.0, election_max=20.0), first=LAN, floor=LAN, ceiling=I2P, memory=120.0
 )
-"""For farms that are all outside I2P."""
+"""For farms wholly outside I2P."""
 
 INSIDE: Final = Range(
     unconnected=replace(I2P, heartbeat=0.5),
@@ -83,13 +84,12 @@ INSIDE: Final = Range(
     ceiling=I2P,
     memory=1200.0,
 )
-"""For farms that I2P has a part in. Tunnels are rebuilt every ten minutes, and the silence that this may bring is not
-forgotten before it has come twice."""
+"""For farms with a part inside I2P. Tunnels are rebuilt every ten minutes; `memory` outlasts two of these rebuilds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How a node comes by its time-outs: a profile, single values of which the operator has replaced.
+    """The source of a node's time-outs: a profile, in which the operator may have replaced single values.
 
     Raises `ValueError`, with a sentence for the operator, when the values cannot work together.
     """
@@ -97,7 +97,7 @@ class Plan:
     profile: str
     limits: Range
     fixed: Timing | None = None
-    """The profile's time-outs, None when they adapt."""
+    """The profile's time-outs; None when the time-outs adapt."""
     heartbeat: float | None = None
     election_min: float | None = None
     election_max: float | None = None
@@ -107,11 +107,11 @@ class Plan:
 
     @property
     def first(self) -> Timing:
-        """The least time-outs until a leader has been heard for a while; fixed ones for ever."""
+        """The least time-outs until a leader has been heard for a while; fixed time-outs stay for ever."""
         return self.fit(self.fixed or self.limits.first)
 
     def fit(self, timing: Timing) -> Timing:
-        """Put the operator's values in; those that adapt give way to them."""
+        """Put the operator's values in; adapted values give way."""
         heartbeat, shortest, longest = timing.heartbeat, timing.election_min, timing.election_max
         if self.fixed is None:
             if self.heartbeat is not None:
@@ -131,41 +131,41 @@ class Plan:
 
 
 class _Flight(NamedTuple):
-    """A request that is not answered yet."""
+    """A request that has no answer yet."""
 
     peer: int
     sent_at: float
     term: int | None
-    """Of the office in which it was sent, None for a vote request."""
+    """The term in which the leader sent the request; None for a vote request."""
     bulk: bool
-    """Whether it has entries: its answer waits for a disk."""
+    """Whether the request has entries, so that the answer waits for a disk."""
     measured: bool
-    """Whether its round trip counts: it has none, nor has one before it."""
+    """Whether the round trip counts: neither this request nor an earlier one in flight has entries."""
     silence: float | None
-    """How long we had been silent, when it ended a silence of the full length."""
+    """Length of the silence that the request ended, when the silence had the full length."""
 
 
 class _Office:
-    """What a leader measures in one term."""
+    """A leader's measurements in one term."""
 
     def __init__(self, term: int) -> None:
         self.term = term
         self._sent_at: dict[int, float] = {}
         self._heard_at: dict[int, float] = {}
         self._shown: dict[int, deque[tuple[float, float]]] = {}
-        """By peer that is reached: when it has answered, and after what silence."""
+        """By reached peer: the time of each answer, and the silence before it."""
 
     def reached(self, peer: int) -> None:
-        """A new connection: nothing has been shown over it."""
+        """Note a new connection, over which nothing has been shown."""
         self._sent_at.pop(peer, None)
         self._shown[peer] = deque(maxlen=SHOWN)
 
     def lost(self, peer: int) -> None:
-        """There is no connection."""
+        """Note that the peer has no connection."""
         self._shown.pop(peer, None)
 
     def speaks(self, peer: int, now: float) -> float:
-        """Return for how long the peer has heard nothing; 0 at first."""
+        """Return the seconds for which the peer has heard nothing; 0 at first."""
         self._heard_at.setdefault(peer, now)
         self._shown.setdefault(peer, deque(maxlen=SHOWN))
         silence = now - self._sent_at.get(peer, now)
@@ -173,24 +173,24 @@ class _Office:
         return silence
 
     def hears(self, peer: int, now: float) -> float:
-        """Return for how long no majority was heard."""
+        """Return the seconds for which no majority was heard."""
         silence = now - agreed([now, *self._heard_at.values()])
         self._heard_at[peer] = now
         return silence
 
     def keep(self, peers: Collection[int]) -> None:
-        """Forget all others."""
+        """Forget all other peers."""
         for noted in (self._sent_at, self._heard_at, self._shown):
             for peer in noted.keys() - peers:
                 del noted[peer]
 
     def show(self, peer: int, silence: float, now: float) -> None:
-        """Note that this peer has answered after such a silence."""
+        """Note that the peer has answered after a silence of this length."""
         if peer in self._shown:
             self._shown[peer].append((now, silence))
 
     def shown(self, since: float) -> float:
-        """The silence that all who are reached have answered so often, and since then; 0 when they have not."""
+        """The silence that every reached peer has answered `SHOWN` times since then; 0 when not all have."""
         shortest = float("inf")
         for shown in self._shown.values():
             if len(shown) < SHOWN or shown[0][0] < since:
@@ -200,23 +200,23 @@ class _Office:
 
 
 class Tempo:
-    """The time-outs of one node, and what they are made from.
+    """The time-outs of one node, and the measurements behind them.
 
-    It is told what the node sends and hears, each time before the core is told the same: then what it has learnt
-    counts for the core's answer.
+    The driver reports each message sent or heard to this object first, and then to the core. So the measurement
+    already counts for the core's answer.
     """
 
     def __init__(self, plan: Plan, *, servers: int) -> None:
-        """`servers`: how many the farm has, as long as it is not known which ones."""
+        """`servers`: number of servers in the farm, until `change_servers` names them."""
         self.silences = Silences(plan.limits.memory)
         self._plan = plan
         self._majority = majority(servers)
         self._others = servers - 1
         self._peers: frozenset[int] | None = None
-        """The other servers of the farm; None: whoever is spoken to."""
+        """The other servers of the farm; None: every peer counts."""
         self._now = 0.0
         self._awake_since = -math.inf
-        self._adapt_at = 0.0  # when that is due, whatever happens
+        self._adapt_at = 0.0  # time of the next adaptation, whatever happens
         self._handshakes: dict[int, float] = {}
         self._trips: dict[int, RoundTrips] = {}
         self._flights: dict[int, _Flight] = {}  # by tag
@@ -227,7 +227,7 @@ class Tempo:
 
     @property
     def plan(self) -> Plan:
-        """Where the time-outs come from; may be exchanged, and what was measured stays."""
+        """The source of the time-outs. A new plan keeps the measurements."""
         return self._plan
 
     @plan.setter
@@ -236,14 +236,14 @@ class Tempo:
         self._adapt()
 
     def round_trip(self, peer: int) -> RoundTrip | None:
-        """What is known of the round trip to this peer: by requests, or else by the handshake alone."""
+        """Summary of the round trips to this peer: by requests, or by the handshake alone; None when unknown."""
         if peer in self._trips:
             return self._trips[peer].summary
         handshake = self._handshakes.get(peer)
         return None if handshake is None else RoundTrip(handshake, handshake, 1)
 
     def change_servers(self, peers: Collection[int]) -> None:
-        """The farm consists of these and of this server from now on."""
+        """From now on, the farm consists of these peers and this server."""
         self._peers = frozenset(peers)
         self._others = len(self._peers)
         self._majority = majority(self._others + 1)
@@ -258,11 +258,11 @@ class Tempo:
     # What happens ---------------------------------------------------------------------------------------------------
 
     def stood_still(self, now: float) -> None:
-        """Until now this node did nothing, for longer than an election waits: who was not heard was not silent."""
+        """Note that this node stood still until now, for longer than an election waits: the peers were not silent."""
         self._awake_since = now
 
     def reachable(self, peer: int, round_trip: float | None, now: float) -> None:
-        """A connection to this peer has come up. `round_trip`: of its handshake, when known."""
+        """Note that a connection to this peer has come up. `round_trip`: of its handshake, when known."""
         self._now = now
         if round_trip is not None:
             self._handshakes[peer] = round_trip
@@ -271,14 +271,14 @@ class Tempo:
         self._adapt()
 
     def incoming(self, request: Request, now: float) -> None:
-        """A server's request has arrived."""
+        """Note a server's request."""
         if request.type is not MessageType.APPEND_ENTRIES_REQUEST:
             return
         self._now = now
         if self._office is not None and request.term > self._office.term:
             self._office = None
             self._adapt_at = now
-        # An old leader counts, too: if it was deposed because of its silence, now we know how long that was.
+        # An old leader counts, too: if a silence deposed that leader, the length of the silence is known now.
         term, at = self._heard.get(request.source, (None, now))
         self._heard[request.source] = request.term, now
         if term == request.term:
@@ -286,7 +286,7 @@ class Tempo:
         self._adapt_in_time()
 
     def sent(self, send: Send, now: float) -> None:
-        """A request leaves."""
+        """Note a request that leaves."""
         self._now = now
         peer, request = send.peer, send.request
         bulk = bool(request.entries)
@@ -305,7 +305,7 @@ class Tempo:
         self._adapt_in_time()
 
     def answered(self, tag: int, now: float) -> None:
-        """The request with this tag is answered."""
+        """Note the answer to the request with this tag."""
         flight, office = self._landed(tag), self._office
         if flight is None:
             return
@@ -324,7 +324,7 @@ class Tempo:
         self._adapt_in_time()
 
     def failed(self, tag: int) -> None:
-        """The request with this tag will not be answered: there is no connection."""
+        """Note that the request with this tag gets no answer, because the connection is gone."""
         flight, office = self._landed(tag), self._office
         if flight is not None and office is not None and office.term == flight.term:
             office.lost(flight.peer)
@@ -336,7 +336,7 @@ class Tempo:
         return flight
 
     def _silent(self, seconds: float) -> None:
-        """Note a silence; one that no leader survives was not a leader's, but a break in the farm."""
+        """Note a silence; one too long for any leader to survive was a break in the farm, and does not count."""
         if self._now - seconds < self._awake_since or seconds > self._plan.limits.ceiling.election_max:
             return
         if self.silences.add(seconds, self._now):
@@ -345,7 +345,7 @@ class Tempo:
     # What follows ---------------------------------------------------------------------------------------------------
 
     def _trip(self) -> float:
-        """T, see above; 0 when no round trip is known."""
+        """T of the module's docstring; 0 when no round trip is known."""
         trips = {peer: trips.p99 for peer, trips in self._trips.items()}
         known = sorted((self._known_handshakes() | trips).values())
         return known[min(max(self._majority - 2, 0), len(known) - 1)] if known else 0.0
@@ -354,7 +354,7 @@ class Tempo:
         return {peer: seconds for peer, seconds in self._handshakes.items() if self._counts(peer)}
 
     def _adapt_in_time(self) -> None:
-        """Adapt when there is something new, or something old may count no more."""
+        """Adapt when there is a new measurement, or an old one may have expired."""
         if self._now >= self._adapt_at:
             self._adapt()
 

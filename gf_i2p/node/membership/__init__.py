@@ -1,1 +1,1 @@
-"""How servers and leaf-only members come into a farm, and how a server notices that it was removed."""
+"""How servers and leaf members come into a farm, and how a server notices its own removal."""

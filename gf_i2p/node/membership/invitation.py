@@ -1,7 +1,7 @@
-"""Invitations: what a new server and the servers of a farm must know of each other before it can join.
+"""Invitations: the files by which a new server and the servers of a farm come to know each other.
 
-The new server gets a directory of its own, with what checks the passwords of all others. Each of them is told, by a
-file, where the new one is and what checks its password.
+The new server gets a directory of its own, with verifiers for the passwords of all other servers. A file tells each of
+the other servers the endpoint of the new server and the verifier for its password.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ ACCEPT_FILE: Final = "accept-server-{id}.toml"
 
 
 class Invitation(Table):
-    """What the servers of the farm are told of a new one."""
+    """The description of a new server for the servers of the farm."""
 
     cluster: str
     server: ServerTable
@@ -35,40 +35,40 @@ class Invitation(Table):
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Where an invitation was written."""
+    """The paths of a written invitation."""
 
     server: Path
     accept: Path
     left_out: int | None
-    """Who had the endpoint, and is out of the farm."""
+    """Id of the former server that had this endpoint and has left the farm."""
     table: str | None
-    """What clients' files without a CA need to know the new one by; None inside I2P, where its address is enough."""
+    """The new server's table for client files without a CA; None inside I2P, where the address is enough."""
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """What has come of an invitation."""
+    """The result of an invitation that was accepted."""
 
     changed: bool
     dropped: int | None = None
-    """Who had the endpoint, and is out of the farm."""
+    """Id of the former server that had this endpoint and has left the farm."""
 
 
 Members = Callable[[Path], frozenset[int]]
-"""Tells who belongs to the farm, by the committed Configuration that the node of a directory has.
+"""Returns the ids of the farm's members, from the committed Configuration that the node of a directory has.
 
-Raises `ConfigError` or `StorageError` with what to do when it is not known.
+Raises `ConfigError` or `StorageError`, with advice, when the members are not known.
 """
 
 
 def invite(
     existing: Path, into: Path, server_id: int, endpoint: Endpoint | None, *, members: Members = members_of_stopped
 ) -> Written:
-    """Make a new server's directory below `into`, and the file for the others, by what a server of the farm knows.
+    """Make a new server's directory below `into`, and the file for the other servers, from a server's own files.
 
-    Without an endpoint it gets a new address inside I2P. One that has the endpoint and is out of the farm is left out.
-    Raises `ConfigError` when anything of it exists already, or a member has the endpoint; then
-    nothing was written.
+    Without an endpoint, the new server gets a new address inside I2P. A listed server that has the endpoint and has
+    left the farm is left out. Raises `ConfigError` when a part of the invitation exists already, or a member has the
+    endpoint; then nothing was written.
     """
     with changing(existing), all_or_nothing(into) as made:
         return _invite(existing, into, server_id, endpoint, members, made)
@@ -126,10 +126,10 @@ def _invite(
 
 
 def accept(directory: Path, file: Path, *, members: Members = members_of_stopped) -> Accepted:
-    """Let the server of this directory know the invited one; forget who had its endpoint and is out of the farm.
+    """Add the invited server to this directory's files; forget a former server that had the same endpoint.
 
-    Raises `ConfigError` when it knows another one of that id, when a member has the endpoint, or when it belongs to
-    another farm; then nothing has changed.
+    Raises `ConfigError` when the files have another server of that id, when a member has the endpoint, or when the
+    invitation is for another farm; then nothing has changed.
     """
     with changing(directory):
         return _accept(directory, file, members)
@@ -175,14 +175,14 @@ def _accept(directory: Path, file: Path, members: Members) -> Accepted:
         Secrets.of_text(texts[SECRETS_FILE], directory / SECRETS_FILE)
         table_of(Config, texts[CONFIG_FILE], directory / CONFIG_FILE)
     except ConfigError as error:
-        raise ConfigError(f"nothing was changed, for with {file} this node could not start: {error}") from error
-    # Were it stopped between the two, both would load all the same, and the rest be done when it is accepted again.
+        raise ConfigError(f"nothing was changed: with {file}, this node could not start: {error}") from error
+    # After a stop between the two writes both files still load, and a second accept does the rest.
     replace_files(directory, texts)
     return Accepted(changed=True, dropped=before)
 
 
 def load(file: Path) -> Invitation:
-    """Read what `invite` wrote for the servers. Raises `ConfigError`, also when others could read it."""
+    """Read the file that `invite` wrote for the servers. Raises `ConfigError`, also when other users could read it."""
     text = read_text(file)
     found = parse_toml(text, file)
     if not isinstance(found.get("server"), dict) or not isinstance(found.get("user"), dict):
@@ -203,9 +203,9 @@ def _check_unused(config: Config, server_id: int, directory: Path) -> None:
 
 
 def _before(config: Config, server_id: int, endpoint: str, directory: Path, members: Members) -> int | None:
-    """Return who is listed with this endpoint and out of the farm; None when nobody is listed with it.
+    """Return the id of a former server listed with this endpoint; None when no server has the endpoint.
 
-    Raises `ConfigError` when a member has it, or it is not known whether it is one.
+    Raises `ConfigError` when a member has the endpoint, or when membership is not known.
     """
     other = next((each.id for each in config.servers if each.endpoint == endpoint and each.id != server_id), None)
     if other is None:
@@ -218,9 +218,9 @@ def _before(config: Config, server_id: int, endpoint: str, directory: Path, memb
     except (ConfigError, StorageError) as error:
         why = str(error).rstrip(".")
         raise ConfigError(
-            f"{said}, and it is not known whether it is out of the farm: {why}. Or, if you know that it is: in "
-            f"{CONFIG_FILE} write [[removed]] in the place of its [[servers]], with its id alone, take the user "
-            f"server-{other} out of {SECRETS_FILE}, and try again"
+            f"{said}, and it is not known whether that server is out of the farm: {why}. If you know that it is out: "
+            f"in {CONFIG_FILE} replace its [[servers]] by [[removed]] with its id alone, take the user server-{other} "
+            f"out of {SECRETS_FILE}, and try again"
         ) from error
     if other in current:
         raise ConfigError(
@@ -231,7 +231,7 @@ def _before(config: Config, server_id: int, endpoint: str, directory: Path, memb
 
 
 def server_text(server: ServerTable, *, for_clients: bool = False) -> str:
-    """Give the table of a server, for a server's file, or for a client's."""
+    """Return the TOML table of a server, for a server's file or for a client's file."""
     text = templates.SERVER.format(id=server.id, endpoint=server.endpoint)
     if server.fingerprint is not None:
         text += templates.FINGERPRINT.format(fingerprint=server.fingerprint)

@@ -1,4 +1,4 @@
-"""A server that is to join a farm: finds the leader and asks it to be taken in (proposal 150, "Establishment")."""
+"""Joining a farm: the new server finds the leader and asks to be taken in (proposal 150, "Establishment")."""
 
 import asyncio
 from collections.abc import Mapping
@@ -15,33 +15,33 @@ from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
 logger = structlog.get_logger()
 
 AGAIN_SECONDS: Final = 5.0
-"""Between two questions; a farm takes one server after the other."""
+"""Seconds between two requests; a farm takes in one server after the other."""
 AGAIN_MOST_SECONDS: Final = 300.0
-"""Whom the leader has taken in without reaching him pauses for ever longer, up to this: nobody else can join or leave
-while it tries."""
+"""Longest pause of a newcomer that the leader accepted but did not reach. The pause doubles each time up to this, since
+no other server can join or leave while the leader tries."""
 SOON_SECONDS: Final = 0.1
-"""The least between two attempts to find a leader to ask; they become rarer. A node that has just started has no
-connection yet, and has them all a moment later."""
+"""Shortest pause between two searches for a leader; the pauses grow. A node that has just started has no connection,
+and has all of them a moment later."""
 ANSWER_SECONDS: Final = 60.0
 NOBODY_FOUND: Final = (
-    "no leader is found yet: is the farm up, and have its servers accepted us (`gf-i2p members accept`)?"
+    "no leader is found yet: is the farm up, and have its servers accepted this one (`gf-i2p members accept`)?"
 )
 
 
 class Joiner:
-    """Asks until we are a member. `links` leads to the servers that we have been told of."""
+    """Asks until this server is a member. `links` leads to the servers in this server's file."""
 
     def __init__(self, driver: Driver, links: Mapping[int, Peer], endpoint: str) -> None:
-        """`endpoint`: ours."""
+        """`endpoint`: of this server."""
         self._driver = driver
         self._links = links
         self._endpoint = endpoint
         self._said: str | None = None
-        self._accepted = 0  # how often a leader has said yes
+        self._accepted = 0  # how often a leader has accepted the request
         self._log = logger.bind(server=driver.core.id)
 
     async def run(self) -> None:
-        """Return when we are a member, or were one."""
+        """Ask until this server is a member, or return at once when it has been one."""
         core = self._driver.core
         search = Backoff(floor=SOON_SECONDS, ceiling=AGAIN_SECONDS)
         while not core.was_member:
@@ -58,7 +58,7 @@ class Joiner:
             self._log.info("this server belongs to the farm now")
 
     async def _leader(self) -> tuple[int, Peer] | None:
-        """Find the leader and the way to it."""
+        """Find the leader and the link to it."""
         leader = self._driver.core.leader
         if leader == NOBODY:
             leader = await self._find()
@@ -66,7 +66,7 @@ class Joiner:
         return (leader, link) if link is not None and link.connected else None
 
     async def _ask(self, leader: int, link: Peer) -> str:
-        """Ask once; return what came of it, a sentence."""
+        """Ask once; return the result as a sentence."""
         core = self._driver.core
         value = ClusterServer(core.id, self._endpoint).encode()
         response = await self._send(
@@ -75,17 +75,21 @@ class Joiner:
         if response is None:
             return f"server {leader}, the leader, has not answered"
         if not response.accepted:
-            return f"server {leader}, the leader, cannot take us in now: a change is under way, or it leads no more"
+            return (
+                f"server {leader}, the leader, cannot take this server in now: "
+                "a change is under way, or it leads no more"
+            )
         self._accepted += 1
         if self._accepted == 1:
-            return f"server {leader}, the leader, takes us in"
+            return f"server {leader}, the leader, takes this server in"
         return (
-            f"server {leader}, the leader, takes us in again: the last time it gave up, because we were too slow or "
-            f"not reached. Its log says which; check our endpoint, {self._endpoint}, and our fingerprint in its files"
+            f"server {leader}, the leader, takes this server in again: the last time the leader gave up, because this "
+            "server was too slow or not reached. The leader's log says which; check this server's endpoint, "
+            f"{self._endpoint}, and its fingerprint in the leader's files"
         )
 
     async def _find(self) -> int:
-        """Ask everybody who can be reached who leads; `NOBODY` when none knows."""
+        """Ask every connected server for the leader; `NOBODY` when no server knows."""
         for server, link in tuple(self._links.items()):
             if not link.connected:
                 continue

@@ -1,7 +1,7 @@
-"""Invitations of leaf-only members: routers that tell a farm that their leaf serves, and have no vote.
+"""Invitations of leaf members: routers that report their leaf to a farm and have no vote.
 
-The member gets a directory with its credentials and the places of the servers; each server is told, by a file, what
-checks its password. A server that does not know it refuses it when it leads.
+The leaf member gets a directory with its credentials and the places of the servers. A file gives each server the
+verifier for the leaf member's password. A leader that does not know the leaf member refuses its records.
 """
 
 from dataclasses import dataclass
@@ -31,13 +31,13 @@ _CA_FILE: Final = "ca.pem"
 
 
 class MemberTable(Table):
-    """Who is invited."""
+    """The invited leaf member."""
 
     id: Annotated[int, Field(ge=FIRST_MEMBER_ID, le=MAX_SERVER_ID)]
 
 
 class LeafInvitation(Table):
-    """What the servers of the farm are told of a leaf-only member."""
+    """The description of a leaf member for the servers of the farm."""
 
     cluster: str
     member: MemberTable
@@ -46,23 +46,23 @@ class LeafInvitation(Table):
 
 @dataclass(frozen=True, slots=True)
 class Invited:
-    """What an invitation has written."""
+    """The result of an invitation."""
 
     id: int
     member: Path
-    """The directory for its machine."""
+    """The directory for the leaf member's machine."""
     accept: Path
     unknown: tuple[int, ...]
-    """Servers outside I2P whose certificate nothing here vouches for, so that the member does not know them either."""
+    """Servers outside I2P whose certificate is not known here, so that the leaf member does not know them either."""
 
 
 def user_of(member: int) -> str:
-    """Return the name under which a member logs in."""
+    """Return the user name of a leaf member."""
     return f"{Role.LEAF}-{member}"
 
 
 def members_of(secrets: Secrets) -> list[int]:
-    """Return the ids of the leaf-only members that a server knows."""
+    """Return the ids of the leaf members that a server knows."""
     found = []
     for name in secrets.users:
         try:
@@ -75,17 +75,17 @@ def members_of(secrets: Secrets) -> list[int]:
 
 
 def invite(existing: Path, into: Path, member: int | None = None) -> Invited:
-    """Make a member's directory below `into`, and the file for all servers, by what a server of the farm knows.
+    """Make a leaf member's directory below `into`, and the file for all servers, from a server's own files.
 
-    Without an id it gets one above all that are known here, or one that is free below. Raises `ConfigError` or
-    `OSError`; then nothing was written.
+    Without `member`, the id is above all ids known here, or a free lower one when no higher id is left. Raises
+    `ConfigError` or `OSError`; then nothing was written.
     """
     with changing(existing), all_or_nothing(into) as made:
         return _invite(existing, into, member, made)
 
 
 def invite_and_accept(existing: Path, into: Path, member: int | None = None) -> Invited:
-    """Do the same, and let the server of `existing` know the member: no other command gets the id in between."""
+    """Invite, and accept at the server of `existing`, so that no other command gets the id in between."""
     with changing(existing), all_or_nothing(into) as made:
         invited = _invite(existing, into, member, made)
         _accept(existing, invited.accept)
@@ -116,7 +116,7 @@ def _invite(existing: Path, into: Path, member: int | None, made: list[Path]) ->
     text = templates.LEAF.format(
         cluster=cluster, user=user, password=password, ca="" if ca is None else templates.LEAF_CA
     ) + "".join(server_text(server, for_clients=True) for server in servers)
-    table_of(LeafFile, text, target / LEAF_FILE)  # a mistake is seen here, not on another machine
+    table_of(LeafFile, text, target / LEAF_FILE)  # finds a mistake here, and not on the other machine
     secret = Secret.derive(user, cluster, password)
     target.mkdir(mode=0o700)
     made.append(target)
@@ -132,7 +132,7 @@ def _invite(existing: Path, into: Path, member: int | None, made: list[Path]) ->
 
 
 def _free_id(taken: set[int]) -> int:
-    """Return the id above all that are taken, so that none comes again soon; the lowest that is free at the end."""
+    """Return the id above all taken ids, so that no id returns soon; at the end of the range, the lowest free id."""
     above = max((each for each in taken if each >= FIRST_MEMBER_ID), default=FIRST_MEMBER_ID - 1) + 1
     if above <= MAX_SERVER_ID:
         return above
@@ -140,20 +140,21 @@ def _free_id(taken: set[int]) -> int:
 
 
 def is_one(file: Path) -> bool:
-    """Whether a file invites a leaf-only member, not a server. Raises `ConfigError` when it cannot be read."""
+    """Whether a file invites a leaf member, and not a server. Raises `ConfigError` when the file cannot be read."""
     return "member" in parse_toml(read_text(file), file)
 
 
 def load(file: Path) -> LeafInvitation:
-    """Read what `invite` wrote for the servers. Raises `ConfigError`, also when others could read it."""
+    """Read the file that `invite` wrote for the servers. Raises `ConfigError`, also when other users could read it."""
     check_private(file)
     return table_of(LeafInvitation, read_text(file), file)
 
 
 def accept(directory: Path, file: Path) -> bool:
-    """Let the server of this directory know the invited member; return whether it did not before.
+    """Add the invited leaf member to this directory's files; return whether the member is new.
 
-    Raises `ConfigError` when it knows another one of that id, or belongs to another farm; then nothing has changed.
+    Raises `ConfigError` when the files have another user of that id, or belong to another farm; then nothing has
+    changed.
     """
     with changing(directory):
         return _accept(directory, file)
@@ -174,7 +175,7 @@ def _accept(directory: Path, file: Path) -> bool:
         if secrets.users[user] == invitation.user:
             return False
         raise ConfigError(
-            f"{directory / SECRETS_FILE} has another user {user}. If that one is out for good: gf-i2p members "
+            f"{directory / SECRETS_FILE} has another user {user}. If that user is out for good: gf-i2p members "
             f"remove-leaf {directory} {member}, and accept again"
         )
     text = read_text(directory / SECRETS_FILE).rstrip("\n") + "\n"
@@ -188,7 +189,7 @@ def _accept(directory: Path, file: Path) -> bool:
 
 
 def remove(directory: Path, member: int) -> bool:
-    """Make the server of this directory forget a member; return whether it knew it. Raises `ConfigError`."""
+    """Take a leaf member out of this directory's files; return whether the member was there. Raises `ConfigError`."""
     user = user_of(member)
     with changing(directory):
         if user not in Secrets.load(directory).users:

@@ -1,4 +1,4 @@
-"""A leaf-only member: a router beside which no server runs tells the farm, as a client, that its leaf serves."""
+"""A leaf member: beside a router without a server, a client that reports the router's leaf to the farm."""
 
 import asyncio
 import time
@@ -19,33 +19,33 @@ from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 logger = structlog.get_logger()
 
 INTERVAL_SECONDS: Final = 30.0
-"""Between two records when nothing changes."""
+"""Seconds between two records when nothing changes."""
 POST_SECONDS: Final = 30.0
 ROUTER_SECONDS: Final = 25.0
-"""A router that has not said by then how it does is down."""
+"""A router that has not answered after so many seconds counts as down."""
 LEAF_SECONDS: Final = 120.0
-"""The same for the leaf: i2pd takes 30 to 40 s for a lease set that it does not find, and is asked twice."""
+"""The same for the leaf: i2pd takes 30 to 40 s for a missing lease set, and is asked twice."""
 WAIT_SECONDS: Final = 5.0
-"""A look waits so long for answers; what comes later counts at the next one."""
+"""Seconds that a look waits for answers; a later answer counts at the next look."""
 _PAUSE_FLOOR: Final = 5.0
 _PAUSE_CEILING: Final = 30.0
 _REDIAL_FLOOR: Final = 1.0
 _REDIAL_CEILING: Final = 30.0
 _ANY_MASTER: Final = bytes(32)
-"""Whose leaf is asked for: a member's file names its leaf itself."""
+"""Master for the question about the leaf: a leaf member's file names the leaf itself."""
 
 
 def patient() -> Backoff:
-    """Make a member's delays between attempts to connect.
+    """Make a leaf member's delays between attempts to connect.
 
-    When a leader dies, all members turn to the next one, which can let in some hundreds a second at best: who comes
-    again too soon only pushes out others that come. A record has a minute and a half to get there.
+    When a leader dies, all leaf members turn to the next leader, which can let in some hundreds a second at best. A
+    leaf member that comes back too soon only pushes others out. A record may take a minute and a half to arrive.
     """
     return Backoff(floor=_REDIAL_FLOOR, ceiling=_REDIAL_CEILING)
 
 
 class Poster(Protocol):
-    """What brings a record into the farm's log: `gf_i2p.transport.client.farm_client.FarmClient`."""
+    """Posts a record to the farm's log: `gf_i2p.transport.client.farm_client.FarmClient`."""
 
     async def post(self, values: Sequence[bytes], *, timeout: float = 30.0) -> int:  # noqa: ASYNC109
         """See `FarmClient.post`."""
@@ -54,35 +54,35 @@ class Poster(Protocol):
 
 @dataclass(slots=True)
 class MemberReport:
-    """What a member's process says of itself. Times in ms since the epoch; None: never, or nothing."""
+    """The status of a leaf member's process. Times in ms since the epoch; None: never, or nothing."""
 
     id: int
     cluster: str
     started: int
     posted: int = 0
-    """Records that were committed."""
+    """Number of committed records."""
     index: int | None = None
-    """In the log, of the newest record."""
+    """Log index of the newest committed record."""
     committed: int | None = None
-    """When that was committed."""
+    """Time at which that record was committed."""
     router: str | None = None
-    """"up", or why it tells nothing; None: not known yet."""
+    """"up", or why the router reports nothing; None: not known yet."""
     leaf: str | None = None
-    """Why it does not tell of the leaf."""
+    """Why the router reports nothing of the leaf."""
     leaves: tuple[tuple[str, bool], ...] = ()
-    """Addresses, and whether they are up, as the router said last."""
+    """Addresses of the leaves, and whether each is up, as the router said last."""
     error: str | None = None
     """Why the newest record is not in the log, or not yet, as far as known."""
     failed: int | None = None
-    """When a record last failed to get there."""
+    """Time of the last failed post."""
 
     def encode(self) -> dict[str, Any]:
-        """Give the JSON object."""
+        """Return the JSON object."""
         return asdict(self)
 
 
 class LeafMember:
-    """Looks at the router, and posts. `run` does so for ever."""
+    """Looks at the router, and posts records. `run` does so until cancelled."""
 
     def __init__(
         self,
@@ -99,7 +99,8 @@ class LeafMember:
     ) -> None:
         """`look_seconds`: between two looks. `interval`: between two records.
 
-        `tell`: hears of each record that was tried, and of news meanwhile. `why`: says what a post waits for, a clause.
+        `tell` is called after each post, and with news meanwhile. `why` returns the clause that says what a post waits
+        for.
         """
         self.report = MemberReport(member, cluster, _now_ms())
         self._poster = poster
@@ -114,7 +115,7 @@ class LeafMember:
         self._log = logger.bind(member=member)
 
     async def run(self) -> None:
-        """Post a record at intervals, and when something has changed that decides who is listed."""
+        """Post a record at intervals, and on a change that decides whether the leaf is listed."""
         said: object = None
         next_at = time.monotonic()
         try:
@@ -129,7 +130,7 @@ class LeafMember:
                     if await self._post(record):
                         said, next_at = news, began + self._interval
                     else:
-                        # The farm may have the record: only time tells it from one that never came.
+                        # The farm may have the record all the same, so the next interval counts from this one.
                         said, next_at = None, began + self._interval
                         await asyncio.sleep(self._pause.next())
                         continue
@@ -147,15 +148,15 @@ class LeafMember:
             index = post.result()
         except (NotCommittedError, OutcomeUnknownError) as error:
             if report.failed is None or (report.committed or 0) > report.failed:
-                self._log.warning("our record is not in the log, as far as we know", reason=str(error))
+                self._log.warning("this leaf member's record is not known to be in the log", reason=str(error))
             report.error, report.failed = str(error), _now_ms()
             self._tell(report)
             return False
         finally:
-            if post.cancel():  # we are being stopped
+            if post.cancel():  # this process is stopping
                 await asyncio.wait([post])
         if report.error is not None or report.index is None:
-            self._log.info("our record is in the log", index=index)
+            self._log.info("this leaf member's record is in the log", index=index)
         self._pause.reset()
         report.index, report.committed, report.error = index, _now_ms(), None
         report.posted += 1
@@ -163,7 +164,7 @@ class LeafMember:
         return True
 
     def _tell_meanwhile(self) -> None:
-        """Tell what keeps the record, so that nobody has to wait until it is given up."""
+        """Report what delays the record, before the post is given up."""
         self._note()
         why = self._why()
         if why is not None:
@@ -188,7 +189,7 @@ class LeafMember:
             if self._router.trouble is not None:
                 self._log.warning("the router is down for the farm", reason=self._router.trouble)
             elif self._leaf.trouble is not None:
-                self._log.warning("our leaf is not listed", reason=self._leaf.trouble)
+                self._log.warning("the leaf is not listed", reason=self._leaf.trouble)
             else:
                 self._log.info("the router answers")
         report.leaves = () if leaf is None else ((to_b32_address(leaf.hash), leaf.up),)
@@ -207,7 +208,7 @@ class LeafMember:
 
 
 def _what_matters(record: StatusRecord) -> object:
-    """Return what decides who is listed; the numbers wait for the next record."""
+    """Return the fields that decide whether the leaf is listed; other numbers wait for the next record."""
     return record.router_up, tuple((leaf.hash, leaf.up) for leaf in record.leaves)
 
 

@@ -1,6 +1,6 @@
-"""A server that was removed and does not know it: nobody sends to it any more, so it asks (DESIGN, "Unknown leader").
+"""Checks whether a server was removed without knowing it: a removed server hears nothing, so it asks (DESIGN, 3).
 
-It was away meanwhile; or it was there, and was restarted: what was committed is on no disk.
+Such a server was away during the removal, or was restarted after it: the commit index is on no disk.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ ASK_SECONDS: Final = 60.0
 
 
 class Outsider:
-    """Asks the other servers who belongs to the farm, while this one has no leader."""
+    """Asks the other servers for the Configuration while this server has no leader."""
 
     def __init__(
         self,
@@ -33,9 +33,9 @@ class Outsider:
         cluster: str,
         others: Callable[[], Mapping[Endpoint, Credentials]],
     ) -> None:
-        """`others`: returns where to ask, with our credentials there."""
+        """`others` returns the endpoints to ask, with this server's credentials there."""
         self.told: str | None = None
-        """Why this server is out, as another one has told; None when none has. A sentence."""
+        """A sentence: why this server is out of the farm, as another server told; None when no server has."""
         self._newest: Configuration | None = None
         self._driver = driver
         self._transport = transport
@@ -45,9 +45,9 @@ class Outsider:
 
     @property
     def farm(self) -> tuple[ClusterServer, ...] | None:
-        """Who belongs to the farm, as far as this server knows, when it is out of it; None when it is in, or not sure.
+        """The members as far as known, when this server is out of the farm; None when it is in, or not sure.
 
-        One that is taken in again has a leader before `told` is forgotten.
+        A server that is taken in again has a leader before `told` is cleared.
         """
         core = self._driver.core
         if self.told is not None and self._newest is not None and core.leader == NOBODY:
@@ -56,7 +56,7 @@ class Outsider:
         return core.configuration.servers if core.was_member and knows else None
 
     async def run(self) -> None:
-        """Look now and then, for ever."""
+        """Check at intervals until cancelled."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             core = self._driver.core
@@ -68,7 +68,8 @@ class Outsider:
 
     async def _ask(self) -> None:
         core = self._driver.core
-        # Ours is no news while we are in it; when we are not, a farm that goes on with it says enough.
+        # While this server is in its own Configuration, only a newer one is news. When it is not, the same one
+        # tells enough, if the farm goes on with it.
         news = core.configuration.log_index + core.is_member
         answers = await ask_around(
             self._transport, self._others(), self._cluster, newer_than=news - 1, seconds=ASK_SECONDS
@@ -80,6 +81,6 @@ class Outsider:
             self._newest = newest
             self.told = (
                 f"the farm's Configuration of entry {newest.log_index} does without this server: it was removed. With "
-                "this directory `gf-i2p members add` takes it back; without it, it needs a new id"
+                "this directory `gf-i2p members add` takes the server back; without it, the server needs a new id"
             )
             self._log.warning("this server is out of the farm", reason=self.told)

@@ -1,8 +1,8 @@
 """Keys of the sets below the first one: each branch of a tree is a destination of its own, the same on every server.
 
-Where the master's own key is, they follow from it (HKDF, RFC 5869). A server with delegated keys cannot make them:
-there each stands in a file, `branch-N.dat` beside the master's, in the routers' format, mode 0600. They are made where
-the master's own key is, by `gf-i2p keys delegate --branches`.
+Where the master's own key is, the branch keys follow from that key (HKDF, RFC 5869). A server with delegated keys
+cannot derive branch keys. There each branch key stands in a file, `branch-N.dat` beside the master's, in the routers'
+format, mode 0600. `gf-i2p keys delegate --branches` makes these files where the master's own key is.
 """
 
 from collections.abc import Callable
@@ -20,24 +20,24 @@ from gf_i2p.netdb.signing import PRIVATE_KEY_BYTES
 from gf_i2p.node.files.checked_read import ConfigError, check_mode, read_regular
 
 BranchKeys = Callable[[int], DestinationKeys]
-"""Gives the keys of the branch of this number, 0 to 15. Raises `NetDbError` where there are none."""
+"""Returns the keys of the branch of this number, 0 to 15. Raises `NetDbError` when the keys are missing."""
 
 _MAX_FILE_BYTES: Final = 16 * 1024
 _PURPOSE: Final = b"gf-i2p: a branch of a tree of Meta lease sets, "
 
 
 class NoBranchKeysError(NetDbError):
-    """No keys for a branch are here; the message says what to do."""
+    """The keys of a branch are missing here; the message says what to do."""
 
 
 def derive(master: DestinationKeys, number: int) -> DestinationKeys:
-    """Return the keys of a branch, always the same. Raises `NoBranchKeysError` when the master's are delegated."""
+    """Return the keys of a branch, always the same. Raises `NoBranchKeysError` when the master's key is delegated."""
     if not 0 <= number < BRANCHES:
         raise NoBranchKeysError(f"a tree has the branches 0 to {BRANCHES - 1}, not {number}")
     if master.offline is not None:
         raise NoBranchKeysError(
-            "the keys of branches follow from the master's own key, and here is a delegated one: make them where that "
-            "is (gf-i2p keys delegate --branches), and bring them here"
+            "the keys of branches follow from the master's own key, and the key here is delegated: make them where the "
+            "own key is (gf-i2p keys delegate --branches), and bring them here"
         )
     made = HKDF(SHA256(), PRIVATE_KEY_BYTES + FILLER_BYTES, salt=None, info=_PURPOSE + bytes([number])).derive(
         master.key.private
@@ -47,14 +47,14 @@ def derive(master: DestinationKeys, number: int) -> DestinationKeys:
 
 
 def branch_file(master: Path, number: int) -> Path:
-    """Return where the keys of a branch stand, when the master's are in this file."""
+    """Return the file of a branch's keys; `master` is the file of the master's keys."""
     return master.with_name(f"branch-{number}.dat")
 
 
 def branch_keys(master: DestinationKeys, path: Path) -> BranchKeys:
-    """Say how this server comes by the keys of branches, each when it is needed first. `path`: of the master's keys.
+    """Return a function that gives the keys of a branch; each key is read or derived when first needed.
 
-    A file takes the place of what follows from the master's key.
+    `path`: file of the master's keys. A branch's own file wins over keys derived from the master's key.
     """
     known: dict[int, DestinationKeys] = {}
 

@@ -1,6 +1,6 @@
-"""Publishes the sets below the first one: before it, as it leads to them, and at the same time as it, as their version.
+"""Publishes the sets below the first one: before the first set, which leads to them, and with the same version.
 
-The first set's version rises from publisher to publisher, so theirs do, too, and the log need not have them.
+The first set's version rises from publisher to publisher. So the branches' versions rise, too, without the log.
 """
 
 import asyncio
@@ -16,14 +16,14 @@ from gf_i2p.netdb.session_config import session_config
 from gf_i2p.node.publish.branch_keys import BranchKeys
 
 ENTRY_SECONDS: Final = 1800
-"""How long an entry of a published set is good for."""
+"""Seconds for which an entry of a published set is good."""
 AT_ONCE: Final = 4
-"""Branches that are given to the router side by side. A new one's tunnels take it 10 s and more, so one after the other
-they would need minutes; all sixteen together would have it build a hundred tunnels."""
+"""Branches given to the router side by side. The tunnels of a new branch take 10 s and more: one after the other, the
+branches would need minutes; all sixteen together would have the router build a hundred tunnels."""
 
 
 def leases(entries: Sequence[Entry], published: int, ends: int | None = None) -> list[MetaLease]:
-    """Give the entries as a set of this version has them. `ends`: of the key that signs it; None: it lasts.
+    """Return the entries as leases of a set of this version, `published`. `ends`: end of the signing key; None: never.
 
     Both are in seconds since the epoch.
     """
@@ -32,7 +32,7 @@ def leases(entries: Sequence[Entry], published: int, ends: int | None = None) ->
 
 
 class Branches:
-    """Those of one server's office."""
+    """The branches that one server publishes."""
 
     def __init__(self, bridge: MetaPublishing, keys: BranchKeys) -> None:
         self._bridge = bridge
@@ -40,7 +40,7 @@ class Branches:
         self._given: set[bytes] = set()
 
     def lacking(self, branches: Sequence[Branch]) -> str | None:
-        """Say why these cannot be published from here: keys of one are missing. None when all are here."""
+        """Say which keys are missing to publish these branches; None when all are here."""
         try:
             for branch in branches:
                 self._keys(branch.number)
@@ -49,7 +49,7 @@ class Branches:
         return None
 
     def entries(self, branches: Sequence[Branch], owner: int) -> tuple[Entry, ...]:
-        """Return what the first set says of them. Raises `NetDbError` without keys."""
+        """Return the first set's entries for the branches. Raises `NetDbError` without keys."""
         return tuple(
             Entry(self._keys(branch.number).destination.hash, int(LeaseType.META), branch.cost, owner)
             for branch in branches
@@ -67,9 +67,9 @@ class Branches:
     async def publish(
         self, branches: Sequence[Branch], published: int, *, now_ms: int, wanted: Callable[[], bool]
     ) -> None:
-        """Give all of them to the router, and end those that are no more. Raises `RouterError` or `NetDbError`.
+        """Give all branches to the router, and end those no longer wanted. Raises `RouterError` or `NetDbError`.
 
-        One that it does not take does not keep it from taking the others.
+        When the router refuses one branch, the others are still given.
         """
         sets = self.build(branches, published)
         masters = {lease_set.destination.hash for lease_set in sets}
@@ -90,12 +90,12 @@ class Branches:
 
     @property
     def trouble(self) -> str | None:
-        """Why one that was given is not with the router any more, None while all are."""
+        """Why the router has lost a branch that was given; None while it has all."""
         found = (self._bridge.publication_trouble(master) for master in self._given)
         return next((trouble for trouble in found if trouble is not None), None)
 
     async def stop(self) -> None:
-        """Have the router forget them all. Raises `RouterError`; then it has to be told again."""
+        """Have the router drop all branches. Raises `RouterError`; then call `stop` again."""
         for master in tuple(self._given):
             await self._stop(master)
 

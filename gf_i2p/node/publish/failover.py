@@ -1,7 +1,7 @@
 """Serves the master destination by the router beside this node: the driver of `farm.publishing.failover`.
 
-Keys that are replaced end the session, for the session shows the router the old ones: the next one is open some seconds
-later.
+Replaced keys end the session, because the session shows the old keys to the router. The next session opens some
+seconds later.
 """
 
 import asyncio
@@ -55,12 +55,12 @@ class FailoverPublisher:
             view: the farm.
             reporter: announces the lease sets.
             hosting: the router.
-            keys: the master's own, or delegated by it.
-            target: the operator's local service, where clients are led to.
-            http: whether the service is a web server that is told the client's address.
-            options: I2CP's, of the session, in place of those that the node would choose; with delegated keys an i2pd
-                has those that the master has signed.
-            clock: seconds, the reporter's.
+            keys: the master's own keys, or delegated ones.
+            target: the operator's local service, to which clients are led.
+            http: whether the service is a web server that gets the client's address.
+            options: I2CP options of the session, in place of the node's defaults. With delegated keys, i2pd uses the
+                options that the master has signed.
+            clock: the reporter's, in seconds.
         """
         self.machine = FailoverMachine(server_id, reporter.lease, reporter.progress)
         self._view = view
@@ -83,12 +83,12 @@ class FailoverPublisher:
 
     @property
     def trouble(self) -> str | None:
-        """Why what should be served is not, None when all is well."""
+        """Why the master is not served as it should be; None when all is well."""
         service = None if self._service is None else self._service.trouble
         return self._keys.ended or self._target.trouble or service or self.machine.trouble
 
     def shown(self) -> dict[str, Any] | None:
-        """Describe what is served; times are seconds since the epoch. None while nothing is, nor about to be."""
+        """Describe the service for the status; times are seconds since the epoch. None while idle."""
         machine, progress, service = self.machine, self._reporter.progress.current, self._service
         if machine.state is FailoverState.IDLE:
             return None
@@ -106,7 +106,7 @@ class FailoverPublisher:
         }
 
     async def run(self) -> None:
-        """Serve when chosen, stop when not, for ever. Cancelled, it breaks open streams off and ends the session."""
+        """Serve while chosen, until cancelled. A cancelled `run` breaks open streams off and ends the session."""
         watching = asyncio.get_running_loop().create_task(self._target.run())
         try:
             await self._loop.run()
@@ -117,10 +117,10 @@ class FailoverPublisher:
             self._tell()
 
     async def finish(self, seconds: float) -> None:
-        """See `Publisher.finish`: the streams that are open may end."""
+        """See `Publisher.finish`: gives open streams time to end."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                while self._service is not None and self._service.streams:  # noqa: ASYNC110 - nobody tells it
+                while self._service is not None and self._service.streams:  # noqa: ASYNC110 - no event signals the end
                     await asyncio.sleep(_FINISH_POLL_SECONDS)
 
     # The machine ----------------------------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ class FailoverPublisher:
         )
 
     def _tell(self) -> None:
-        """Tell farm and operator what has changed."""
+        """Tell the farm and the operator of changes."""
         machine = self.machine
         if machine.serving != self._reporter.publishing:
             self._reporter.publishing = machine.serving
@@ -188,7 +188,7 @@ class FailoverPublisher:
             service = await self._hosting.open(offer)
         except RouterError as error:
             self.machine.failed(str(error), self._clock())
-        except Exception as error:  # noqa: BLE001 -- the other servers count on us to try again, or to stop
+        except Exception as error:  # noqa: BLE001 -- the other servers rely on this one to try again, or to stop
             self.machine.failed(self._defect(error), self._clock())
         else:
             self._service = service
@@ -222,9 +222,9 @@ class FailoverPublisher:
             self.machine.closed()
 
     async def _announce(self, lease_set: LeaseSet2) -> int:
-        """Write a lease set into the log; return its index when the router may have the set.
+        """Write a lease set into the log; return the entry's index when the router may have the set.
 
-        Raises `NotDueError` when the router must not have it, and what the log raises.
+        Raises `NotDueError` when the router must not have the set, and the errors of `Driver.post`.
         """
         announcement = self.machine.announce(lease_set.published, self._situation())
         index = await self._reporter.announce(lease_set)
@@ -233,9 +233,9 @@ class FailoverPublisher:
         return index
 
     def _given(self, lease_set: LeaseSet2) -> None:
-        """The router has this lease set."""
+        """Note that the router has this lease set."""
         self.machine.taken(lease_set.published, int(time.time() * 1000))
 
     def _defect(self, error: Exception) -> str:
         self._log.error("a defect in serving", exc_info=error)
-        return f"a defect of ours: {error!r}"
+        return f"a defect of this program: {error!r}"

@@ -1,4 +1,4 @@
-"""The keys that a running node publishes by: looks at their end, and takes over a file that has replaced theirs."""
+"""The keys with which a running node publishes: watches their expiry, and takes over a replaced key file."""
 
 import asyncio
 import time
@@ -14,7 +14,7 @@ from gf_i2p.node.publish.publishing_keys import PublishingKeys, Stage, load
 logger = structlog.get_logger()
 
 LOOK_SECONDS: Final = 10.0
-"""Between two looks at the file."""
+"""Seconds between two looks at the file."""
 _AGAIN: Final = (
     "Make new ones where the master's own key is (gf-i2p keys delegate), and put that file in the place of this "
     "node's; it is taken over without a restart."
@@ -25,7 +25,7 @@ _Found = tuple[_Mark | None, PublishingKeys | ConfigError]
 
 
 class KeysWatch:
-    """The keys of one master, as they are now. `run` keeps them so."""
+    """The present keys of one master. `run` keeps them up to date."""
 
     def __init__(
         self,
@@ -36,37 +36,38 @@ class KeysWatch:
         server: int | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Begin with the keys of this file, which were just read; without a path they stay.
+        """Begin with the keys just read from the file; without `path` the keys stay the same.
 
-        `router`: "i2pd", "java", or "auto" while nobody knows. `server`: our id. `clock`: seconds since the epoch.
+        `router`: "i2pd" or "java", or "auto" while unknown. `server`: id of this server. `clock`: seconds since the
+        epoch.
         """
         self.keys = keys
         self.on_change: list[Callable[[], None]] = []
-        """Each is called when there are new keys, or when the keys have come to another stage of their life."""
+        """Each is called when the keys are new, or have come to another stage."""
         self._path = path
         self._router = router
         self._server = server
         self._clock = clock
-        self._mark: _Mark | None = None  # so that the first look reads it: it may have changed since
+        self._mark: _Mark | None = None  # None: the first look reads the file, which may have changed since
         self._objection: str | None = None
-        """Why the file that is there now was not taken over."""
+        """Why the present file was not taken over."""
         self._said: str | None = None
 
     @property
     def stage(self) -> Stage:
-        """How far the keys are in their life."""
+        """The stage of the keys' life."""
         return self.keys.stage(int(self._clock()))
 
     @property
     def ended(self) -> str | None:
-        """Why nothing is published by these keys any more, in a sentence; None while they are good."""
+        """Why these keys publish nothing any more, as a sentence; None while the keys are good."""
         if self.stage is not Stage.ENDED:
             return None
         return f"nothing is published by keys at the end of their life: {self._described}. {_AGAIN}"
 
     @property
     def trouble(self) -> str | None:
-        """What the operator should do about the keys, in a sentence; None when all is well."""
+        """Advice about the keys for the operator, as a sentence; None when all is well."""
         if self._objection is not None:
             return self._objection
         if self.ended is not None:
@@ -81,15 +82,15 @@ class KeysWatch:
         return self.keys.objection(self._router)
 
     async def run(self) -> None:
-        """Look now and then, for ever."""
+        """Look at the file at intervals until cancelled."""
         while True:
-            if self._path is not None:  # a disk that has gone away holds up nothing else
+            if self._path is not None:  # in a thread: a disk that hangs must not hold up the node
                 self._note(self._path, await asyncio.to_thread(_read, self._path, self._mark))
             self._tell()
             await asyncio.sleep(LOOK_SECONDS)
 
     def look(self) -> None:
-        """Take over the file when it has changed, and say once what is the matter; the days that are left daily."""
+        """Take over a changed file, and log each new trouble once; the days that are left daily."""
         if self._path is not None:
             self._note(self._path, _read(self._path, self._mark))
         self._tell()
@@ -107,11 +108,11 @@ class KeysWatch:
                 logger.warning("the keys for publishing", server=self._server, reason=trouble)
 
     def _note(self, path: Path, found: _Found | None) -> None:
-        """Go by what was found in the file; None: it is as it was."""
+        """Take over the result of a look at the file; None: the file has not changed."""
         if found is None:
             return
         mark, new = found
-        self._mark = None  # what could not be taken over is tried again
+        self._mark = None  # a file that was not taken over is tried again
         if isinstance(new, ConfigError):
             why = str(new).rstrip(".")
             self._objection = f"{why}. This node goes on with the keys that it has read before, until it stops."
@@ -134,7 +135,7 @@ class KeysWatch:
 
 
 def _read(path: Path, known: _Mark | None) -> _Found | None:
-    """Read the file, unless it is as it was; what it was before it was read comes first."""
+    """Read the file, unless it is unchanged. The mark is taken before the file is read."""
     mark = _mark(path)
     if mark is not None and mark == known:
         return None
@@ -145,7 +146,7 @@ def _read(path: Path, known: _Mark | None) -> _Found | None:
 
 
 def _mark(path: Path) -> _Mark | None:
-    """What changes when a file is replaced, written or made readable; None when it cannot be looked at."""
+    """The marks of a file that change when it is replaced, written or made readable; None when `stat` fails."""
     try:
         status = path.stat()
     except OSError:

@@ -14,32 +14,32 @@ from gf_i2p.node.view import FarmView
 logger = structlog.get_logger()
 
 _LEAST_SECONDS: Final = 0.05
-"""Between two steps, so that a machine that asks for no pause leaves the loop to others."""
+"""Seconds between two steps, so that a machine that asks for no pause leaves the loop to others."""
 
 
 class Publisher(Protocol):
-    """What `[publish] mode` names: `MetaPublisher` or `FailoverPublisher`."""
+    """The publisher that `[publish] mode` names: `MetaPublisher` or `FailoverPublisher`."""
 
     @property
     def trouble(self) -> str | None:
-        """Why what should be done is not, None when all is well."""
+        """Why this server does not publish as it should; None when all is well."""
         ...
 
     async def run(self) -> None:
-        """Publish when the farm chooses this server, stop when the farm chooses another one, for ever."""
+        """Publish while the farm chooses this server, until cancelled."""
         ...
 
     def shown(self) -> dict[str, Any] | None:
-        """Describe for the status what this server publishes now; None when nothing."""
+        """Describe for the status what this server publishes now; None for nothing."""
         ...
 
     async def finish(self, seconds: float) -> None:
-        """Wait until no client needs this server after it resigned, or for so long; `run` goes on."""
+        """Wait until no client needs this server after it resigned, at most `seconds`; `run` goes on."""
         ...
 
 
 class MachineLoop:
-    """One machine and what is done for it: one thing at a time."""
+    """Drives one machine, and performs its effects one at a time."""
 
     def __init__(
         self,
@@ -55,11 +55,11 @@ class MachineLoop:
 
         Args:
             step: steps the machine.
-            begin: does what the machine asks for, tells the machine how that ended, and raises nothing.
-            view: the log; each new entry makes a step.
-            reporter: each committed record makes a step; asked for a record when the lease is in doubt.
-            clock: the machine's, in seconds.
-            resume: has a draining session go on.
+            begin: performs an effect of the machine, tells the machine the outcome, and raises nothing.
+            view: the log; each new entry causes a step.
+            reporter: each committed record causes a step; posts a record when the lease is in doubt.
+            clock: of the machine, in seconds.
+            resume: lets a draining session go on.
         """
         self._step = step
         self._begin = begin
@@ -72,11 +72,11 @@ class MachineLoop:
         reporter.on_committed.append(self.wake)
 
     def wake(self) -> None:
-        """Have the machine look: something has changed."""
+        """Have the machine step, because something has changed."""
         self._news.set()
 
     async def run(self) -> None:
-        """Step and obey, for ever. Cancelled, it cancels what is under way."""
+        """Step and perform effects until cancelled. A cancelled `run` cancels the effect under way."""
         try:
             while True:
                 self._news.clear()

@@ -30,9 +30,9 @@ from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 logger = structlog.get_logger()
 
 PUBLISH_SECONDS: Final = 300.0
-"""For the router to take a set. The tunnels of a new session take up to two minutes."""
+"""Seconds for the router to take a set. The tunnels of a new session take up to two minutes."""
 STOP_SECONDS: Final = 30.0
-"""For the router to stop."""
+"""Seconds for the router to stop."""
 
 
 class MetaPublisher:
@@ -50,12 +50,12 @@ class MetaPublisher:
         dry_run: bool = False,
         clock: Callable[[], float] = awake_or_not,
     ) -> None:
-        """`keys`: the master's own, or delegated by it. `branch_keys`: None for those that follow from it.
+        """`keys`: the master's own or delegated keys. `branch_keys`: None: derived from the master's key.
 
-        `clock`: seconds, the reporter's.
+        `clock`: the reporter's, in seconds.
         """
         self.lease_set: MetaLeaseSet | None = None
-        """What the router was given last, or would have been in a dry run; None while this node publishes nothing."""
+        """The set given last to the router, or rehearsed in a dry run; None while this node publishes nothing."""
         self.machine = MetaMachine(server_id, reporter.lease, reporter.progress, dry_run=dry_run)
         self._view = view
         self._reporter = reporter
@@ -68,31 +68,31 @@ class MetaPublisher:
         self._server_id = server_id
         self._clock = clock
         self._built: MetaLeaseSet | None = None
-        """The set that is under way."""
+        """The set under way."""
         self._said: str | None = None
-        """The trouble that the log file has."""
+        """The trouble that was logged last."""
         self._unstopped: str | None = None
-        """Why the router has not been told to stop."""
+        """Why the router could not be told to stop."""
         self._confirmed_ms = 0
-        """The version that the log file calls confirmed."""
+        """The version that was logged last as confirmed."""
         self._log = logger.bind(server=server_id, master=keys.keys.destination.b32)
         self._loop = MachineLoop(self._step, self._begin, view=view, reporter=reporter, clock=clock)
         keys.on_change.append(self._loop.wake)
 
     @property
     def trouble(self) -> str | None:
-        """Why what should be published is not, None when all is well."""
+        """Why the set is not published as it should be; None when all is well."""
         return self.machine.trouble
 
     async def run(self) -> None:
-        """Publish when chosen, stop when not, for ever."""
+        """Publish while chosen, until cancelled."""
         await self._loop.run()
 
     async def finish(self, seconds: float) -> None:
-        """See `Publisher.finish`: what was published is good without us."""
+        """See `Publisher.finish`: a published set stays good without this server."""
 
     def shown(self) -> dict[str, Any] | None:
-        """Describe what is published; times are seconds since the epoch, or from now ("next")."""
+        """Describe the published set; times are seconds since the epoch, or from now ("next")."""
         last, given, progress = self.lease_set, self.machine.given, self._reporter.progress.current
         if last is None or given is None:
             return None
@@ -133,7 +133,7 @@ class MetaPublisher:
         return effects
 
     def _situation(self, *, look: bool = False) -> Situation:
-        """Return what is so now. `look`: ask the bridge, too, whether the router has what it was given."""
+        """Return the present situation. `look`: also ask the bridge whether the router still has the set."""
         choice = self._view.choice
         return Situation(
             self._clock(),
@@ -142,7 +142,7 @@ class MetaPublisher:
             self._view.state,
             self._view.applied,
             keys=self._keys.keys,
-            # A server without keys for a branch says so before it is chosen: nobody would publish while it is chosen.
+            # A server without keys for a branch must say so before it is chosen: otherwise no server would publish.
             lacking=self._keys.ended or self._branches.lacking(choice.branches),
             lost=self._lost() if look else None,
         )
@@ -154,14 +154,14 @@ class MetaPublisher:
             return self._bridge.publication_trouble(self._keys.keys.destination.hash) or self._branches.trouble
         except RouterError as error:
             return str(error)
-        except Exception as error:  # noqa: BLE001 -- the other servers count on us to try again, or to stop
+        except Exception as error:  # noqa: BLE001 -- the other servers rely on this one to try again, or to stop
             return self._defect(error)
 
     def _may_give(self) -> bool:
         return self.machine.may_give(self._situation())
 
     def _tell(self) -> None:
-        """Tell farm and operator what has changed."""
+        """Tell the farm and the operator of changes."""
         publishing = self.machine.given is not None and not self._dry_run
         if publishing != self._reporter.publishing:
             self._reporter.publishing = publishing
@@ -194,7 +194,7 @@ class MetaPublisher:
                     await self._stop()
         except (RouterError, NetDbError, NotCommittedError, OutcomeUnknownError) as error:
             self.machine.failed(str(error), self._clock())
-        except Exception as error:  # noqa: BLE001 -- the other servers count on us to try again, or to stop
+        except Exception as error:  # noqa: BLE001 -- the other servers rely on this one to try again, or to stop
             self.machine.failed(self._defect(error), self._clock())
         self._tell()
 
@@ -215,7 +215,7 @@ class MetaPublisher:
         self.machine.announced(announcement, index)
 
     def _rehearse(self, announcement: Announcement) -> None:
-        """Do what can be done without telling anybody."""
+        """Build and sign as for a real set, but give it to no router."""
         lease_set = self._build(announcement)
         self._branches.build(announcement.wanted.branches, lease_set.published)
         self.lease_set = lease_set
@@ -238,7 +238,7 @@ class MetaPublisher:
                 await self._branches.publish(
                     announcement.wanted.branches, lease_set.published, now_ms=now_ms, wanted=self._may_give
                 )
-                if not self._may_give():  # this process may have stood still meanwhile
+                if not self._may_give():  # the process may have stood still meanwhile
                     raise NotCommittedError("the set was not given: the lease of this server is in doubt")
                 await self._bridge.publish_meta_lease_set(
                     Publication(
@@ -262,7 +262,7 @@ class MetaPublisher:
         )
 
     async def _stop(self) -> None:
-        """Have the router forget what it was given."""
+        """Have the router drop the sets that it was given."""
         why = None
         try:
             async with asyncio.timeout(STOP_SECONDS):
@@ -272,16 +272,16 @@ class MetaPublisher:
             why = f"it has not answered within {STOP_SECONDS:.0f} s"
         except RouterError as error:
             why = str(error)
-        except Exception as error:  # noqa: BLE001 -- the other servers count on us to try again, or to stop
+        except Exception as error:  # noqa: BLE001 -- the other servers rely on this one to try again, or to stop
             why = self._defect(error)
         if why is not None and why != self._unstopped:
-            self._log.warning("the router was not told to stop; we go on telling it", reason=why)
+            self._log.warning("the router was not told to stop; this server goes on telling it", reason=why)
         self._unstopped = why
         self.machine.stopped(self._clock(), failed=why is not None)
 
     def _defect(self, error: Exception) -> str:
         self._log.error("a defect in publishing", exc_info=error)
-        return f"a defect of ours: {error!r}"
+        return f"a defect of this program: {error!r}"
 
 
 def _keys_of(announcement: Announcement) -> PublishingKeys:

@@ -1,7 +1,8 @@
-"""The keys by which a node publishes: the master's own, or delegated ones with what the master has signed once.
+"""The keys with which a node publishes: the master's own, or delegated ones with configs that the master has signed.
 
-A node's key file is one of two. A router's private key file (`DestinationKeys`), with the master's own key or, for Java
-routers only, a delegated one. Or a file of ours, which `gf-i2p keys delegate` writes: ASCII, at most 16 KiB, mode 0600,
+A node's key file has one of two formats. The first is a router's private key file (`DestinationKeys`), with the
+master's own key or, for Java routers only, a delegated one. The second is the program's own format, which `gf-i2p keys
+delegate` writes: ASCII, at most 16 KiB, mode 0600,
 
     gf-i2p publishing keys 1
     # Lines that begin so are for people.
@@ -10,11 +11,11 @@ routers only, a delegated one. Or a file of ours, which `gf-i2p keys delegate` w
     meta: BASE64
     service: BASE64
 
-each name once and in any order, the values in I2P's base64. `server`, which may be missing, is the id of the node that
-it is for. `keys` has the transient key and its authorisation, in the routers' own format. `meta` and `service` are
-SessionConfigs with `META_OPTIONS` and `SERVICE_OPTIONS` that the master's own key has signed: i2pd opens no session for
-a transient key, but takes such a config for ever. Whoever has a stolen one can hold the destination at a router, and
-publish nothing by it once the transient key has ended.
+with each name once, in any order, and the values in I2P's base64. `server`, which may be missing, is the id of the
+node for which the file was made. `keys` has the transient key and its authorisation, in the routers' own format. `meta`
+and `service` are SessionConfigs with `META_OPTIONS` and `SERVICE_OPTIONS`, signed by the master's own key: i2pd opens
+no session for a transient key, but takes such a config for ever. A thief of such a config can hold the destination at a
+router, and publish nothing with it once the transient key has ended.
 """
 
 from collections.abc import Mapping
@@ -33,13 +34,13 @@ from gf_i2p.node.files.checked_read import ConfigError, check_mode, read_regular
 from gf_i2p.wire.limits import MAX_ID
 
 MAX_FILE_BYTES: Final = 16 * 1024
-"""Of a key file: two configs and the keys have some 3,500 characters of base64."""
+"""Most bytes of a key file: two configs and the keys have some 3,500 characters of base64."""
 ENDING_SECONDS: Final = 14 * 86_400
-"""Who is told so long before has time to go to the machine that has the master's own key, and back."""
+"""Seconds before the end at which the operator is told, in time to fetch new keys from the master's machine."""
 ENDING_PART: Final = 4
-"""A shorter life is near its end in the last quarter of it."""
+"""Keys with a shorter life are near their end in the last quarter of it."""
 HANDOVER_SECONDS: Final = 600
-"""So long before its end a key is not published by any more: another server is to have the office in time."""
+"""Seconds before its end at which a key stops publishing, so that another server is chosen in time."""
 
 _MAGIC: Final = b"gf-i2p publishing keys "
 _FORMAT: Final = b"1"
@@ -51,45 +52,45 @@ _HEADING: Final = """\
 
 
 class Purpose(StrEnum):
-    """What a session at a router is opened for."""
+    """The purpose of a session at a router."""
 
     META = "meta"
-    """Publishes the Meta lease set, and carries no traffic."""
+    """A session that publishes the Meta lease set, and carries no traffic."""
     SERVICE = "service"
-    """Serves as the master itself."""
+    """A session that serves as the master itself."""
 
     @property
     def options(self) -> Mapping[str, str]:
-        """I2CP's, of such a session."""
+        """I2CP options of such a session."""
         return META_OPTIONS if self is Purpose.META else SERVICE_OPTIONS
 
 
 class Stage(StrEnum):
-    """How far keys are in their life."""
+    """The stage of keys in their life."""
 
     LASTING = "lasting"
-    """They are the master's own, and do not end."""
+    """The master's own keys, which do not end."""
     GOOD = "good"
     ENDING = "ending"
     """It is time to delegate anew."""
     ENDED = "ended"
-    """Nothing is published by them any more."""
+    """The keys publish nothing any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class PublishingKeys:
-    """What a node publishes by. `repr` shows no secret. Raises `StructureError` or `SignatureError`."""
+    """The keys of a publishing node. `repr` shows no secret. Raises `StructureError` or `SignatureError`."""
 
     keys: DestinationKeys
-    """Who signs the sets."""
+    """The keys that sign the sets."""
     signed: Mapping[Purpose, bytes] = field(default_factory=dict, repr=False)
-    """SessionConfigs that the master's own key has signed once; all of `Purpose`, or none."""
+    """SessionConfigs signed once by the master's own key; all of `Purpose`, or none."""
     server: int | None = None
-    """The id of the node that they were made for, where that is known."""
+    """Id of the node for which the keys were made, where known."""
 
     def __post_init__(self) -> None:
         if self.signed and self.keys.offline is None:
-            raise StructureError("the master's own key is in it: then no session config needs to be signed beforehand")
+            raise StructureError("it has the master's own key: then no session config needs to be signed beforehand")
         for purpose, data in self.signed.items():
             config = SessionConfig.parse(data)
             if config.destination != self.destination:
@@ -111,11 +112,11 @@ class PublishingKeys:
         server: int | None = None,
         service: Mapping[str, str] | None = None,
     ) -> Self:
-        """Make what a node needs to publish until `expires`, where the master's own key is.
+        """Make the keys with which a node publishes until `expires`; runs where the master's own key is.
 
-        Both times in seconds since the epoch. `service`: options of I2CP's for the session that serves, in place of
-        ours. Raises `SignatureError` when `master` is delegated itself, `StructureError` for options that make another
-        kind of session, `LimitError` for one that is too long.
+        Both times in seconds since the epoch. `service`: I2CP options of the serving session, in place of the defaults.
+        Raises `SignatureError` when `master` is delegated itself, `StructureError` for options that make another kind
+        of session, and `LimitError` for a config that is too long.
         """
         keys = master.delegate(expires)
         options = {
@@ -136,34 +137,34 @@ class PublishingKeys:
 
     @property
     def made(self) -> int | None:
-        """When they were delegated, as the master has signed it (seconds since the epoch); None: nobody says."""
+        """When the master delegated the keys, by its signature (seconds since the epoch); None: not known."""
         dates = [SessionConfig.parse(data).date_ms for data in self.signed.values()]
         return min(dates) // 1000 if dates else None
 
     # For a session ------------------------------------------------------------------------------------------------
 
     def fresh_session(self, purpose: Purpose, now_ms: int) -> bytes:
-        """Sign a SessionConfig now, by whichever key is here: Java takes it, and i2pd unless it is a transient key."""
+        """Sign a SessionConfig now with the key here: Java takes the config, and i2pd unless the key is transient."""
         return session_config(self.keys, now_ms, purpose.options)
 
     def signed_session(self, purpose: Purpose) -> bytes | None:
-        """Give the SessionConfig for an i2pd that the master has signed once.
+        """Return the SessionConfig that the master has signed once for i2pd.
 
-        None: there is none, or none is needed because the master's own key is here.
+        None when there is no such config, or when the master's own key is here, which needs none.
         """
         return self.signed.get(purpose)
 
     def signed_options(self, purpose: Purpose) -> Mapping[str, str] | None:
-        """Give the options that the master has signed, I2CP's, for an i2pd; None where `signed_session` is None."""
+        """Return the I2CP options that the master has signed for i2pd; None where `signed_session` is None."""
         data = self.signed_session(purpose)
         return None if data is None else SessionConfig.parse(data).options
 
     def objection(self, router: str) -> str | None:
-        """Say why a router ("i2pd", "java") opens no session by these; None: it does, or it is not known which."""
+        """Say why a router ("i2pd", "java") opens no session with these keys; None: it does, or the kind is unknown."""
         if router == "i2pd" and self.delegated and not self.signed:
             return (
-                "the keys are delegated, and i2pd opens a session only for the master's own key, or by a file of "
-                "`gf-i2p keys delegate`, which has a session config that the master has signed: make one there"
+                "the keys are delegated, and i2pd opens a session only for the master's own key, or with a file of "
+                "`gf-i2p keys delegate`, which has a session config that the master has signed: make such a file"
             )
         return None
 
@@ -171,11 +172,11 @@ class PublishingKeys:
 
     @property
     def ends(self) -> int | None:
-        """When they end (seconds since the epoch); None: never."""
+        """The end of the keys (seconds since the epoch); None: never."""
         return None if self.keys.offline is None else self.keys.offline.expires
 
     def stage(self, now: int) -> Stage:
-        """Say how far they are. `now`: seconds since the epoch."""
+        """Return the stage of the keys. `now`: seconds since the epoch."""
         if self.ends is None:
             return Stage.LASTING
         left = self.ends - now
@@ -185,7 +186,7 @@ class PublishingKeys:
         return Stage.ENDING if left < soon else Stage.GOOD
 
     def described(self, now: int) -> str:
-        """Say until when they are good, for people. `now`: seconds since the epoch."""
+        """Describe the keys and their end, for people. `now`: seconds since the epoch."""
         if self.ends is None:
             return f"the own keys of {self.destination.b32}: they do not expire"
         if now >= self.ends:
@@ -232,7 +233,7 @@ class PublishingKeys:
         return cls(keys, signed, None if server is None else int(server))
 
     def encode(self) -> bytes:
-        """Give the bytes of a key file: ours for delegated keys with their configs, otherwise a router's."""
+        """Return the bytes of a key file: the program's format for keys with signed configs, else a router's."""
         if not self.signed:
             return self.keys.encode()
         lines = [f"# {self.destination.b32}, until {'' if self.ends is None else date(self.ends)}"]
@@ -242,7 +243,7 @@ class PublishingKeys:
 
 
 def load(path: Path) -> PublishingKeys:
-    """Read the key file of a node. Raises `ConfigError`, also when others could read it."""
+    """Read the key file of a node. Raises `ConfigError`, also when other users could read the file."""
     data, status = read_regular(path, MAX_FILE_BYTES + 1)
     try:
         keys = PublishingKeys.parse(data)
@@ -255,7 +256,7 @@ def load(path: Path) -> PublishingKeys:
 
 
 def date(seconds: int) -> str:
-    """Write a date, given in seconds since the epoch, for people."""
+    """Format a date for people; `seconds` since the epoch."""
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
 
 

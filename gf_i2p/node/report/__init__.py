@@ -1,1 +1,1 @@
-"""What a server tells its farm: its status record, and the checks behind the record. It publishes nothing."""
+"""A server's reports to its farm: the status record, and the checks behind the record. Publishes nothing."""

@@ -1,7 +1,7 @@
-"""Tries the farm's destinations through the network now and then, and has the reporter say what came of it.
+"""Tries the farm's destinations through the network from time to time, and passes the results to the reporter.
 
-One at a time, each once in an interval, at times that nobody can foresee: such tries cost tunnels, and who makes all of
-them at fixed times shows that its router belongs to this farm.
+One destination at a time, each once in an interval, at times that nobody can foresee. A try costs tunnels; tries of
+all destinations at fixed times would show that the router belongs to this farm.
 """
 
 import asyncio
@@ -23,16 +23,16 @@ from gf_i2p.node.view import FarmView
 logger = structlog.get_logger()
 
 FORGET: Final = 3
-"""After so many intervals a result is not told any more."""
+"""Intervals after which a result is no longer reported."""
 TRY_SECONDS: Final = 300.0
-"""For one try; it takes minutes where tunnels have to be built."""
+"""Seconds for one try: it takes minutes where tunnels have to be built."""
 LEAST_PAUSE: Final = 20.0
-"""Seconds between two tries, however many destinations there are."""
+"""Least seconds between two tries, however many destinations there are."""
 _STORE_TYPES: Final = {"meta": 7, "failover": 3}
 
 
 class Sensing:
-    """Tries one destination after the other, for ever."""
+    """Tries one destination after the other, until cancelled."""
 
     def __init__(
         self,
@@ -45,9 +45,9 @@ class Sensing:
         minutes: int,
         uniform: Callable[[float, float], float] | None = None,
     ) -> None:
-        """`mode`: of publishing. `minutes`: the interval. `uniform`: makes a random float between two."""
+        """`mode`: of publishing. `minutes`: the interval. `uniform`: returns a random float between two floats."""
         self.trouble: str | None = None
-        """Why the master is not looked for, None when it is."""
+        """Why the last search for the master failed; None when none has."""
         self._id = server_id
         self._view = view
         self._reporter = reporter
@@ -60,23 +60,23 @@ class Sensing:
         self._log = logger.bind(server=server_id)
 
     async def run(self) -> None:
-        """Try, for ever."""
+        """Try destinations until cancelled."""
         while True:
             await asyncio.sleep(self.pause())
             await self.step()
 
     def pause(self) -> float:
-        """Return how many seconds to wait for the next try: all are tried once in an interval."""
+        """Return the seconds until the next try, so that every destination is tried once in an interval."""
         share = self._seconds / max(len(self.targets()), 1)
         return max(self._uniform(0.5 * share, 1.5 * share), LEAST_PAUSE)
 
     def targets(self) -> list[bytes]:
-        """Return the leaves of others that are listed, and the master where another one publishes, in their order."""
+        """Return the sorted targets: listed leaves of other servers, and the master while another server publishes."""
         listed = {entry.hash for entry in self._view.choice.listed if entry.owner != self._id}
         return sorted(listed | self._masters)
 
     async def step(self) -> None:
-        """Try the next one."""
+        """Try the next destination."""
         targets = self.targets()
         if targets:
             following = [target for target in targets if self._last is None or target > self._last]
@@ -89,7 +89,7 @@ class Sensing:
             async with asyncio.timeout(TRY_SECONDS):
                 found = await self._bridge.remote_measured_status(target)
         except (RouterError, TimeoutError) as error:
-            # Of the destination that says nothing: our own router could not be used.
+            # This says nothing of the destination: this server's router could not be used.
             self._log.info("not sensed", destination=to_b32_address(target), reason=str(error) or "it took too long")
             return
         self._results[target] = RemoteDestination(
@@ -117,7 +117,7 @@ class Sensing:
 
     @property
     def _masters(self) -> set[bytes]:
-        """The master, while another server says that it publishes."""
+        """The master, while another server reports that it publishes; else the empty set."""
         if self._mode not in _STORE_TYPES:
             return set()
         metas = [record.meta for server, record in self._view.state.records.items() if server != self._id]

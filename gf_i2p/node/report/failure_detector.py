@@ -1,4 +1,4 @@
-"""Whom a leader does not hear: it says so at once, so that the farm need not wait until a record has grown old."""
+"""The failure detector: a leader reports silent servers at once, so that the farm need not wait for old records."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -18,25 +18,25 @@ logger = structlog.get_logger()
 
 LOOK_SECONDS: Final = 0.5
 LEAST_SECONDS: Final = 2.0
-"""Nobody is given up earlier, however short the heartbeats: a busy machine may stand still for a second."""
+"""Least silence before a server is given up, however short the heartbeats: a busy machine may pause for a second."""
 HEARTBEATS: Final = 3
 
 
 def patience(timing: Timing) -> float:
-    """Return after how many seconds of silence a server is said to be out of reach.
+    """Return the seconds of silence after which a server counts as out of reach.
 
-    Three heartbeats; and not less than an election time-out, which adapts to how long tunnels stall.
+    Three heartbeats, but not less than an election time-out, which adapts to the length of tunnel stalls.
     """
     return max(HEARTBEATS * timing.heartbeat, timing.election_min, LEAST_SECONDS)
 
 
 class Hearing:
-    """Looks, while this server leads, and has the reporter say what has changed."""
+    """Checks the servers' silences while this server leads, and has the reporter post changes."""
 
     def __init__(
         self, driver: Driver, view: FarmView, reporter: Reporter, *, clock: Callable[[], float] | None = None
     ) -> None:
-        """`clock`: seconds, the driver's; the event loop's if none is given."""
+        """`clock`: the driver's, in seconds; without it, the event loop's."""
         self._driver = driver
         self._view = view
         self._reporter = reporter
@@ -44,21 +44,21 @@ class Hearing:
         self._looked_at = float("-inf")
         self._awake_since = float("-inf")
         self._posts: dict[int, tuple[int, float]] = {}
-        """By server, the date of its newest record, and when we saw it first."""
+        """By server, the date of its newest record, and the time when this server first saw the record."""
         self._log = logger.bind(server=driver.core.id)
-        reporter.before_record = self.look  # what was true half a second ago may accuse who has just come back
+        reporter.before_record = self.look  # an older result might accuse a server that has just come back
 
     async def run(self) -> None:
-        """Look, for ever."""
+        """Check until cancelled."""
         while True:
             self.look()
             await asyncio.sleep(LOOK_SECONDS)
 
     def look(self) -> None:
-        """Compare who is silent with what was said last."""
+        """Compare the silent servers with the last report."""
         now, core = self._clock(), self._driver.core
         if now > self._looked_at + 2 * LOOK_SECONDS:
-            self._awake_since = now  # we stood still, or have just begun: what was sent to us meanwhile waits
+            self._awake_since = now  # this node stood still or has just begun: messages may still wait
         self._looked_at = now
         heard = self._heard(core.heard, now)
         before = {router.id: router.reachable for router in self._reporter.remote_routers}
@@ -68,8 +68,8 @@ class Hearing:
             limit = now - patience(core.timing)
             silent = {server for server, at in heard.items() if at < limit}
             if len(heard) + 1 - len(silent) < majority(len(heard) + 1):
-                return  # it may be ourselves; and nothing of ours would be committed
-            # Who was given up and is back is named as such as long as we lead; all others need not be named.
+                return  # the fault may be this server's; and without a majority no report would be committed
+            # A server that came back is reported as reachable while this server leads; others need no report.
             after = {server: server not in silent for server in sorted(heard) if server in silent or server in before}
         if after == before:
             return
@@ -82,7 +82,7 @@ class Hearing:
             self._reporter.changed()
 
     def _heard(self, answered: Mapping[int, float], now: float) -> dict[int, float]:
-        """When each server was last heard in any way: who posts lives, whatever keeps its answers back."""
+        """When each server was last heard in any way: a server that posts is alive, even if its answers are late."""
         records = self._view.state.records
         for server in answered.keys() & records.keys():
             date = records[server].date_ms

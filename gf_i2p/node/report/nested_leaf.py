@@ -1,4 +1,4 @@
-"""A farm's master as this server's leaf in another farm (`publish.leaf_farm`): which one, and whether it serves."""
+"""The master of a nested farm as this server's leaf (`publish.leaf_farm`): its identity, and whether it serves."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
@@ -14,68 +14,68 @@ from gf_i2p.node.files.router_config import is_b32_address
 from gf_i2p.node.listener import Tenant
 
 LISTED_MS: Final = 1_800_000
-"""How long what a farm has published is good for: the entries of its set end then."""
+"""Milliseconds for which a published set is good: the entries of the set end then."""
 
 
 class LeafFarm(Protocol):
-    """A farm of whose master this server makes a leaf."""
+    """A nested farm: its master is this server's leaf."""
 
     @property
     def trouble(self) -> str | None:
-        """Why that master does not serve, None while it does; as of the last `leaf`."""
+        """Why the nested farm's master does not serve, as of the last `leaf`; None while it serves."""
         ...
 
     async def leaf(self) -> Leaf | None:
-        """Say how that master does; None when it is not known who it is. Raises `RouterError`."""
+        """Return the status of the nested farm's master; None when the master is not known. Raises `RouterError`."""
         ...
 
 
 class Farm(Protocol):
-    """What is known here of a farm that runs in this process; a `Node` is one."""
+    """A farm that runs in this process, as far as a farm above needs it; a `Node` is one."""
 
     @property
     def records(self) -> Mapping[int, StatusRecord]:
-        """Its servers' newest."""
+        """The newest record of each server."""
         ...
 
     @property
     def choice(self) -> Choice:
-        """Who publishes what there."""
+        """The publishers that the farm has chosen."""
         ...
 
     @property
     def has_leader(self) -> bool:
-        """Whether anything is committed there now, as far as this server knows."""
+        """Whether the farm can commit entries now, as far as this server knows."""
         ...
 
     @property
     def master(self) -> bytes | None:
-        """The hash of its master, when this server may publish for it."""
+        """Hash of the farm's master, when this server may publish for the master."""
         ...
 
 
 class HostedFarm:
-    """A farm that this process runs a server of, which is asked in place of any router."""
+    """A nested farm with a server in this process, which answers in place of a router."""
 
     def __init__(self, name: str, farm: Callable[[], Farm | None]) -> None:
-        """`farm`: returns what runs, None while it does not. `name`: for people."""
+        """`farm` returns the running farm, None while it does not run. `name`: for people."""
         self.trouble: str | None = None
         """See `LeafFarm`."""
         self._name = name
         self._farm = farm
-        self._master: bytes | None = None  # the last that was known: a farm that has stopped is a leaf that is down
+        self._master: bytes | None = None  # the last known one: the leaf of a stopped farm is reported as down
         self._sent_ms = 0
 
     async def leaf(self) -> Leaf | None:
-        """See `LeafFarm`. Its log says whether it publishes; what lies below it goes along, so that no loop is listed.
+        """See `LeafFarm`. The farm's log says whether it publishes; the leaf carries the masters below, against loops.
 
-        What a router has taken is good for a while, whoever publishes next: a farm whose publisher changes stays up.
-        In the mode `failover` the master is an ordinary destination, with nothing below it.
+        A published set is good for a while, whoever publishes next: a farm that changes its publisher stays up. In the
+        mode `failover` the master is an ordinary destination with nothing below it.
         """
         farm = self._farm()
         self._master = self._master if farm is None else _master(farm) or self._master
         if self._master is None:
-            self.trouble = f"who the master of the farm in {self._name} is is not known yet: none of its servers says"
+            self.trouble = f"the master of the farm in {self._name} is not known yet: no server of that farm names it"
             return None
         if farm is None:
             self.trouble = f"the farm in {self._name} does not run here now"
@@ -93,14 +93,14 @@ class HostedFarm:
 
 
 class ElsewhereFarm:
-    """A farm that runs in other processes only: nothing is known of it but whether our router finds its master's set.
+    """A nested farm that runs in other processes only: known is only whether the router finds the master's set.
 
-    What lies below it is not known here, either. It is to whoever runs servers of both farms, and what that one posts
+    The masters below that farm are not known here, either. A server of both farms knows them, and that server's record
     counts for all.
     """
 
     def __init__(self, address: str, bridge: RouterBridge) -> None:
-        """`address`: the master's, in base 32. Raises `StructureError` when it is none."""
+        """`address`: the master's, in base 32. Raises `StructureError` when it is no such address."""
         self.trouble: str | None = None
         """See `LeafFarm`."""
         self._hash = from_b32_address(address)
@@ -112,16 +112,16 @@ class ElsewhereFarm:
         self.trouble = (
             None
             if found
-            else f"our router does not find {to_b32_address(self._hash)}. i2pd finds no Meta lease set for anybody: "
-            "there only a server of that farm in this process can tell (publish.leaf_farm = its directory)"
+            else f"this server's router does not find {to_b32_address(self._hash)}. i2pd finds no Meta lease set for "
+            "any client: there only a server of that farm in this process can tell (publish.leaf_farm = its directory)"
         )
         return Leaf(self._hash, found, type=META_TYPE)
 
 
 def check_nesting(tenants: Sequence[Tenant]) -> None:
-    """Refuse what leads in a circle, or too deep, as far as this process's own configuration says.
+    """Refuse farms that are nested in a circle or too deep, as far as this process's configuration shows.
 
-    Raises `ConfigError`, with the way round.
+    Raises `ConfigError`, which names the farms of the circle.
     """
     names: dict[object, str] = {}
     below: dict[object, list[object]] = {}
@@ -149,9 +149,9 @@ def check_nesting(tenants: Sequence[Tenant]) -> None:
 
 
 def target_of(tenant: Tenant, tenants: Sequence[Tenant]) -> Tenant | str | None:
-    """Return whose master is this one's leaf: who is in this process, or a b32 address; None: nobody's.
+    """Return the nested farm of this tenant: a tenant of this process or a b32 address; None without a nested farm.
 
-    Raises `ConfigError` for a directory that is not run here.
+    Raises `ConfigError` for a directory that this process does not run.
     """
     named = tenant.config.publish.leaf_farm
     if named is None:
@@ -170,7 +170,7 @@ def target_of(tenant: Tenant, tenants: Sequence[Tenant]) -> Tenant | str | None:
 
 
 def _key(tenant: Tenant) -> object:
-    """What a farm is known by: its master, where it is known; two servers of one farm may run here."""
+    """The identity of a farm: the master where known, because two servers of one farm may run here."""
     return tenant.directory.resolve() if tenant.master is None else tenant.master.hash
 
 
@@ -180,7 +180,7 @@ def _publisher(farm: Farm) -> StatusRecord | None:
 
 
 def _master(farm: Farm) -> bytes | None:
-    """Who it is, by our keys, or by what the publisher says."""
+    """The farm's master, from this server's keys or from the publisher's record."""
     record = _publisher(farm)
     told = None if record is None or record.meta is None else record.meta.hash
     return farm.master or told
@@ -192,18 +192,18 @@ def _mode(farm: Farm) -> str | None:
 
 
 def _sent_ms(farm: Farm) -> int:
-    """Return the version of the newest set that a router has taken, in ms since the epoch; 0 when none is known.
+    """Return the newest version of a set that a router has taken, in ms since the epoch; 0 when none is known.
 
-    One that is only announced may still wait for its session's tunnels.
+    A set that is only announced may still wait for its session's tunnels, and does not count.
     """
     metas = (record.meta for record in farm.records.values())
     return max((meta.last_published_ms for meta in metas if meta is not None and meta.sent_ms), default=0)
 
 
 def _objection(farm: Farm, sent_ms: int) -> str | None:
-    """Say why its master leads nowhere now; None when it serves, as far as its log says. `sent_ms`: of its last set."""
+    """Say why the farm's master leads nowhere now; None when it serves. `sent_ms`: version of the last set sent."""
     if not farm.has_leader:
-        return "it has no leader, so nobody knows whether anything is published"
+        return "it has no leader, so it is not known whether anything is published"
     record = _publisher(farm)
     if record is None or record.meta is None:
         return "it has no publisher"

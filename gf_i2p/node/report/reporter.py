@@ -1,7 +1,7 @@
-"""What this node tells the farm about itself: asks its router, and posts the status record.
+"""The reporter of one node: asks the router for its status, and posts the status record.
 
-It posts at intervals, and at once when something changes by which the farm decides. Numbers change all the time; they
-wait for the next one.
+The reporter posts at intervals, and at once when a fact changes by which the farm decides. Other numbers change all
+the time; these wait for the next record.
 """
 
 import asyncio
@@ -32,21 +32,21 @@ logger = structlog.get_logger()
 
 POST_SECONDS: Final = 30.0
 ASK_SECONDS: Final = 10.0
-"""Between two questions to the router: so late a change is noticed."""
+"""Seconds between two questions to the router, so the longest delay before a change is noticed."""
 LEAST_SECONDS: Final = 2.0
-"""Between two records, however much changes; a set's announcement waits for nothing."""
+"""Least seconds between two records, however much changes; the announcement of a set does not wait."""
 ROUTER_SECONDS: Final = 25.0
-"""A router that has not said by then how it does is down. Its answer by i2pcontrol takes up to 20."""
+"""A router that has not answered after so many seconds counts as down. An answer by i2pcontrol takes up to 20 s."""
 LEAF_SECONDS: Final = 120.0
-"""The same for our leaf: i2pd takes 30 to 40 s for a lease set that it does not find, and is asked twice."""
+"""The same for this server's leaf: i2pd takes 30 to 40 s for a missing lease set, and is asked twice."""
 WAIT_SECONDS: Final = 5.0
-"""The first record waits so long for answers; then it says that there are none. Others take a server without records
-as gone, and its leaf with it."""
+"""Seconds that the first record waits for answers; then it goes out without them. Other servers take a server without
+records, and its leaf, as gone."""
 _NO_MASTER: Final = bytes(32)
 
 
 class Reporter:
-    """Posts the records of one server. `run` does so by itself, `announce` for a set that is about to be sent."""
+    """Posts the records of one server. `run` posts by itself; `announce` posts for a set about to be sent."""
 
     def __init__(
         self,
@@ -62,45 +62,45 @@ class Reporter:
         leaf_farm: LeafFarm | None = None,
         clock: Callable[[], float] = awake_or_not,
     ) -> None:
-        """Make one; what others set of it is told with the next record, after `changed` at once.
+        """Post nothing yet. Attributes set later are told with the next record, or at once after `changed`.
 
         Args:
-            server_id: who posts.
+            server_id: id of this server.
             cluster: the farm's name.
-            driver: by which it posts.
-            bridge: of the router that is asked.
-            master: whose leaves are reported, and for whom this server may publish.
+            driver: posts the records.
+            bridge: of this server's router.
+            master: the farm's master, for which this server may publish and whose leaves are reported.
             interval: seconds between two records when nothing changes.
             publish_config: "on", "auto" or "off".
-            mode: what this server does when it is chosen: "off", "dry-run", "meta" or "failover".
-            leaf_farm: the farm whose master is our leaf; None: the router says which leaf is ours.
-            clock: seconds; goes on while this machine sleeps.
+            mode: of publishing when this server is chosen: "off", "dry-run", "meta" or "failover".
+            leaf_farm: the nested farm whose master is this server's leaf; None: the router names the leaf.
+            clock: seconds; goes on while the machine sleeps.
         """
         self.publishing = False
-        """Whether this node publishes now; told by whoever does that."""
+        """Whether this node publishes now; set by the publisher."""
         self.publish_config = publish_config
         self.progress = PublishProgress(self.changed)
-        """How far our newest set is; kept by the publisher."""
+        """Progress of the newest set; kept by the publisher."""
         self.lease = Lease()
-        """Whether this server may publish, by what is committed of its records."""
+        """The lease, from committed records: whether this server may publish."""
         self.on_committed: list[Callable[[], None]] = []
-        """Each is called when a record of ours is committed."""
+        """Each is called when a record of this server is committed."""
         self.remote_routers: tuple[RemoteRouter, ...] = ()
-        """Servers that this one, which leads, does not hear, or hears again."""
+        """Servers that this leader does not hear, or hears again."""
         self.before_record: Callable[[], None] = lambda: None
-        """Called before each record, to set what is to be in it; must not raise."""
+        """Called before each record, to update the record's contents; must not raise."""
         self.remote_destinations: tuple[RemoteDestination, ...] = ()
         self.meta_sensing: MetaSensing | None = None
         self.has_keys = True
-        """Whether the keys for publishing are good now: see `able`."""
+        """Whether the keys for publishing are good now; see `able`."""
         self.has_service = True
-        """Whether there is something to lead clients to: see `able`."""
+        """Whether the service to which clients are led answers; see `able`."""
         self.committed_at = float("-inf")
-        """When the last record of ours was committed (by the clock)."""
+        """Time of the last committed record of this server (by `clock`)."""
         self.trouble: str | None = None
-        """What keeps the router from telling us, None when it tells."""
+        """Why the router gives no status; None while it does."""
         self.server_id = server_id
-        """Who posts."""
+        """Id of this server."""
         self._cluster = cluster
         self._driver = driver
         self._bridge = bridge
@@ -121,13 +121,13 @@ class Reporter:
 
     @property
     def mode(self) -> str:
-        """What this server does when it is chosen: "off", "dry-run", "meta" or "failover"."""
+        """Mode of publishing when this server is chosen: "off", "dry-run", "meta" or "failover"."""
         return self._config.mode or "off"
 
     # Posting --------------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Ask and post, for ever."""
+        """Ask the router and post records until cancelled."""
         asking: asyncio.Task[None] | None = None
         try:
             await self._ask(min(WAIT_SECONDS, self._interval))
@@ -136,7 +136,7 @@ class Reporter:
                 try:
                     await self._post(self._record())
                 except (NotCommittedError, OutcomeUnknownError) as error:
-                    self._log.warning("our status is not in the log", reason=str(error))
+                    self._log.warning("this server's status is not in the log", reason=str(error))
                 await self._until_due()
         finally:
             if asking is not None:
@@ -146,31 +146,31 @@ class Reporter:
             await self._leaf.close()
 
     def changed(self) -> None:
-        """Look whether there is something to be posted at once."""
+        """Check whether a record is due at once."""
         self._news.set()
 
     def renew(self) -> None:
-        """Post a record at once, whether anything has changed or not: the lease of this server is in doubt."""
+        """Post a record at once, even without a change, because this server's lease is in doubt."""
         self._told = None
         self.changed()
 
     def able(self, *, keys: bool, service: bool = True) -> None:
-        """Say whether this server has what publishing takes; it is told at once."""
+        """Set whether this server has the keys and the service for publishing; a change is posted at once."""
         if (keys, service) != (self.has_keys, self.has_service):
             self.has_keys, self.has_service = keys, service
             self.changed()
 
     async def resign(self) -> None:
-        """Tell the farm that this server publishes nothing from now on, whatever else it is told; until that is so.
+        """Tell the farm that this server publishes nothing from now on; return when that is committed.
 
-        May take as long as a post does, and for ever while `run` does not run.
+        May take as long as a post, and for ever while `run` does not run.
         """
         self._resigned = True
         self.changed()
         await self._resignation.wait()
 
     async def announce(self, lease_set: MetaLeaseSet | LeaseSet2) -> int:
-        """Write into the log that we are about to publish this set; return the entry's index when it is committed.
+        """Write into the log that this server is about to publish this set; return the committed entry's index.
 
         Raises `NotCommittedError` or `OutcomeUnknownError`.
         """
@@ -184,7 +184,7 @@ class Reporter:
         index = await self._driver.post([record.encode()], seconds=POST_SECONDS)
         self.committed_at = self._clock()
         self.lease.committed(index, at)
-        if began >= self._posted_at:  # another one, begun later, knows more
+        if began >= self._posted_at:  # a record begun later would be newer
             self._told = mark
         if resigned:
             self._resignation.set()
@@ -193,7 +193,7 @@ class Reporter:
         return index
 
     async def _until_due(self) -> None:
-        """Wait for the interval's end, or for something that matters."""
+        """Wait for the interval's end, or for a change that matters."""
         while True:
             self._news.clear()
             least = 0.0 if self._resigned else min(LEAST_SECONDS, self._interval)
@@ -211,7 +211,7 @@ class Reporter:
         pause = min(ASK_SECONDS, self._interval)
         while True:
             await asyncio.sleep(pause)
-            await self._ask(0.0)  # what the answers change is posted when they are there
+            await self._ask(0.0)  # a change is posted when the answer is there
 
     async def _ask(self, wait: float) -> None:
         await asyncio.gather(self._router.ask(wait), self._leaf.ask(wait))
@@ -244,7 +244,7 @@ class Reporter:
         if self._router.trouble is not None:
             self._log.warning("the router is down for the farm", reason=trouble)
         elif trouble is not None:
-            self._log.warning("our leaf is not listed", reason=trouble)
+            self._log.warning("this server's leaf is not listed", reason=trouble)
         else:
             self._log.info("the router answers")
 
@@ -252,7 +252,7 @@ class Reporter:
 
     @property
     def _publish_config(self) -> str:
-        """What the farm is told: who lacks something publishes as little as who may not."""
+        """The `publishConfig` of the record: a server that lacks keys or service reports "off"."""
         return self.publish_config if self.has_keys and self.has_service and not self._resigned else "off"
 
     @property
@@ -261,7 +261,7 @@ class Reporter:
         return () if leaf is None else (leaf,)
 
     def _mark(self) -> object:
-        """What others decide by: a record is due when it differs from what they were told."""
+        """The facts by which other servers decide: a record is due when they differ from the last record's."""
         progress = self.progress.current
         return (
             self._router.trouble is None,

@@ -1,4 +1,4 @@
-"""Questions to a router that may answer late, or never: whoever needs an answer takes the last one."""
+"""Questions to a router that may answer late, or never; the last answer is kept for all readers."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -14,31 +14,31 @@ T = TypeVar("T")
 
 
 class Question(Generic[T]):
-    """One question, asked again and again."""
+    """One question, asked repeatedly."""
 
     def __init__(
         self, ask: Callable[[], Awaitable[T]], *, seconds: float, heard: Callable[[], None] = lambda: None
     ) -> None:
-        """`seconds`: how long an answer may take; then there is none. `heard` is called when it is there, or late."""
+        """`seconds`: time limit for an answer. `heard` is called after each answer, and after each failure."""
         self.answer: T | None = None
-        """The last one; None after a failure."""
+        """The last answer; None after a failure."""
         self.trouble: str | None = "it has not answered yet"
         """Why there is no answer."""
         self.settled = False
-        """Whether one was there, or has failed to come."""
+        """Whether a question has ever ended, with an answer or without."""
         self._ask = ask
         self._seconds = seconds
         self._heard = heard
         self._task: asyncio.Task[None] | None = None
 
     async def ask(self, wait: float) -> None:
-        """Ask, unless that is under way, and wait so many seconds; an answer that comes later counts from then on."""
+        """Ask, unless a question is under way, and wait up to `wait` seconds; a later answer still counts."""
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._answered())
         await asyncio.wait([self._task], timeout=wait)
 
     async def close(self) -> None:
-        """Give up what is under way."""
+        """Give up the question that is under way."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
@@ -55,6 +55,6 @@ class Question(Generic[T]):
             trouble = str(error)
         except Exception as error:
             logger.exception("a defect in asking the router")
-            trouble = f"a defect of ours: {error!r}"
+            trouble = f"a defect of this program: {error!r}"
         self.answer, self.trouble, self.settled = answer, trouble, True
         self._heard()

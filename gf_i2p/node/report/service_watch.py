@@ -1,4 +1,4 @@
-"""Whether the operator's own service answers here: clients are not to be led to a server without it."""
+"""Watches whether the operator's own service answers here: clients must not be led to a server without the service."""
 
 import asyncio
 import contextlib
@@ -12,31 +12,31 @@ logger = structlog.get_logger()
 LOOK_SECONDS: Final = 5.0
 CONNECT_SECONDS: Final = 3.0
 MISSED: Final = 2
-"""So many tries in a row must fail once it has answered: a service that is restarted at once is not given up."""
+"""Tries in a row that must fail once the service has answered: a quick restart of the service costs nothing."""
 
 
 class TargetWatch:
-    """Connects now and then, and hangs up. `run` does so for ever."""
+    """Connects at intervals, and hangs up. `run` does so until cancelled."""
 
     def __init__(self, place: tuple[str, int], *, on_change: Callable[[], None] = lambda: None) -> None:
         """`place`: host and port. `on_change`: called when `up` has changed."""
         self.place = place
         self.up = True
-        """Whether it answers; until it was tried, it does."""
-        self._missed = MISSED - 1  # the first try counts alone
+        """Whether the service answers; True until the first try."""
+        self._missed = MISSED - 1  # a failure of the first try is enough
         self.error: str | None = None
-        """What came of the last try, when it did not answer."""
+        """Why the last try failed; None when it succeeded."""
         self._on_change = on_change
 
     @property
     def name(self) -> str:
-        """For people."""
+        """Host and port, for people."""
         host, port = self.place
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     @property
     def trouble(self) -> str | None:
-        """What the operator should do, None while it answers."""
+        """Advice for the operator; None while the service answers."""
         if self.up:
             return None
         return (
@@ -45,7 +45,7 @@ class TargetWatch:
         )
 
     async def run(self) -> None:
-        """Look, for ever."""
+        """Try at intervals until cancelled."""
         while True:
             await self.look()
             await asyncio.sleep(LOOK_SECONDS)

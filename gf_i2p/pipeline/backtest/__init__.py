@@ -1,1 +1,1 @@
-"""The job `backtest`: replays farms' logs with other parameters, and recommends parameters."""
+"""The job `backtest`: replays the farms' logs with other parameters, and recommends parameters."""

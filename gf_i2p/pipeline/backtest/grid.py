@@ -1,4 +1,4 @@
-"""Which parameter sets are tried: all combinations of some values, or sets that a file names one by one."""
+"""The parameter sets to try: all combinations of some values, or sets that a file names one by one."""
 
 import itertools
 import tomllib
@@ -13,20 +13,20 @@ from gf_i2p.pipeline.errors import UsageError
 MAX_SETS: Final = 256
 MAX_FILE_BYTES: Final = 1 << 20
 NO_MATTER: Final = "republishMaxMs"
-"""No decision depends on it: it says when a set is signed anew that has not changed."""
+"""A parameter on which no decision depends: the time after which an unchanged set is signed anew."""
 USUAL: Final[Mapping[str, tuple[Any, ...]]] = {
     "freshMs": (75_000, 105_000, 180_000),
     "margin": (50, 150),
     "leafDownMs": (45_000, 90_000, 180_000),
 }
-"""What is tried when nobody says what: around the defaults."""
+"""The values to try when the operator names none: around the defaults."""
 
 Set = Mapping[str, Any]
-"""Fixed values by their names in the log; the empty one is what the farm has."""
+"""Fixed values by their names in the log; the empty set stands for the farm's own parameters."""
 
 
 def combined(values: Mapping[str, Sequence[Any]]) -> list[Set]:
-    """Give all combinations, after the live set. Raises `UsageError`."""
+    """Give the live set, and then all combinations. Raises `UsageError`."""
     count = 1
     for each in values.values():
         count *= len(each)
@@ -63,7 +63,7 @@ def read(path: Path) -> list[Set]:
 
 
 def checked(sets: Iterable[Set]) -> list[Set]:
-    """Give these sets, each once, after the live one. Raises `UsageError` for what no farm can have."""
+    """Give the live set, and then these sets, each once. Raises `UsageError` for a set that no farm can have."""
     found: list[Set] = [{}]
     for each in sets:
         if len(found) >= MAX_SETS:
@@ -82,5 +82,5 @@ def checked(sets: Iterable[Set]) -> list[Set]:
 
 
 def shown(each: Set) -> str:
-    """Write a set for people."""
+    """Write a set as a text for people."""
     return ", ".join(f"{name}={value}" for name, value in each.items()) or "live"

@@ -1,8 +1,9 @@
 """Replays the farms of a lake with a grid of parameters, by Spark: the tables `decisions` and `backtest`.
 
-Spark deals out tasks, a farm each, the largest first. A Python worker reads the farm's files itself, in the order of
-its log (`ordered`), and keeps nothing but the states of one farm and some batches: nothing is shuffled, and nothing
-but results goes through the JVM. Where there are fewer farms than cores, each gets a part of the grid as well.
+Spark deals out tasks, one farm each, the largest farm first. A Python worker reads the farm's files itself, in the
+order of the log (`ordered_rows`). The worker keeps only the states of one farm and some batches of rows. Nothing is
+shuffled, and only results go through the JVM. Where there are fewer farms than cores, each task also gets only a part
+of the grid.
 """
 
 import json
@@ -30,13 +31,13 @@ if TYPE_CHECKING:
 __all__ = ["BacktestFigures", "Player", "Task", "Window", "backtest", "results"]
 
 _CORES: Final = 8
-"""Of a cluster that does not say how many it has."""
+"""Cores of a cluster that does not tell the number."""
 _MOST_PARTITIONS: Final = 4096
-"""With more tasks some have one partition: who plans so many takes longer than they do."""
+"""A higher number gains nothing: planning the partitions would take longer than running the tasks."""
 _FILES: Final = 4
-"""Of the table of decisions."""
+"""Files of the table of decisions."""
 _ROWS: Final = 500
-"""Of a batch that is given back."""
+"""Rows of a batch that a worker gives back."""
 _DECISION: Final = {
     "farm": "string",
     "index": "long",
@@ -71,24 +72,24 @@ _PLAYED: Final = {"what": "string"} | _DECISION | _RESULT
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What a worker does at a time."""
+    """The work that a worker does at a time."""
 
     farm: str
     path: str
-    """Of the farm's directory."""
+    """The farm's directory."""
     chunk: int
-    """Which part of the grid."""
+    """Number of the part of the grid."""
 
 
 @dataclass(frozen=True, slots=True)
 class BacktestFigures:
-    """What a run has done."""
+    """Figures of one run of the job."""
 
     farms: int
     sets: int
-    """With the live one."""
+    """Parameter sets, the live one included."""
     entries: int
-    """Of all farms, each once."""
+    """Log entries of all farms, each counted once."""
     decisions: int
     inexact: int
     """Farms whose log has gaps."""
@@ -96,7 +97,7 @@ class BacktestFigures:
 
     @property
     def entries_a_second(self) -> int:
-        """Entries times sets."""
+        """Entries times sets, in a second."""
         return round(self.entries * self.sets / self.seconds) if self.seconds else 0
 
 
@@ -109,9 +110,9 @@ def backtest(
     tell: Callable[[str], None] = lambda _: None,
     one_farm: bool = False,
 ) -> BacktestFigures:
-    """Replay, and write both tables anew: they have the last run's results.
+    """Replay the farms, and write both tables anew: the tables hold the results of the last run only.
 
-    `sets`: from `grid`, the live one first. `one_farm`: whether more than one is a mistake. Raises `PipelineError`.
+    `sets`: from `grid`, the live set first. `one_farm`: several farms are a mistake. Raises `PipelineError`.
     """
     from pyspark import StorageLevel  # noqa: PLC0415 -- an extra
     from pyspark.sql import functions as f  # noqa: PLC0415
@@ -126,11 +127,11 @@ def backtest(
             f"There are {len(stored)} farms in {lake.root}, and each has parameters of its own: add --farm."
         )
     chunks = _chunks(sets, -(-_cores(spark) // len(stored)))
-    stored.sort(key=lambda each: each.bytes, reverse=True)  # what takes long is not to begin last
+    stored.sort(key=lambda each: each.bytes, reverse=True)  # a task that takes long must not begin last
     tasks = [Task(each.farm, each.path, chunk) for each in stored for chunk in range(len(chunks))]
     partitions = min(len(tasks), _MOST_PARTITIONS)
     player = Player(chunks, [tasks[place::partitions] for place in range(partitions)], window)
-    dealt = spark.range(0, partitions, 1, partitions)  # one number to each partition, and they begin in this order
+    dealt = spark.range(0, partitions, 1, partitions)  # one number to each partition; partitions begin in this order
     played = dealt.mapInArrow(player, _ddl(_PLAYED)).persist(StorageLevel.DISK_ONLY)
     tell(f"replaying {len(stored)} farms with {len(sets)} parameter sets")
     try:
@@ -161,7 +162,7 @@ def backtest(
 
 
 def results(spark: "SparkSession", lake: Lake) -> Iterator[list[Result]]:
-    """Give what the table `backtest` says, farm by farm, the cheapest first; one farm's rows are in memory."""
+    """Give the rows of the table `backtest`, farm by farm, the cheapest first. Memory holds one farm's rows."""
     table = spark.read.parquet(lake.path("backtest"))
     of_one: list[Result] = []
     for row in table.orderBy("farm", "cost", "parameters").toLocalIterator():
@@ -182,7 +183,7 @@ def _result(row: dict[str, Any]) -> Result:
 
 
 def _farms(spark: "SparkSession", lake: Lake, window: Window) -> list[FarmFiles]:
-    """Return what there is to replay, by the names of directories: a worker looks, for it sees what workers see."""
+    """Return the farms to replay, by their directories' names. A worker looks: only workers surely see the lake."""
     asked = tables.for_worker(spark, lake.path("entries"))
     found = [FarmFiles(*row) for row in asked.mapInArrow(_stored, _ddl(_FARM_FILES)).collect()]
     if not found:
@@ -217,13 +218,13 @@ def _cores(spark: "SparkSession") -> int:
 
 
 def _chunks(sets: Sequence[Set], most: int) -> list[list[Set]]:
-    """Share sets out, about as many to each."""
+    """Share the sets out to parts of about the same size."""
     count = min(max(most, 1), len(sets))
     return [list(sets[place::count]) for place in range(count)]
 
 
 class Player:
-    """What runs in Spark's Python workers."""
+    """The code that runs in Spark's Python workers."""
 
     def __init__(
         self,
@@ -231,11 +232,11 @@ class Player:
         tasks: Sequence[Sequence[Task]] = (),
         window: Window = Window(),  # noqa: B008 -- frozen
     ) -> None:
-        """`tasks`: by the number that stands for them."""
+        """`tasks`: the tasks of each partition, by the number of the partition."""
         self._chunks, self._tasks, self._window = chunks, tasks, window
 
     def __call__(self, batches: Iterable["pa.RecordBatch"]) -> Iterator["pa.RecordBatch"]:
-        """Give rows of both tables, for `mapInArrow`. `batches`: of numbers."""
+        """Give rows of both tables, for `mapInArrow`. `batches`: numbers of partitions."""
         import pyarrow as pa  # noqa: PLC0415 -- an extra
 
         schema = _arrow_schema(_PLAYED)
@@ -245,7 +246,10 @@ class Player:
             yield pa.RecordBatch.from_pylist(found, schema=schema)
 
     def play(self, farm: str, chunk: int, log: Iterable[Row]) -> Iterator[dict[str, Any]]:
-        """Give decisions and results of a farm and a part of the grid; nothing without rows. `log`: in order."""
+        """Give decisions and results of a farm for one part of the grid; nothing if the farm has no rows.
+
+        `log`: in the order of the log.
+        """
         trial = Trial(farm, self._chunks[chunk])
         row: Row | None = None
         for row in log:

@@ -1,10 +1,10 @@
-"""A farm's rows in the order of its log, out of the Parquet files of the table `entries`.
+"""A farm's rows in the order of the log, out of the Parquet files of the table `entries`.
 
-The files are merged as streams: one is opened when its smallest index is reached, as its footer has it, and of each
-that is open a batch of rows is in memory. What is merged at once is sorted by Arrow and not row by row. Of files that
-are open at once there may be `MOST_OPEN`: before one more is opened, all but the one with the most rows are merged into
-a file for the time being, which is then one of them. A file that is not sorted by index is cut into pieces, which
-are sorted one by one and kept the same way, if there is more than one.
+The files are merged as streams. A file is opened when the merge reaches the file's smallest index, which the footer
+tells; memory holds one batch of rows of each open file. Arrow sorts the rows that are merged at once, not Python row by
+row. At most `MOST_OPEN` files are open at once: before one more is opened, all open files but the one with the most
+rows are merged into a temporary file, which then counts as one of the open files. A file that is not sorted by index is
+cut into pieces; each piece is sorted by itself, and kept in a temporary file if there are several pieces.
 """
 
 import os
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
     import numpy as np
 
 BATCH_ROWS: Final = 1_000
-"""Of what is read of one file at a time: a record has up to 64 KiB, and most have one."""
+"""Rows that are read of one file at a time: a record has up to 64 KiB, and most records have one."""
 MOST_OPEN: Final = 16
-"""Files at once."""
+"""Files that are open at once."""
 _PIECE_ROWS: Final = 8 * BATCH_ROWS
-"""Of a file that is not sorted: so many are sorted in memory."""
+"""Rows of a piece of an unsorted file: this many rows are sorted in memory."""
 _SCAN_ROWS: Final = 64 << 10
-"""Of one column of numbers."""
+"""Rows that are read at a time when only the column of indexes is read."""
 _READ_BYTES: Final = 64 << 10
-"""Of a column at a time, as it is stored."""
+"""Stored bytes of a column that are read at a time."""
 _FARM: Final = "farm="
 _SUFFIX: Final = ".parquet"
 _LEAST: Final = -(2**63)
-"""The index with which a file begins whose footer does not say."""
+"""The first index that is assumed for a file whose footer tells none."""
 _FOR_GOOD: Final = pa.array([SERVERS, "admin"])
 _STORED: Final = ("index", "term", "received_ms", "kind", "value", "raw", "servers")
 _SCHEMA: Final = pa.schema(
@@ -60,21 +60,21 @@ _ORDER: Final = [("index", "ascending"), ("gap", "ascending"), ("term", "descend
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Which entries are replayed."""
+    """The entries to replay."""
 
     farm: str | None = None
     since_ms: int | None = None
-    """By the exporters' clocks. Of what is older, what administrators and Configurations say counts all the same."""
+    """By the exporters' clocks. Older entries of administrators and older Configurations are replayed nevertheless."""
     until_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class FarmFiles:
-    """What a table has of a farm."""
+    """The files that a table has of one farm."""
 
     farm: str
     path: str
-    """Of its directory."""
+    """The farm's directory."""
     bytes: int
 
 
@@ -86,7 +86,7 @@ def farms(path: str) -> list[FarmFiles]:
         directory = name.removeprefix(inside).strip("/").split("/")[0]
         if directory.startswith(_FARM):
             found[directory] = found.get(directory, 0) + size
-    is_address = "://" in path  # there what Spark has escaped is escaped once more
+    is_address = "://" in path  # an address escapes once more the characters that Spark has escaped in a name
     made = [
         FarmFiles(unquote(name.removeprefix(_FARM)), f"{path}/{quote(name, safe='=') if is_address else name}", size)
         for name, size in found.items()
@@ -95,9 +95,9 @@ def farms(path: str) -> list[FarmFiles]:
 
 
 def rows(path: str, window: Window) -> Iterator[Row]:
-    """Give the rows of a farm: by index, what says who is behind a gap last, the highest term first.
+    """Give the rows of a farm in order: by index, then rows that tell the servers behind a gap, then by falling term.
 
-    `path`: of its directory, absolute or an address; the window's farm does not count.
+    `path`: the farm's directory, absolute or an address. `window.farm` is not looked at.
     """
     for batch in batches(path, window):
         columns = [batch.column(name).to_pylist() for name in ("index", "term", "received_ms", "kind", "value")]
@@ -109,17 +109,17 @@ def rows(path: str, window: Window) -> Iterator[Row]:
 
 
 def batches(path: str, window: Window) -> Iterator[pa.RecordBatch]:
-    """Give the same as batches of Arrow."""
+    """Give the rows of a farm, as `rows` does, as batches of Arrow."""
     system, inside = file_system(path)
     waiting = [each for name, _ in _files(system, inside) if (each := _footer(system, name, window)) is not None]
-    # Spark says where its own files go that are not to stay
+    # Spark tells its workers the directory for temporary files.
     scratch = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or None
     with tempfile.TemporaryDirectory(prefix="gf-i2p-backtest-", dir=scratch) as directory:
         yield from _Merge(Path(directory), waiting)
 
 
 def _files(system: Any, inside: str) -> Iterator[tuple[str, int]]:
-    """Give the files below a directory that count, and their bytes."""
+    """Give the data files below a directory, and their bytes. Hidden files and other files are left out."""
     for each in system.get_file_info(pafs.FileSelector(inside, recursive=True, allow_not_found=True)):
         parts = each.path.removeprefix(inside).strip("/").split("/")
         hidden = any(part.startswith(("_", ".")) for part in parts)
@@ -129,22 +129,22 @@ def _files(system: Any, inside: str) -> Iterator[tuple[str, int]]:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """One that has not been opened yet."""
+    """A file that has not been opened yet."""
 
     system: Any
     path: str
     low: int
-    """The smallest index in it, or less."""
+    """The smallest index in the file, or a lower number."""
     rows: int
     in_order: bool
-    """Whether its footer says so: who wrote it has seen to that."""
+    """Whether the footer says that the rows are in order: the writer of such a file has sorted the rows."""
     window: Window
 
     def open(self) -> pq.ParquetFile:
         return pq.ParquetFile(self.path, filesystem=self.system, buffer_size=_READ_BYTES, pre_buffer=False)
 
     def is_sorted(self) -> bool:
-        """Whether its indexes never fall: one column of numbers is read for that where the footer does not say."""
+        """Whether the indexes never fall. Where the footer does not say so, the column of indexes is read."""
         if self.in_order:
             return True
         last = _LEAST
@@ -157,7 +157,7 @@ class _File:
         return True
 
     def read(self, rows: int) -> Iterator[pa.RecordBatch]:
-        """Give what of it is in the window."""
+        """Give the rows of the file that are in the window."""
         with self.open() as file:
             columns = [name for name in _STORED if name in file.schema_arrow.names]
             for batch in file.iter_batches(rows, columns=columns, use_threads=False):
@@ -165,7 +165,7 @@ class _File:
 
 
 def _footer(system: Any, path: str, window: Window) -> _File | None:
-    """Read a file's footer; None: nothing is in it."""
+    """Read a file's footer; None: the file has no rows."""
     with pq.ParquetFile(path, filesystem=system, pre_buffer=False) as file:
         about = file.metadata
         column = next(place for place in range(about.num_columns) if about.schema.column(place).path == "index")
@@ -200,7 +200,7 @@ def _chosen(batch: pa.RecordBatch, window: Window) -> pa.RecordBatch:
 
 
 def _sorted(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Make one batch of some, in order."""
+    """Make one batch of several, in order."""
     if len(parts) == 1:
         numbers = _numbers(parts[0])
         if (numbers[1:] > numbers[:-1]).all():
@@ -215,26 +215,26 @@ def _numbers(batch: pa.RecordBatch) -> "np.ndarray[Any, Any]":
 
 
 class _Source:
-    """What is left of something sorted."""
+    """The rest of a sorted stream of rows."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch], rows: int) -> None:
         self._batches = batches
         self._batch = pa.RecordBatch.from_pylist([], _SCHEMA)
         self.left = rows
-        """About so many rows."""
+        """About the number of rows that are left."""
         self.ended = False
-        """Whether nothing follows what is in memory."""
+        """Whether no rows follow those in memory."""
         self.first = self.last = 0
-        """Indexes of what is in memory."""
+        """First and last index in memory."""
 
     def fill(self) -> bool:
-        """See that something is in memory, and say whether there is."""
+        """Read until rows are in memory; return whether there are any."""
         while not self._batch.num_rows and not self.ended:
             self.more()
         return bool(self._batch.num_rows)
 
     def more(self) -> None:
-        """Have one more batch in memory."""
+        """Read one more batch into memory."""
         batch = next(self._batches, None)
         if batch is None:
             self.ended = True
@@ -242,7 +242,7 @@ class _Source:
             self._set(pa.concat_batches([self._batch, batch]) if self._batch.num_rows else batch)
 
     def take(self, below: int | None) -> pa.RecordBatch:
-        """Take what has a lower index; None: all that is in memory."""
+        """Take the rows with lower indexes; None: all rows in memory."""
         count = self._batch.num_rows if below is None else int(_numbers(self._batch).searchsorted(below))
         taken = self._batch.slice(0, count)
         self.left -= count
@@ -265,7 +265,7 @@ class _Merge:
         self._sources = list(sources)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        """Give what is in them, in order."""
+        """Give the rows of all files, in order."""
         while True:
             self._sources = [source for source in self._sources if source.fill()]
             first = min((source.first for source in self._sources), default=None)
@@ -281,7 +281,7 @@ class _Merge:
             if parts:
                 yield _sorted(parts)
                 continue
-            for source in self._sources:  # of one index there is more than a batch
+            for source in self._sources:  # one index has more than a batch of rows
                 if source.last == below and not source.ended:
                     source.more()
 
@@ -308,7 +308,7 @@ class _Merge:
         self._sources.append(source)
 
     def _kept(self, batches: Iterable[pa.RecordBatch]) -> _Source:
-        """Keep what is sorted in a file for the time being."""
+        """Keep sorted rows in a temporary file."""
         number, name = tempfile.mkstemp(dir=self._scratch)
         rows = 0
         options = pa.ipc.IpcWriteOptions(compression="zstd")

@@ -1,6 +1,6 @@
 """The file with recommended parameters: TOML with a table `[farm.parameters]`, of names as in the farm's log.
 
-Above it `[farm]` says whose they are, as `cluster`: what is best for one farm is not for another.
+Above that table `[farm]` names the farm, as `cluster`: the best parameters of one farm are not those of another.
 """
 
 import json
@@ -16,14 +16,14 @@ MAX_BYTES: Final = 64 << 10
 
 
 def quoted(text: str) -> str:
-    """Write a text for TOML: in JSON's quotes, without its halves of characters, and with DEL as an escape."""
+    """Write a text for TOML: in JSON's quotes, without lone surrogates, and with DEL as an escape."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def read_parameters(path: Path, cluster: str) -> dict[str, Any]:
     """Read the parameters of a fragment, by their names in the log. Raises `UsageError` and `OSError`.
 
-    `cluster`: whose they are to be. A fragment that does not say whose they are is anybody's.
+    `cluster`: the farm for which the parameters are to be. A fragment that names no farm fits any farm.
     """
     with path.open("rb") as file:
         data = file.read(MAX_BYTES + 1)

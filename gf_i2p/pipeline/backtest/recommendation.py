@@ -1,7 +1,7 @@
-"""Which of the tried parameter sets a farm should have: those that no other beats, and of them the cheapest.
+"""The parameter set that a farm should have: of the tried sets that no other set beats, the cheapest.
 
-What each measure weighs stands in `measures.Weights`, by which `Measures.cost` is reckoned: points a day. Nothing is
-recommended on less than a day of farm time, nor for a gain of less than `LEAST_GAIN`: a change has a cost of its own.
+`replay_measures.Weights` says how much each measure weighs; `Measures.cost` sums up, in points a day. Nothing is
+recommended on less than a day of farm time, nor for a gain below `LEAST_GAIN`: a change of parameters costs, too.
 """
 
 import json
@@ -16,7 +16,7 @@ from gf_i2p.pipeline.backtest.replay_measures import DAY_MS, Measures
 
 LEAST_MS: Final = DAY_MS
 LEAST_GAIN: Final = 0.05
-"""Of the live set's cost."""
+"""Part of the live set's cost."""
 _COUNTS: Final = (
     ("changes", "changes of publisher"),
     ("unneeded", "unneeded ones"),
@@ -39,7 +39,7 @@ class Result:
 
     @property
     def live(self) -> bool:
-        """Whether this is the farm with its own parameters."""
+        """Whether these are the farm's own parameters."""
         return not self.measures.parameters
 
     @property
@@ -50,30 +50,30 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """For one farm."""
+    """The recommendation for one farm."""
 
     farm: str
     live: Result
     front: tuple[Result, ...]
-    """The sets, the cheapest first, of which none is beaten by another one in everything."""
+    """The sets that no other set beats in everything, the cheapest first."""
     best: Result | None
-    """What is recommended."""
+    """The recommended set; None: no set is recommended."""
     why_not: str = ""
-    """Why nothing is, for people."""
+    """The reason why no set is recommended, for people."""
 
     @property
     def changes(self) -> dict[str, Any]:
-        """What is to be set, by the names in the log: the values that the farm has not already."""
+        """The values to set, by their names in the log, without those that the farm has already."""
         return {} if self.best is None else _missing(self.best, self.live)
 
     @property
     def gain(self) -> float:
-        """The part of the live set's cost that is saved; 0 when nothing is recommended."""
+        """The part of the live set's cost that the change saves; 0 when no set is recommended."""
         return 0.0 if self.best is None else 1 - self.best.cost / self.live.cost
 
 
 def advise(results: Sequence[Result]) -> Advice:
-    """Choose for one farm. `results`: all of its rows, the live one among them."""
+    """Choose for one farm. `results`: all rows of that farm, the live one among them."""
     live = next(each for each in results if each.live)
     possible = [each for each in results if _can_be(each, live)]
     front = tuple(
@@ -92,13 +92,13 @@ def advise(results: Sequence[Result]) -> Advice:
     if saved < LEAST_GAIN * live.cost:
         why = f"the best set would save {saved / live.cost:.1%} of the cost, {LEAST_GAIN:.0%} is the least"
         return Advice(live.farm, live, front, None, why)
-    if not _missing(best, live):  # it was set in the middle of this log
+    if not _missing(best, live):  # the farm was given this set in the middle of this log
         return Advice(live.farm, live, front, None, "the farm has had the best set since it was last changed")
     return Advice(live.farm, live, front, best)
 
 
 def compared(live: Measures, other: Measures) -> Iterator[tuple[str, float, float]]:
-    """Give what each measure is, by its name for people: live, and with the other set."""
+    """Give each measure by its name for people: with the live set, and with the other set."""
     for name, shown in _COUNTS:
         scale = _SCALES.get(name, 1)
         yield shown, getattr(live, name) * scale, getattr(other, name) * scale
@@ -106,15 +106,15 @@ def compared(live: Measures, other: Measures) -> Iterator[tuple[str, float, floa
 
 
 def command(advice: Advice) -> str:
-    """Give what sets the recommended parameters on the command line of a node."""
+    """Give the command that sets the recommended parameters, for a node's command line."""
     return "gf-i2p farm set DIR " + " ".join(f"{name}={value}" for name, value in advice.changes.items())
 
 
 def fragment(advice: Advice) -> str:
-    """Give the recommendation as TOML, for `gf-i2p pipeline post`; with comments only when there is none."""
+    """Give the recommendation as TOML, for `gf-i2p pipeline post`; only comments when nothing is recommended."""
     live = advice.live.measures
     days = f"{live.entries} entries, {live.farm_ms / DAY_MS:.1f} days of farm time"
-    name = quoted(advice.farm)  # so it does not end the comment
+    name = quoted(advice.farm)  # so the name cannot end the comment
     lines = [f"# Farm {name}, by gf-i2p pipeline backtest: {days}."]
     if not live.exact:
         lines.append("# The log has gaps, so the farm may have decided otherwise here and there.")
@@ -136,7 +136,7 @@ def _short(number: float) -> str:
 
 
 def _can_be(result: Result, live: Result) -> bool:
-    """Whether the farm could be set so: each value is in its range, but not all go together with what it has."""
+    """Whether the farm could have this set: each value is in range, but not every value fits the farm's others."""
     try:
         Parameters().changed({**live.measures.in_force, **result.measures.parameters})
     except RecordError:
@@ -145,12 +145,12 @@ def _can_be(result: Result, live: Result) -> bool:
 
 
 def _missing(result: Result, live: Result) -> dict[str, Any]:
-    """Give what a set fixes, and the farm has not at the end of the log."""
+    """Give the values of a set that the farm does not have at the end of the log."""
     have = live.measures.in_force
     return {name: value for name, value in result.measures.parameters.items() if have.get(name) != value}
 
 
 def _beats(one: Result, other: Result) -> bool:
-    """Whether one is nowhere worse, and somewhere better."""
+    """Whether one set is nowhere worse than the other, and somewhere better."""
     pairs = [(getattr(one.measures, name), getattr(other.measures, name)) for name, _ in _COUNTS]
     return all(mine <= theirs for mine, theirs in pairs) and any(mine < theirs for mine, theirs in pairs)

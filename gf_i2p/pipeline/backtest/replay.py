@@ -1,10 +1,10 @@
-"""Replays a farm's log: the decisions that the farm took, and those that it would have taken with other parameters.
+"""Replays a farm's log: the decisions that the farm took, and the decisions under other parameters.
 
-It is the node's own `FarmState` that decides. What is here finds out what to give it: which rows of a history are the
-farm's log, and where that begins anew. No Spark.
+The node's own `FarmState` decides. This module finds out which rows of a history are the farm's log, and where the log
+begins anew. No Spark.
 
-What a history does not keep: the bytes of a value, but for what its JSON means. A member's record of more than 4 KiB
-only because of spaces would count here, and has not counted in the farm.
+A history keeps the meaning of a value's JSON, and not its bytes. So a member's record that exceeds 4 KiB only because
+of spaces counts here, though the farm has not counted that record.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,10 +18,10 @@ from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID, StatusRecord
 from gf_i2p.farm.state import FarmState, read_entry
 
 SERVERS: Final = "servers"
-"""The kind of a Configuration entry; those of Application entries make no difference here."""
+"""The kind of a Configuration entry; the kinds of Application entries make no difference here."""
 
 
-@dataclass(slots=True)  # not frozen, which would take as long as to read it
+@dataclass(slots=True)  # not frozen: to make a frozen row takes as long as to read one
 class Row:
     """A row of the table `entries`."""
 
@@ -30,19 +30,20 @@ class Row:
     received_ms: int
     kind: str
     value: bytes | None = None
-    """Of an Application entry; a row with `servers` and a value is no entry, but says who they are behind a gap."""
+    """Value of an Application entry. A row with `servers` and a value is no entry: the row tells the servers behind
+    a gap."""
     servers: tuple[int, ...] = ()
-    """Of a Configuration entry, or behind a gap."""
+    """Servers of a Configuration entry, or the servers behind a gap."""
 
     @property
     def is_gap(self) -> bool:
-        """Whether it says what is behind a gap; such rows follow an entry with the same index."""
+        """Whether the row tells the servers behind a gap; such a row follows an entry with the same index."""
         return self.kind == SERVERS and self.value is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What follows from the log up to an entry, where that is not what followed before."""
+    """A change of what the farm decides, at one entry of the log."""
 
     index: int
     received_ms: int
@@ -54,21 +55,21 @@ class Decision:
     entries: tuple[Entry, ...]
     branches: tuple[Branch, ...]
     exact: bool
-    """False: the log before was not whole, and the farm may have decided otherwise."""
+    """False: the log up to here has gaps, and the farm may have decided otherwise."""
 
     @property
     def listed(self) -> Iterator[tuple[int | None, Entry]]:
-        """Give the entries of all sets, each with the number of its branch; None: it is in the first set."""
+        """Give the entries of all sets, each with the number of its branch; None: the entry is in the first set."""
         yield from ((None, entry) for entry in self.entries)
         for branch in self.branches:
             yield from ((branch.number, entry) for entry in branch.entries)
 
 
 class SetState(FarmState):
-    """A farm with some parameters of ours, whatever its administrators set; the others are theirs."""
+    """A farm with some parameters fixed, whatever its administrators set; the other parameters are the farm's."""
 
     def __init__(self, cluster: str, fixed: Mapping[str, Any]) -> None:
-        """`fixed`: by their names in the log; checked, see `grid`."""
+        """`fixed`: values by their names in the log, checked; see `grid`."""
         self._fixed = {NAMES[name]: value for name, value in fixed.items()}
         self._said: Parameters | None = None
         self._in_force = Parameters()
@@ -76,7 +77,7 @@ class SetState(FarmState):
 
     @property
     def parameters(self) -> Parameters:
-        """What counts."""
+        """The parameters in force."""
         said = self.administration.parameters
         if said is not self._said:
             self._said, self._in_force = said, replace(said, **self._fixed)
@@ -84,7 +85,7 @@ class SetState(FarmState):
 
 
 class Run:
-    """One parameter set."""
+    """The replay of one parameter set."""
 
     def __init__(self, cluster: str, fixed: Mapping[str, Any]) -> None:
         self.fixed = dict(fixed)
@@ -102,20 +103,20 @@ class Run:
         return SetState(self._cluster, self.fixed) if self.fixed else FarmState(self._cluster)
 
     def begin(self, administration: Administration, servers: Iterable[int]) -> None:
-        """Begin anew, for what was before is not known; but for what others have said for good."""
+        """Begin anew after a gap: only the administrators' settings and the servers stay known."""
         self.state = self._new()
         self.state.administration = administration
         self.state.configure(servers)
         self._listed = None
 
     def look(self) -> tuple[bool, bool]:
-        """Say whether there is another publisher or mode than at the last look, and whether there is another set."""
+        """Return whether the publisher or mode has changed since the last look, and whether the set has."""
         state = self.state
         publisher, mode = state.publisher, state.mode
         office = publisher != self.publisher or mode != self.mode
         if office:
             self.publisher, self.mode = publisher, mode
-        # A listing makes a new one whenever it looks, also when the parameters change on which branches depend.
+        # A listing makes a new dict at each look, also when a parameter changes on which branches depend.
         if state.listing.listed is self._listed:
             return office, False
         self._listed = state.listing.listed
@@ -127,35 +128,35 @@ class Run:
 
 
 class Watcher(Protocol):
-    """Who measures."""
+    """The listener that measures a replay."""
 
     def begins(self, servers: Sequence[int]) -> None:
-        """All that was is not known to go on: the log lacks entries."""
+        """The log lacks entries: nothing from before is known to go on."""
 
     def configured(self, servers: Sequence[int]) -> None:
-        """The farm has these servers from now on. Called before any run has taken that in."""
+        """The farm has these servers from now on. Called before any run has taken in the change."""
 
     def heard(self, record: StatusRecord) -> None:
-        """A server or member of the farm has posted. Called before any run has taken that in."""
+        """A server or member of the farm has posted. Called before any run has taken in the record."""
 
     def decided(self, run: int, *, office: bool, listing: bool, told: bool) -> None:
-        """A run has another publisher (or mode), or another set. `told`: because an administrator has spoken."""
+        """A run has another publisher (or mode), or another set. `told`: an administrator's entry is the cause."""
 
 
 class Replay:
-    """One farm's log, by several parameter sets at once: an entry is read once for all of them."""
+    """The replay of one farm's log with several parameter sets at once: each entry is parsed once for all sets."""
 
     def __init__(self, farm: str, sets: Sequence[Mapping[str, Any]] = ({},), watcher: Watcher | None = None) -> None:
         """`sets`: fixed values by their names in the log, checked; {}: the live parameters."""
         self.farm = farm
         self.runs = [Run(farm, fixed) for fixed in sets]
         self.entries = 0
-        """That were taken in."""
+        """Entries that were taken in."""
         self.superseded = 0
-        """Rows that are not, or no more, of the log."""
+        """Rows that never belonged to the log, or were replaced in the log."""
         self.gaps = 0
         self.defects = 0
-        """Entries that no state can take in: the nodes leave them out, too."""
+        """Entries that no state can take in: the nodes leave such entries out, too."""
         self._watcher = watcher
         self._index = 0
         self._term = 0
@@ -164,14 +165,14 @@ class Replay:
 
     @property
     def exact(self) -> bool:
-        """Whether the decisions now are the farm's: the log is whole so far, or every server has been heard since."""
+        """Whether the decisions are the farm's: the log has no gap so far, or every server has posted since the gap."""
         if not self._exact and self._servers_seen:
             state = self.runs[0].state
             self._exact = all(server in state.records for server in state.servers)
         return self._exact
 
     def feed(self, row: Row) -> list[int]:
-        """Take in the next row: by index, the highest term first, gaps last. Return the runs that have decided anew."""
+        """Take in the next row, ordered by index, falling term, gaps last. Return the runs that have decided anew."""
         if row.kind == SERVERS and row.is_gap:
             return self._feed_gap(row)
         if row.term < self._term or row.index <= self._index:
@@ -196,7 +197,7 @@ class Replay:
         return self._look(told=isinstance(found, AdminEntry))
 
     def decision(self, run: int, row: Row) -> Decision:
-        """Give what a run has decided at this row."""
+        """Give the decision of a run at this row."""
         now = self.runs[run]
         return Decision(
             row.index,
@@ -210,8 +211,8 @@ class Replay:
         )
 
     def _feed_gap(self, row: Row) -> list[int]:
-        """Take in who the servers are behind a gap of one history; where others had its entries, that is known."""
-        began_anew = row.term > self._term  # from a snapshot: what has lower terms is forgotten from here on
+        """Take in the servers behind a gap of one history; skip the row if other histories had the missing entries."""
+        began_anew = row.term > self._term  # from a snapshot: from here on, entries of lower terms are forgotten
         if row.index < self._index or 0 < row.term < self._term:
             return []
         if row.index > self._index:
@@ -221,7 +222,7 @@ class Replay:
         self._index, self._term = row.index, max(row.term, self._term)
         self._servers_seen = True
         if set(row.servers) == set(self.runs[0].state.servers):
-            return []  # the farm has not looked at its leaves here, and a look more may list others
+            return []  # the farm did not look at its leaves here; one more look might list others
         self._tell(row.servers)
         return self._look(told=False)
 
@@ -245,7 +246,7 @@ class Replay:
             self._watcher.heard(record)
 
     def _configure(self, servers: Sequence[int], *, guessed: bool = False) -> None:
-        """`guessed`: who posts is a server, as long as nobody says who they are."""
+        """`guessed`: a poster counts as a server while no Configuration tells the servers."""
         self._servers_seen = self._servers_seen or not guessed
         if self._index == 1 and not guessed:
             self._exact = True
@@ -268,7 +269,7 @@ class Replay:
 
 
 def decisions(farm: str, rows: Iterable[Row]) -> Iterator[Decision]:
-    """Give what a farm has decided, with its own parameters."""
+    """Give the decisions of a farm with its own parameters."""
     replay = Replay(farm)
     for row in rows:
         if replay.feed(row):

@@ -1,9 +1,9 @@
-"""What a parameter set would have done to a farm: its measures, and what they cost together. No Spark.
+"""The measures of a parameter set on a farm's log, and their cost together. No Spark.
 
-Time is what passes by the farm's stopwatch (`farm.clock.Clock`) with the default parameters, the same for all sets: a
-time in which the whole farm is silent counts little, and no wall clock is asked. What is *true* comes from the posters'
-own records, with hindsight: who was silent for `SILENT_MS` before its next record was as good as dead from the record
-before on. `docs/pipeline.md` ("Backtest") has the definitions for operators.
+Time passes by the farm's stopwatch (`farm.farm_time.Clock`) with the default parameters, the same for all sets. So a
+silence of the whole farm counts little, and no wall clock is asked. The truth comes from the posters' own records, with
+hindsight: a poster that was silent for `SILENT_MS` before its next record counts as dead from the record before on.
+`docs/pipeline.md` ("Backtest") has the definitions for operators.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,33 +21,33 @@ from gf_i2p.pipeline.backtest.replay import Replay, Row, Run
 LIVE: Final[Mapping[str, Any]] = {}
 """The parameter set that fixes nothing."""
 SILENT_MS: Final = Parameters().fresh_ms
-"""Between two records of one poster that lived all the time, at most."""
+"""Longest time between two records of a poster that lived all the time."""
 AHEAD_MS: Final = Parameters().ahead_ms
 LONG_MS: Final = 600_000
-"""For how long an old publisher must go on well, for its loss of the office to have been unneeded."""
+"""Time for which a replaced publisher must go on well, so that the change counts as unneeded."""
 SETTLE_MS: Final = 2 * SILENT_MS
-"""After a beginning, or a gap in the log, nothing is measured for so long: first all must be heard."""
+"""Time after a beginning or a gap in the log for which nothing is measured: first every server must have posted."""
 BALANCE_MS: Final = 300_000
-"""Between two looks at the balance."""
+"""Time between two looks at the balance."""
 DAY_MS: Final = 86_400_000
 MOST_SEEN: Final = 2 * MAX_MEMBERS
-"""Posters that are remembered; who was heard last is."""
+"""Posters that are remembered: the latest ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """What things cost, in points; a day of a calm farm costs few. See `Measures.cost`."""
+    """Costs in points; a day of a calm farm costs few points. See `Measures.cost`."""
 
     change: float = 1.0
-    """A change of publisher: for some minutes two sets are about, in failover mode sessions break."""
+    """A change of publisher: for some minutes two sets are about; in failover mode sessions break."""
     unneeded: float = 4.0
-    """More, when it was not needed."""
+    """Added to a change that was not needed."""
     vacant_minute: float = 2.0
-    """A minute without a publisher though a server could."""
+    """A minute without a publisher though some server could publish."""
     stale_minute: float = 0.5
-    """A minute for which one listed leaf was dead: clients that choose it wait in vain."""
+    """A minute for which one listed leaf was dead: clients that choose the leaf wait in vain."""
     set_change: float = 0.05
-    """Another set to be published."""
+    """A change of the published set."""
     imbalance: float = 20.0
     """A day on which all clients are sent to leaves that have no room."""
 
@@ -57,36 +57,36 @@ WEIGHTS: Final = Weights()
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """What one parameter set has done to one farm."""
+    """Measures of one parameter set on one farm."""
 
     parameters: Mapping[str, Any]
-    """What the set fixes, by the names in the log; empty: nothing, these are the live ones."""
+    """Values that the set fixes, by their names in the log; empty: these are the live parameters."""
     in_force: Mapping[str, Any]
-    """All parameters as they were at the end, by the names in the log."""
+    """All parameters at the end of the log, by their names in the log."""
     entries: int
-    """Of the log."""
+    """Entries of the log."""
     exact: bool
-    """Whether the log was whole: no gap in it, from its first entry on."""
+    """Whether the log has no gap, from its first entry on."""
     farm_ms: int
-    """For how long it was measured, by the farm's stopwatch."""
+    """Measured time, by the farm's stopwatch."""
     changes: int
-    """How often a server came into the office that was not the one before it; the first does not count."""
+    """Changes from one publisher to another one; the first publisher does not count."""
     unneeded: int
-    """Those among them, not asked for by an administrator, after which the old publisher went on posting for
-    `LONG_MS`, without a silence, as able as before."""
+    """Changes that no administrator caused, after which the old publisher went on posting for `LONG_MS`, without a
+    silence and as able as before."""
     without_publisher_ms: int
-    """For how long nobody was chosen, though the newest record of a server was fresh and says that it can."""
+    """Time without a publisher though the newest record of some server was fresh and said that the server can."""
     stale_ms: int
-    """Leaf-ms: for how long leaves were listed whose owner's records say that they were down, or that it was silent."""
+    """Leaf-milliseconds for which listed leaves were down or their owner was silent, by the owner's records."""
     set_changes: int
-    """How often what is listed was another: a leaf, its cost, its owner or its branch."""
+    """Changes of the listed leaves: of a leaf, or of its cost, owner or branch."""
     balance: float
-    """0 to 1, less is better: which part of the new clients would have to go elsewhere for all leaves to have what
-    their free room is worth. The mean of looks every `BALANCE_MS`, with at least two leaves listed: half the sum of
-    the differences between each leaf's share of the weights 256 - cost and its share of the free room."""
+    """0 to 1, less is better: the part of the new clients that would have to go to another leaf, so that every leaf has
+    the clients that its free room is worth. The mean of looks every `BALANCE_MS` with at least two leaves listed: half
+    the sum of the differences between each leaf's share of the weights 256 - cost and its share of the free room."""
 
     def cost(self, weights: Weights = WEIGHTS) -> float:
-        """Weigh all of it, per day; less is better."""
+        """Weigh all measures together, per day; less is better."""
         if not self.farm_ms:
             return 0.0
         points = (
@@ -106,18 +106,18 @@ class _Leaf(NamedTuple):
 
 @dataclass(slots=True)
 class _Seen:
-    """A poster, by its newest record."""
+    """A poster, as its newest record tells."""
 
     heard_ms: int
     able: bool
-    """Whether it says that it can publish."""
+    """Whether the record says that the poster can publish."""
     leaves: dict[bytes, bool]
-    """Those that it names, and whether they are up."""
+    """Hashes of the leaves in the record, and whether each leaf is up."""
 
 
 @dataclass(slots=True)
 class _Tally:
-    """What is counted of one run."""
+    """Counts of one run."""
 
     changes: int = 0
     unneeded: int = 0
@@ -127,35 +127,35 @@ class _Tally:
     imbalance: float = 0.0
     looks: int = 0
     publisher: int | None = None
-    """The last that there was."""
+    """The latest publisher."""
     lost: dict[int, list[int]] = field(default_factory=dict)
-    """By server, when it lost the office to another, and has been well ever since."""
+    """By server: the times at which the server lost publishing to another one. The server has been well since then."""
     listed: dict[_Leaf, int] = field(default_factory=dict)
-    """Since when."""
+    """The leaves that are listed, and the time since when."""
     before: dict[_Leaf, list[tuple[int, int]]] = field(default_factory=dict)
-    """Times for which leaves were listed that are no more, and that their owners' next records will judge."""
+    """Past times of leaves that are listed no more; the owners' next records will judge these times."""
 
 
 class Measure:
-    """Watches a replay, see `replay.Watcher`."""
+    """The measuring of a replay, see `replay.Watcher`."""
 
     def __init__(self) -> None:
         self._runs: Sequence[Run] = ()
         self._tallies: list[_Tally] = []
         self._clock = Clock()
         self._dates: dict[int, int] = {}
-        self._seen: dict[int, _Seen] = {}  # who was heard last stands last
+        self._seen: dict[int, _Seen] = {}  # the latest poster stands last
         self._servers: frozenset[int] = frozenset()
         self._settled_ms: int | None = None
         self._measured_ms = 0
         self._looked_ms = 0
 
     def watch(self, runs: Sequence[Run]) -> None:
-        """Say whose doings are measured."""
+        """Set the runs that are measured."""
         self._runs = runs
         self._tallies = [_Tally() for _ in runs]
 
-    # What is heard ---------------------------------------------------------------------------------------------------
+    # Reports of the replay -------------------------------------------------------------------------------------------
 
     def begins(self, servers: Sequence[int]) -> None:
         """See `replay.Watcher`."""
@@ -199,7 +199,7 @@ class Measure:
         silent = self._judge_leaves(poster, before)
         for hash_ in before.leaves.keys() - leaves.keys():
             if any(_Leaf(poster, hash_) in tally.listed for tally in self._tallies):
-                leaves[hash_] = False  # it is named no more, and listed still
+                leaves[hash_] = False  # the record names the leaf no more, and the leaf is listed still
         if is_server:
             self._judge_server(poster, now, well=able and not silent)
 
@@ -216,10 +216,10 @@ class Measure:
             tally.set_changes += self._counts
             self._list(tally, found)
 
-    # What comes of it ------------------------------------------------------------------------------------------------
+    # The counting ----------------------------------------------------------------------------------------------------
 
     def results(self, replay: Replay) -> list[Measures]:
-        """Give the measures of each run. What is heard later counts no more."""
+        """Give the measures of each run. Nothing that is fed later counts."""
         self._judge_all()
         return [
             Measures(
@@ -254,7 +254,7 @@ class Measure:
         )
 
     def _seems_well(self, server: int, run: Run) -> bool:
-        """Whether nothing is known that keeps a server from publishing, as it loses the office."""
+        """Whether nothing is known that keeps a server from publishing, when another server replaces it."""
         seen, record = self._seen.get(server), run.state.records.get(server)
         return (
             seen is not None
@@ -306,7 +306,7 @@ class Measure:
                 del tally.lost[server]
 
     def _judge_leaves(self, poster: int, seen: _Seen) -> bool:
-        """Judge the time since a poster's record; return whether it was silent."""
+        """Judge the time since a poster's record; return whether the poster was silent."""
         now = self._clock.passed_ms
         silent = now - seen.heard_ms > SILENT_MS
         if self._settled_ms is not None and (silent or not all(seen.leaves.values())):
@@ -357,23 +357,23 @@ class Measure:
 
 
 def imbalance(weights: Sequence[float], rooms: Sequence[float]) -> float:
-    """Return half the sum of the differences between shares; neither of them sums up to 0."""
+    """Return half the sum of the differences between shares. Neither sequence may sum up to 0."""
     weight, room = sum(weights), sum(rooms)
     return sum(abs(one / weight - other / room) for one, other in zip(weights, rooms, strict=True)) / 2
 
 
 def _listed_ms(tally: _Tally, leaf: _Leaf, since_ms: int, until_ms: int) -> int:
-    """Return for how long a leaf was listed in that time."""
+    """Return for how many milliseconds a leaf was listed in that time."""
     found = sum(max(min(until, until_ms) - max(since, since_ms), 0) for since, until in tally.before.pop(leaf, ()))
     listed = tally.listed.get(leaf)
     return found if listed is None else found + max(until_ms - max(listed, since_ms), 0)
 
 
 class Trial:
-    """One farm's log under several parameter sets."""
+    """One farm's log, measured under several parameter sets."""
 
     def __init__(self, farm: str, sets: Sequence[Mapping[str, Any]]) -> None:
-        """`sets`: by the names in the log, checked; `LIVE` for the farm's own."""
+        """`sets`: values by their names in the log, checked; `LIVE` for the farm's own parameters."""
         self._measure = Measure()
         self.replay = Replay(farm, sets, self._measure)
         self._measure.watch(self.replay.runs)
@@ -383,12 +383,12 @@ class Trial:
         return self.replay.feed(row)
 
     def results(self) -> list[Measures]:
-        """Give the measures of each set; nothing is fed after that."""
+        """Give the measures of each set; feed nothing after that."""
         return self._measure.results(self.replay)
 
 
 def measure(farm: str, rows: Iterable[Row], sets: Sequence[Mapping[str, Any]] = (LIVE,)) -> list[Measures]:
-    """Measure some sets on a log."""
+    """Measure some parameter sets on a log."""
     trial = Trial(farm, sets)
     for row in rows:
         trial.feed(row)

@@ -1,1 +1,1 @@
-"""The job `floodfills`: reads routers' netDbs, and finds the floodfills closest to a farm's hashes."""
+"""The job `floodfills`: reads routers' netDbs, and finds the floodfills that are closest to a farm's hashes."""

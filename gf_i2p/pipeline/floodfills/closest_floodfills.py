@@ -1,11 +1,12 @@
 """The closest floodfills by XOR distance, for many keys at a time: columns of numbers, and no loop over pairs.
 
-The floodfills' hashes are sorted once. Seen from a key, they form a tree by their bits: below each node, those that
-have the key's next bit are all closer than those that have not, whatever follows. So all keys of a batch go down that
-tree together, a bit a step: each has a block of the sorted hashes, [low, high), in which its closest ones are. Where
-the half with the key's bit has as many as it still needs, the other half is out; where it has fewer, all of them are
-taken, and the rest comes out of the other half. A key is done when its block has no more than it needs, at the 256th
-bit at the latest, for no two floodfills have the same hash. Only what was taken is sorted by its whole distance.
+The floodfills' hashes are sorted once. Seen from a key, the hashes form a tree by their bits: below each node, the
+hashes with the key's next bit are all closer than the hashes without that bit, whatever follows. So all keys of a batch
+go down that tree together, a bit a step. Each key has a block of the sorted hashes, [low, high), that holds its closest
+hashes. If the half with the key's bit has as many hashes as the key still needs, the other half is out. If that half
+has fewer, all of them are taken, and the rest comes out of the other half. A key is done when its block has no more
+hashes than the key needs. That is so at the 256th bit at the latest, for no two floodfills have the same hash. Only the
+taken hashes are sorted by their whole distance.
 """
 
 from typing import Final, Self
@@ -28,12 +29,12 @@ def to_words(data: bytes | memoryview) -> Words:
 
 
 def to_bytes(words: Words) -> bytes:
-    """Write numbers as `to_words` reads them."""
+    """Write numbers in the form that `to_words` reads."""
     return words.astype(">u8").tobytes()
 
 
 class SortedHashes:
-    """The hashes of all floodfills, in their order, each once."""
+    """The hashes of all floodfills, sorted, each once."""
 
     def __init__(self, words: Words) -> None:
         """`words`: in any order."""
@@ -51,10 +52,10 @@ class SortedHashes:
         return len(self.words)
 
     def closest(self, keys: Words, most: int) -> tuple[Places, Words]:
-        """Give for each key the floodfills closest to it, the closest first.
+        """Give for each key the closest floodfills, the closest first.
 
-        `most`: how many; fewer when there are not as many. Returns their places in `words`, a row for each key, and
-        their distances, of the shape (keys, floodfills, 4).
+        `most`: the number of floodfills; the result has fewer when there are fewer. Returns the floodfills' places in
+        `words`, a row for each key, and their distances, of the shape (keys, floodfills, 4).
         """
         columns = min(most, len(self))
         found: Places = np.empty((len(keys), columns), dtype=np.int64)
@@ -69,7 +70,7 @@ class SortedHashes:
     def _descend(self, keys: Words, found: Places) -> None:
         """Fill `found`, in no particular order within a row."""
         count, columns = found.shape
-        rows = np.arange(count)  # which keys are not done yet; low, high and need belong to these
+        rows = np.arange(count)  # the keys that are not done yet; low, high and need belong to these keys
         low, high = np.zeros(count, dtype=np.int64), np.full(count, len(self), dtype=np.int64)
         need = np.full(count, columns, dtype=np.int64)
         for bit in range(BITS + 1):
@@ -94,7 +95,7 @@ class SortedHashes:
         raise AssertionError("two floodfills have the same hash")
 
     def _split(self, low: Places, high: Places, bit: int) -> Places:
-        """Give where in each block the hashes begin that have this bit; all of a block agree in the bits before it."""
+        """Give the place in each block where the hashes with this bit begin. All hashes of a block agree before it."""
         column, mask = self.words[:, bit // 64], np.uint64(1 << (63 - bit % 64))
         low, high = low.copy(), high.copy()
         for _ in range(int((high - low).max()).bit_length()):
@@ -107,6 +108,6 @@ class SortedHashes:
 
 
 def _take(found: Places, rows: Places, columns: Places, first: Places, sizes: Places) -> None:
-    """Write to each row, from its column on, the places `first`, `first` + 1, …: as many as its size."""
+    """Write the places `first`, `first` + 1, … to each row, from the row's column on: as many as the row's size."""
     steps = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     found[np.repeat(rows, sizes), np.repeat(columns, sizes) + steps] = np.repeat(first, sizes) + steps

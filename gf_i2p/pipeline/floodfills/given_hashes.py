@@ -1,4 +1,4 @@
-"""Hashes that an operator gives, one a line, with names."""
+"""The hashes that an operator gives, one a line, with names."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from gf_i2p.netdb.routing_key import HASH_BYTES
 from gf_i2p.pipeline.errors import UsageError
 
 MAX_TARGETS: Final = 1_000_000
-"""Of one run."""
+"""Hashes of one run."""
 MAX_LINE: Final = 1024
 MAX_NAME: Final = 255
 _BASE64_CHARS: Final = 44
@@ -18,16 +18,16 @@ _BASE64_CHARS: Final = 44
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A hash whose lease set is looked for."""
+    """A destination whose lease set is looked for."""
 
     hash: bytes
-    """32 bytes, of the destination."""
+    """Hash of the destination, 32 bytes."""
     name: str
-    """For people; where they have given none, the hash as they have written it."""
+    """Name for people; without a name from the operator, the hash as the operator wrote it."""
 
     @property
     def is_named(self) -> bool:
-        """Whether they have given one."""
+        """Whether the operator gave a name."""
         try:
             return parse_target(self.name).hash != self.hash
         except StructureError:
@@ -50,7 +50,7 @@ def parse_target(text: str) -> Target:
 
 
 def parse_targets(lines: Iterable[str]) -> list[Target]:
-    """Read a file with a target in each line; empty ones and those after # are left out. Raises `UsageError`."""
+    """Read a file with a hash in each line; empty lines and lines after # are left out. Raises `UsageError`."""
     targets = []
     for number, line in enumerate(lines, 1):
         if len(line) > MAX_LINE:

@@ -1,7 +1,7 @@
-"""The job `floodfills`: which floodfills are to have the lease sets of a farm's hashes, yesterday, today and tomorrow.
+"""The job `floodfills`: the floodfills that are to have the lease sets of a farm's hashes, on three days.
 
-That is proposal 150's sensing group ("Remote Sensing"). RouterInfos and profiles are parsed by all workers; the
-floodfills' hashes, 32 bytes each, go sorted to every worker, and all keys of a batch are looked up at a time.
+That is proposal 150's sensing group ("Remote Sensing"). All workers parse RouterInfos and profiles. The floodfills'
+hashes, 32 bytes each, go sorted to every worker, and a worker looks up all keys of a batch at a time.
 """
 
 import time
@@ -26,50 +26,50 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 CLOSEST: Final = 8
-"""Floodfills for each hash and day; a lease set is on four to six of them at any moment."""
+"""Floodfills for each hash and day; a lease set is on four to six floodfills at any moment."""
 MAX_FLOODFILLS: Final = 1_000_000
-"""Their hashes are 32 MB, which the driver and each worker hold."""
+"""The driver and each worker hold the floodfills' hashes: 32 MB for so many."""
 _FOUND_TYPE: Final = "hash binary, name string, day string, rank int, floodfill binary, distance binary"
 _HOUR_MS: Final = 3_600_000
 _TARGET_PARTS: Final = 16
-"""Hashes are few, and what Spark keeps in memory keeps its partitions, which after a shuffle are hundreds."""
+"""Hashes are few. Without this limit, a shuffle would leave hundreds of partitions in Spark's memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class FloodfillOptions:
-    """What is looked for, and where."""
+    """The routers, hashes and days of one run."""
 
     netdbs: list[str]
-    """Directories of netDbs, or of routers that have one; or their addresses."""
+    """Directories of netDbs, or of routers that have a netDb; or addresses of such directories."""
     day: date
-    """The middle one of three, in UTC."""
+    """The middle one of the three days, in UTC."""
     profiles: list[str] = field(default_factory=list)
     targets: list[Target] = field(default_factory=list)
-    """Besides those that the lake's farms have."""
+    """Hashes besides those of the lake's farms."""
     net_id: int | None = None
     """Only floodfills of this network count; 2 is the live one."""
     within_hours: int | None = None
-    """Only floodfills whose RouterInfo is no older count: than now, or than the end of `day` when that is past."""
+    """Only floodfills with a RouterInfo of at most this age count. Age is taken now, or at the end of a past `day`."""
 
 
 @dataclass(frozen=True, slots=True)
 class FloodfillFigures:
-    """What a run has read and found."""
+    """Figures of one run."""
 
     files: int
     bytes: int
     routers: int
     unverified: int
-    """Of the routers: with signatures of types that are not ours to verify."""
+    """Routers with a signature type that this program cannot verify."""
     profiles: int
-    """Of the routers: those of which there is one."""
+    """Routers of which there is a profile."""
     quarantined: int
-    """Files."""
+    """Files in quarantine."""
     floodfills: int
-    """Of the routers: those that count."""
+    """Floodfills that count."""
     hashes: int
     rows: int
-    """Of the table `closest`."""
+    """Rows of the table `closest`."""
     parse_seconds: float
     closest_seconds: float
 
@@ -79,7 +79,7 @@ def find_closest(
 ) -> FloodfillFigures:
     """Make the tables `routers` and `closest` anew, and add to `quarantine`.
 
-    `now_ms`: since the epoch. `progress` is told what is being done. Raises `PipelineError`.
+    `now_ms`: since the epoch. `progress` is told each step. Raises `PipelineError`.
     """
     targets = targets_of(spark, options.targets, tables.read_entries(spark, lake))
     if targets is None:
@@ -126,9 +126,10 @@ def find_closest(
 
 
 def write_routers(spark: "SparkSession", lake: Lake, found: FoundFiles, now_ms: int) -> int:
-    """Read the files; write the table `routers`, and to `quarantine` what is broken. Return how many files that is.
+    """Read the files; write the table `routers`, and the broken files to `quarantine`. Return the number of the latter.
 
-    Of several RouterInfos of a router the newest counts, and of its profiles that which heard from it last.
+    Of several RouterInfos of a router the newest counts. Of several profiles that one counts which last heard of the
+    router.
     """
     rows = read(spark, found).persist()
     try:
@@ -156,7 +157,7 @@ def write_routers(spark: "SparkSession", lake: Lake, found: FoundFiles, now_ms: 
 
 
 def _quarantine(spark: "SparkSession", lake: Lake, broken: "DataFrame", now_ms: int) -> None:
-    """Add those that are not there yet, so that a second run adds nothing."""
+    """Add the broken files that are not in quarantine yet, so that a second run adds nothing."""
     new = broken.select(
         fn.col("file").alias("source"),
         fn.lit("file").alias("what"),
@@ -177,7 +178,7 @@ def _quarantine(spark: "SparkSession", lake: Lake, broken: "DataFrame", now_ms: 
 
 
 def counting(routers: "DataFrame", options: FloodfillOptions, now_ms: int) -> SortedHashes:
-    """Give the floodfills that count. Raises `PipelineError` when there are none, or too many."""
+    """Give the floodfills that count. Raises `PipelineError` when there are none or too many."""
     chosen = routers.where("floodfill")
     if options.net_id is not None:
         chosen = chosen.where(fn.col("net_id") == options.net_id)
@@ -200,7 +201,7 @@ def counting(routers: "DataFrame", options: FloodfillOptions, now_ms: int) -> So
 
 
 def write_closest(spark: "SparkSession", lake: Lake, targets: "DataFrame", day: date, floodfills: SortedHashes) -> None:
-    """Write the table `closest`. `targets`: as `targets_of` gives them; the table `routers` must be there."""
+    """Write the table `closest`. `targets`: from `targets_of`. The table `routers` must exist."""
     profiles = spark.read.parquet(lake.path("routers")).select(fn.col("hash").alias("floodfill"), "profile")
     found = closest(targets, day, floodfills).select(
         _to_text(fn.col("hash")).alias("hash"),
@@ -226,7 +227,7 @@ def closest(targets: "DataFrame", day: date, floodfills: SortedHashes) -> "DataF
 
 
 def finder(floodfills: SortedHashes) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Make the part of a worker: batches of `hash`, `name`, `day` and `key` in, `_FOUND_TYPE` out."""
+    """Make the function for a worker: batches of `hash`, `name`, `day` and `key` in, `_FOUND_TYPE` out."""
 
     def find_in(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -255,7 +256,7 @@ def _fixed(column: Any) -> bytes:
 
 
 def _variable(data: bytes) -> Any:
-    """Make the Arrow column, of a type that Spark reads, from 32-byte values that follow each other."""
+    """Make an Arrow column, of a type that Spark reads, from 32-byte values that follow each other."""
     count = len(data) // HASH_BYTES
     offsets = np.arange(count + 1, dtype=np.int32) * np.int32(HASH_BYTES)
     return pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(data)])

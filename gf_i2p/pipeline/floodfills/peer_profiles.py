@@ -1,4 +1,4 @@
-"""What a router has seen of another one: its profile, as i2pd (INI) or Java (gzipped properties) keeps it in a file."""
+"""A router's profile of another router, as i2pd (INI) or Java (gzipped properties) keeps the profile in a file."""
 
 import zlib
 from dataclasses import dataclass
@@ -7,38 +7,38 @@ from typing import Final
 from gf_i2p.netdb.errors import StructureError
 
 MAX_PROFILE_BYTES: Final = 1 << 18
-"""Unpacked. Java's have ten to twenty KiB, for they are full of rates."""
+"""Unpacked size. Java's profiles have ten to twenty KiB, for they are full of rates."""
 _GZIP: Final = 16 + zlib.MAX_WBITS
 _MAX_NUMBER: Final = 2**53
-"""Of seconds, too: a thousand times as much still fits a column."""
+"""Limit of any number, of seconds also: a thousand times as much still fits a column."""
 _SECTIONS: Final = frozenset({"participation", "usage"})
 
 
 @dataclass(frozen=True, slots=True)
 class PeerProfile:
-    """One router's opinion of another one. None: it does not tell. Times are milliseconds since the epoch."""
+    """One router's opinion of a peer. None: the profile does not tell. Times are milliseconds since the epoch."""
 
     router: str
-    """Whose it is: i2pd or java."""
+    """Kind of the router that keeps the profile: i2pd or java."""
     heard_ms: int | None = None
-    """When something was last heard from it; of i2pd: when the profile last changed."""
+    """Time when the router last heard something from the peer; of i2pd: when the profile last changed."""
     unreachable_ms: int | None = None
-    """When it last could not be reached."""
+    """Time when the peer last could not be reached."""
     connected: bool | None = None
-    """Whether there ever was a connection."""
+    """Whether there ever was a connection to the peer."""
     agreed: int | None = None
-    """How many tunnels it has agreed to take part in."""
+    """Tunnels in which the peer has agreed to take part."""
     declined: int | None = None
     failed: int | None = None
-    """How many of its tunnels have failed; of i2pd: how often it has not answered."""
+    """Tunnels through the peer that have failed; of i2pd: requests that the peer has not answered."""
     lookup_ms: int | None = None
-    """When it last knew what it was asked for."""
+    """Time when the peer last knew the answer to a lookup."""
     lookup_failed_ms: int | None = None
     store_ms: int | None = None
-    """When it last kept what it was given."""
+    """Time when the peer last kept an entry that it was given."""
     store_failed_ms: int | None = None
     bytes_s: float | None = None
-    """The most that a tunnel through it has carried in a minute, in bytes per second."""
+    """The most that a tunnel through the peer has carried in a minute, in bytes per second."""
 
 
 def parse_i2pd(data: bytes) -> PeerProfile:
@@ -94,7 +94,7 @@ def _unpacked(data: bytes) -> bytes:
 
 
 def _pairs(data: bytes, *, sections: bool) -> dict[str, str]:
-    """Read lines NAME=VALUE; with `sections`, those below a [SECTION] are SECTION.NAME. Of two the last one counts."""
+    """Read lines NAME=VALUE; with `sections`, a name below [SECTION] becomes SECTION.NAME. The last of two counts."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -119,7 +119,7 @@ def _whole(values: dict[str, str], name: str) -> int | None:
     digits = text.isascii() and text.removeprefix("-").isdigit() and len(text) <= len(str(_MAX_NUMBER))
     if not digits or int(text) > _MAX_NUMBER:
         raise StructureError(f"{name} is {text[:40]!r}, which is no number")
-    return max(int(text), 0)  # Java says -1 where it does not know
+    return max(int(text), 0)  # Java writes -1 for an unknown number
 
 
 def _time(values: dict[str, str], name: str) -> int | None:

@@ -1,7 +1,7 @@
 """The files of routers' netDbs and peer profiles: found by pyarrow, read by Spark's workers one at a time.
 
 i2pd and Java I2P have the same layout (HashedStorage, PersistentDataStore): netDb/rX/routerInfo-HASH.dat, where X is
-the first letter of the hash, and all in one directory if Java's router.networkDatabase.flat says so. Profiles are
+the first letter of the hash. Java keeps all files in one directory if router.networkDatabase.flat says so. Profiles are
 peerProfiles/pX/profile-HASH.txt of i2pd, and ….txt.gz of Java. A hash is in I2P's base64.
 """
 
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MAX_FILE_BYTES: Final = MAX_ROUTER_INFO_BYTES
-"""A larger file is no RouterInfo, and no profile; it is not read."""
+"""A larger file is neither RouterInfo nor profile, and is not read."""
 MAX_FILES: Final = 1_000_000
-"""Of one run: the driver lists them. The live netDb has some fifty thousand routers."""
+"""Files of one run: the driver lists the files. The live netDb has some fifty thousand routers."""
 NETDB, PROFILES = "netDb", "peerProfiles"
-"""What the directories are called inside a router's own."""
+"""Names of the directories inside a router's own directory."""
 QUARANTINED_BYTES: Final = 4096
 _FILES_A_TASK: Final = 2_000
 _OUT_ROWS: Final = 500
-"""Of a batch that a worker gives back: no more than two MiB, were all of them quarantined."""
+"""Rows of a batch that a worker gives back: at most two MiB, if all rows were quarantined."""
 _SUBDIRECTORY: Final = re.compile(r"[rp][A-Za-z0-9~-]")
 _HASH: Final = r"(?P<hash>[A-Za-z0-9~-]{43}=)"
 _NAMES: Final = {
@@ -92,26 +92,26 @@ READ_TYPE: Final = (
     f"version string, net_id int, addresses int, verified boolean, profile {PROFILE_TYPE}, reason string, "
     "text string, digest string"
 )
-"""A row for each file. `reason`: why it is broken; then there are `text` and `digest`, and nothing of a router."""
+"""A row for each file. `reason`: why the file is broken; then `text` and `digest` are set, and no router column."""
 _MAX_MS: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class FoundFiles:
-    """What there is to read."""
+    """The files to read."""
 
     table: pa.Table
     count: int
-    """Of files."""
+    """Number of files."""
     size: int
-    """Of all of them, in bytes."""
+    """Bytes of all files."""
 
 
 def find(netdbs: list[str], profiles: list[str]) -> FoundFiles:
-    """Look for the files in directories of netDbs and of profiles, or of routers that have such.
+    """Look for the files in directories of netDbs and of profiles, or in the routers' directories above these.
 
-    Each is a path or an address that pyarrow knows. The profiles that a router's own directory has are taken, too.
-    Raises `PipelineError` where there is no such directory, or nothing in it.
+    Each is a path or an address that pyarrow knows. A router's own directory also gives the profiles in it. Raises
+    `PipelineError` where there is no such directory, or no file in the directory.
     """
     rows: list[tuple[str, str, int, str]] = []
     for address in netdbs:
@@ -132,13 +132,13 @@ def find(netdbs: list[str], profiles: list[str]) -> FoundFiles:
 
 
 def read(spark: "SparkSession", found: FoundFiles) -> "DataFrame":
-    """Read and parse them: `READ_TYPE`, a row for each file; one that has gone meanwhile has none."""
+    """Read and parse the files: `READ_TYPE`, a row for each file. A file that has gone meanwhile has no row."""
     tasks = math.ceil(found.count / _FILES_A_TASK)
     return spark.createDataFrame(found.table).repartition(tasks).mapInArrow(read_batches, READ_TYPE)
 
 
 def read_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Do a worker's part: one file at a time is in memory, and what some hundreds of them say."""
+    """Do a worker's part: memory holds one file at a time, and the rows of some hundreds."""
     systems: dict[str, fs.FileSystem] = {}
     rows: list[dict[str, Any]] = []
     for batch in batches:
@@ -161,10 +161,10 @@ def _read_file(system: fs.FileSystem, path: str, length: int, kind: str) -> dict
     if length > MAX_FILE_BYTES:
         return row | {"reason": f"{length} bytes are more than the {MAX_FILE_BYTES} of any such file; it is not read"}
     try:
-        with system.open_input_stream(path, compression=None) as stream:  # or it unpacks without a bound
+        with system.open_input_stream(path, compression=None) as stream:  # pyarrow would unpack without a bound
             data = stream.read(MAX_FILE_BYTES + 1)
     except FileNotFoundError:
-        return None  # the router has forgotten somebody
+        return None  # the router has forgotten this peer
     except OSError as error:
         return row | {"reason": f"it cannot be read: {error}"}
     row["length"] = len(data)
@@ -199,7 +199,7 @@ def _parse(kind: str, path: str, data: bytes) -> dict[str, Any]:
 
 
 def _excerpt(path: str, data: bytes) -> str:
-    """A text as such, anything else in base64; no more than 4 KiB of either."""
+    """Return a text as text, anything else in base64; no more than 4 KiB of either."""
     if path.endswith(".txt"):
         return data[:QUARANTINED_BYTES].decode("utf-8", "replace")
     return base64.b64encode(data[: QUARANTINED_BYTES // 4 * 3]).decode("ascii")
@@ -209,11 +209,11 @@ def _digest(data: bytes) -> str:
     return hashlib.md5(data, usedforsecurity=False).hexdigest()
 
 
-# Looking for them ----------------------------------------------------------------------------------------------------
+# Looking for files ---------------------------------------------------------------------------------------------------
 
 
 def _file_system(address: str) -> tuple[fs.FileSystem, str]:
-    """Give who reads an address, and the path that it has there."""
+    """Return the file system that reads an address, and the path on that file system."""
     try:
         system, path = fs.FileSystem.from_uri(absolute(address))
     except (pa.ArrowException, OSError) as error:
@@ -222,7 +222,7 @@ def _file_system(address: str) -> tuple[fs.FileSystem, str]:
 
 
 def _look(address: str, inside: str, kind: str, rows: list[tuple[str, str, int, str]]) -> bool:
-    """Add the files of a kind in a directory, or in one of that name inside it; return whether there are any."""
+    """Add the files of a kind in a directory, or in its subdirectory `inside`; return whether there are any."""
     system, base = _file_system(address)
     top = f"{base}/{inside}" if inside else base
     before = len(rows)
@@ -238,7 +238,7 @@ def _look(address: str, inside: str, kind: str, rows: list[tuple[str, str, int, 
         for info in infos:
             try:
                 name = info.base_name
-            except UnicodeDecodeError:  # no router gives such a name
+            except UnicodeDecodeError:  # no file of a router has such a name
                 continue
             if info.type == fs.FileType.Directory and directory == top and _SUBDIRECTORY.fullmatch(name):
                 left.append(info.path)

@@ -1,4 +1,4 @@
-"""For which hashes floodfills are looked for: the masters and leaves of the lake's farms, and those that are given."""
+"""The hashes to look for: the masters and leaves of the lake's farms, and the hashes that the operator gives."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -15,9 +15,10 @@ _LEAST_DESTINATION: Final = 387
 
 
 def targets_of(spark: "SparkSession", given: list[Target], entries: "DataFrame | None") -> "DataFrame | None":
-    """Give each hash once: `hash` (32 bytes) and `name`. None: there are none.
+    """Give each hash once: `hash` (32 bytes) and `name`. None: there are no hashes.
 
-    `entries`: the lake's. A name that was given comes before the farm's; by the farm's `post` knows whose it is.
+    `entries`: the lake's. A name that the operator gives wins over a farm's name. By a farm's name `post` finds the
+    farm's hashes.
     """
     frames = []
     if given:
@@ -41,7 +42,7 @@ def targets_of(spark: "SparkSession", given: list[Target], entries: "DataFrame |
 
 
 def _reported(entries: "DataFrame") -> list["DataFrame"]:
-    """Find what the farms' records name: their masters, as destinations, and their leaves, by their hashes."""
+    """Find the hashes in the farms' records: the masters, given as destinations, and the leaves, given as hashes."""
     records = entries.where((fn.col("kind") == "status") & fn.col("misfit").isNull() & fn.col("record").isNotNull())
     master = _from_base64(fn.col("destination"))
     masters = (

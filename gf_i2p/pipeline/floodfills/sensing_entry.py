@@ -1,4 +1,4 @@
-"""What the table `closest` says of one farm's hashes, as it goes into the farm's log."""
+"""The rows of the table `closest` for one farm's hashes, in the form of the farm's log."""
 
 import math
 import re
@@ -20,10 +20,10 @@ _NO_NAME: Final = re.compile(r"[^A-Za-z0-9_]")
 
 @dataclass(frozen=True, slots=True)
 class Sensing:
-    """What there is to post of a farm."""
+    """The findings to post for a farm."""
 
     found: list[tuple[bytes, Sensed]]
-    """By hash and day; of each hash the newest days."""
+    """Findings by hash and day; of each hash the newest days."""
     left_out: int
     """Hashes for which a farm's state has no room."""
 
@@ -31,7 +31,7 @@ class Sensing:
 def sensing(spark: SparkSession, lake: Lake, farm: str) -> Sensing:
     """Give the closest floodfills of a farm's master and leaves. Raises `PipelineError`.
 
-    The farm's hashes are those that the job floodfills has named after it; when it has named none, its leaves.
+    The farm's hashes are those that the job floodfills has named after the farm; without such names, the farm's leaves.
     """
     closest = tables.read(spark, lake, "closest")
     if closest is None:
@@ -79,7 +79,7 @@ def _told(rows: list[Row], figures: list[str]) -> list[tuple[bytes, Sensed]]:
         ]
     except RecordError as error:
         raise PipelineError(
-            f"The table closest has what no log takes ({error}): run pipeline floodfills anew."
+            f"The table closest has a row that no log takes ({error}): run pipeline floodfills anew."
         ) from None
 
 
@@ -90,7 +90,7 @@ def _near(row: Row, figures: list[str]) -> dict[str, Any]:
 
 
 def profile_of(figures: dict[str, Any]) -> dict[str, int | float]:
-    """Give the numbers of a profile, columns or the fields of one, as many as an entry takes."""
+    """Give the numbers of a profile, from columns or from the fields of a struct, as many as an entry takes."""
     found: dict[str, int | float] = {}
     for name, value in figures.items():
         if isinstance(value, Row):

@@ -1,1 +1,1 @@
-"""The job `health`: hours of servers and destinations, and which of them are anomalies."""
+"""The job `health`: hours of servers and destinations, and the hours that are anomalies."""

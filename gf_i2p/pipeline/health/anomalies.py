@@ -1,8 +1,8 @@
-"""Hours that are unlike a server's own past: against the median and the spread of its last seven days.
+"""Hours that differ from a server's own past: from the median of its last seven days, measured by their spread.
 
-The spread is the median distance from the median (MAD), as a standard deviation where noise is normal, and never below
-a floor: a server that has always been at 100 % is not out of the ordinary at 99.9 %. Hours that were watched for less
-than a quarter are no measure of anything.
+The spread is the median distance from the median (MAD), scaled to equal the standard deviation of normal noise. The
+spread has a floor: 99.9 % is no anomaly for a server that has always been at 100 %. Hours that were watched for less
+than a quarter of an hour measure nothing.
 """
 
 from collections.abc import Callable
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 PAST_MS: Final = 7 * DAY_MS
 LEAST_HOURS: Final = 24
-"""Of the past; with less of it nothing is said."""
+"""Hours of the past; with fewer hours no hour is judged."""
 MOST_SPREADS: Final = 5.0
-"""From what is usual; beyond it an hour is an anomaly."""
+"""Spreads from the median; an hour further away is an anomaly."""
 LEAST_WATCHED_MS: Final = HOUR_MS // 4
 _NORMAL: Final = 1.4826
 """The standard deviation of normal noise, over its MAD."""
@@ -32,22 +32,22 @@ _NORMAL: Final = 1.4826
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """What is compared."""
+    """A figure of an hour that is compared with the past."""
 
     name: str
     """A column of `server_hours`."""
     floor: float
-    """The least spread, in its unit."""
+    """The least spread, in the unit of the column."""
     share: float
-    """The least spread as a share of what is usual."""
+    """The least spread as a share of the median."""
     words: str
-    """What it is, for people."""
+    """Name of the figure, for people."""
     unit: str = ""
     scale: float = 1.0
-    """What it is multiplied by for people."""
+    """Factor from the column to the figure that people read."""
     digits: int = 0
     only: str | None = None
-    """"low" or "high", where the other way is good news."""
+    """"low" or "high", where a figure on the other side is good news."""
 
 
 MEASURES: Final = (
@@ -62,9 +62,9 @@ MEASURES: Final = (
 
 
 def anomalies(server_hours: "DataFrame") -> "DataFrame":
-    """Give a row for each hour and measure that is unlike the past: value, usual, spread, score, and a sentence.
+    """Give a row for each hour and measure unlike the past: value, usual (median), spread, score, and a sentence.
 
-    `server_hours`: with the seven days before the hours that are judged; all hours in it are judged.
+    `server_hours`: the hours to judge, and those of the seven days before; all hours in the frame are judged.
     """
     judged = server_hours.where(fn.col("watched_ms") >= LEAST_WATCHED_MS)
     values = fn.array(
@@ -97,14 +97,14 @@ def anomalies(server_hours: "DataFrame") -> "DataFrame":
 
 
 def _middle(in_order: "Column") -> "Column":
-    """Give the median of sorted numbers; it takes at least one."""
+    """Give the median of sorted numbers; there must be at least one."""
     size = fn.size(in_order)
     low, high = fn.floor((size + 1) / 2), fn.floor(size / 2) + 1
     return (fn.element_at(in_order, low.cast("int")) + fn.element_at(in_order, high.cast("int"))) / 2
 
 
 def _by_measure(make: Callable[[Measure], "Column"]) -> "Column":
-    """Give what is made for the row's measure."""
+    """Give the column that `make` makes for the row's measure."""
     found = fn.when(fn.lit(False), make(MEASURES[0]))
     for each in MEASURES:
         found = found.when(fn.col("measure") == each.name, make(each))
@@ -112,7 +112,7 @@ def _by_measure(make: Callable[[Measure], "Column"]) -> "Column":
 
 
 def _sentence() -> "Column":
-    """Say it for people; nothing in it is a text from a record."""
+    """Say for people how the hour differs; no text of a record is in the sentence."""
     hour = fn.lpad(fn.floor(fn.col("hour_ms") % DAY_MS / HOUR_MS).cast("string"), 2, "0")
     return fn.concat(
         _by_measure(lambda each: fn.lit(f"{each.words} of server ")),

@@ -1,9 +1,10 @@
-"""Each destination's hours behind each server: how long it was up as its server said, how much it had to do.
+"""Each destination's hours behind each server: how long the destination was up, by its server's word, and its load.
 
-What a server's record says of a destination stands until the next record of that server, `FRESH_MS` at most for its
-being up. It is up when its router is, too (`farm.posters`); one that the next record does not name is no more. While a
-server is silent what it has named stays for a day, without being up; then it is forgotten until it is named again. So
-there is a row for an hour in which a destination stood for a moment, and no row for one that was taken away before.
+A server's record about a destination stands until the next record of that server; its word that the destination is up
+stands for `FRESH_MS` at most. A destination is up only when the router is up, too (`farm.posters`). A destination that
+the next record does not name is gone. While a server is silent, its destinations stay for a day, without being up; then
+they are forgotten until a record names them again. So an hour has a row if the destination stood for a moment, and no
+row if the destination was gone before.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -27,12 +28,12 @@ def destination_hours(
     *,
     fresh_ms: int = FRESH_MS,
 ) -> "DataFrame":
-    """Give one row for each farm, server, destination and hour; the arguments are those of `server_hours`."""
+    """Give one row for each farm, server, destination and hour; the arguments are as for `server_hours`."""
     found = _within(entries, fresh_ms).join(_servers(entries, extents, span), ["farm", "server", "hour_ms"])
     in_order = Window.partitionBy(*_PLACE).orderBy("hour_ms")
     hour, first, last, reach = (fn.col(name) for name in ("hour_ms", "first_ms", "server_last_ms", "reach_ms"))
     recent = first - fn.col("past_ms") <= MEMORY_MS
-    # How long its last word of the hour stands; null when a later record of the same hour has taken it away.
+    # End of the time for which the hour's last word stands; null when a later record of the same hour ended it.
     stands_ms = fn.when(fn.col("stands"), fn.least("server_next_ms", reach, last + MEMORY_MS))
     found = found.withColumns(
         {"past_ms": fn.lag("last_ms").over(in_order), "past_up": fn.lag("last_up").over(in_order)}
@@ -44,7 +45,7 @@ def destination_hours(
             + fn.when(recent & (fn.col("first_up") != fn.col("past_up")), 1).otherwise(0),
         }
     )
-    # An hour's own piece, and one for each hour into which its last word reaches.
+    # A piece for the hour itself, and one for each hour into which the hour's last word reaches.
     to = fn.greatest(hour, hour_of(fn.col("stands_ms") - 1))  # greatest() leaves null out
     pieces = found.withColumn("each_ms", fn.explode(fn.sequence(hour, to, fn.lit(HOUR_MS))))
     each = fn.col("each_ms")
@@ -79,7 +80,7 @@ def destination_hours(
 
 
 def _within(entries: "DataFrame", fresh_ms: int) -> "DataFrame":
-    """Give what can be told of each hour from its own records that name the destination."""
+    """Give the figures of each hour that follow from the hour's own records with the destination."""
     status = reports(entries, fn.col("record.destinations").alias("named"))
     in_order = Window.partitionBy("farm", "server", "hour_ms").orderBy("received_ms", "index", "term")
     lasts = fn.lead("received_ms").over(in_order) - fn.col("received_ms")
@@ -119,7 +120,7 @@ def _within(entries: "DataFrame", fresh_ms: int) -> "DataFrame":
 
 
 def _servers(entries: "DataFrame", extents: "DataFrame | None", span: Span) -> "DataFrame":
-    """Give each server's hours with records: the last in it, the next after it, and how far its farm reaches."""
+    """Give each server's hours with records: the hour's last, the next record after the hour, and the farm's last."""
     times = reports(entries).groupBy("farm", "server", "hour_ms")
     hours = times.agg(fn.min("received_ms").alias("from_ms"), fn.max("received_ms").alias("server_last_ms"))
     if extents is None:
@@ -139,7 +140,7 @@ def _servers(entries: "DataFrame", extents: "DataFrame | None", span: Span) -> "
 
 
 def _each_once(name: str) -> "Column":
-    """Give the leaves of a record, each once: up, when it is named as up anywhere (`farm.posters`)."""
+    """Give the leaves of a record, each once; a leaf is up if the record names it as up anywhere (`farm.posters`)."""
     leaves = fn.transform(
         name,
         lambda leaf: fn.struct(

@@ -1,8 +1,8 @@
-"""The job `health`: how well servers and destinations were, hour by hour, and which hours are unlike a server's past.
+"""The job `health`: the health of servers and destinations, hour by hour, and hours unlike a server's past.
 
-Whole days are made anew, from the entries of these days and of the day before, so a rerun gives the same. Only rows
-that are few go from one hour to another; see `server_hours` and `destination_hours`. A stream makes only the days anew
-that have new entries (`refresh_days`).
+Whole days are made anew, from the entries of these days and of the day before, so a rerun gives the same rows. Only a
+few rows go from one hour to another; see `server_hours` and `destination_hours`. A stream makes only the days with new
+entries anew (`refresh_days`).
 """
 
 import time
@@ -23,20 +23,18 @@ from gf_i2p.pipeline.lake.paths import PARTITIONS, Lake
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["anomalies", "destination_hours", "extents", "refresh", "server_hours", "summarize"]
 
 MAX_SERVERS: Final = 1000
-"""In a summary."""
+"""Servers in a summary."""
 MAX_ANOMALIES: Final = 1000
 _HOURS: Final = "farm string, day string, server bigint, hour_ms bigint"
 
 
 @dataclass(frozen=True, slots=True)
 class HealthFigures:
-    """What the job has made, of the days asked for; anomalies are those of all days."""
+    """Figures of one run, for the days asked for; anomalies are counted on all days."""
 
     records: int
     """Status records on which the hours rest."""
@@ -47,29 +45,29 @@ class HealthFigures:
 
     @property
     def records_per_second(self) -> float:
-        """How fast it was."""
+        """Speed of the run."""
         return self.records / self.seconds if self.seconds else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class ServerSummary:
-    """A server, or member, over the hours asked for. None: nothing was told."""
+    """A server, or member, over the hours asked for. None: the records do not tell."""
 
     farm: str
     server: int
     hours: int
     records: int
     availability: float
-    """0 to 1, of the time that was watched."""
+    """0 to 1, of the watched time."""
     gaps: int
-    """Silences; one that goes through several hours counts in each."""
+    """Silences; a silence over several hours counts in each hour."""
     longest_gap_ms: int
-    """Within one hour."""
+    """Longest silence within one hour."""
     flaps: int
     lag_ms: float | None
-    """Mean of its router's job lag."""
+    """Mean of the router's job lag."""
     skew_ms: float | None
-    """That of the hour in which its clock was furthest from the farm's."""
+    """Clock skew in the hour in which the clock was furthest from the farm's."""
     tunnels: float | None
     in_bytes_s: float | None
     out_bytes_s: float | None
@@ -77,7 +75,7 @@ class ServerSummary:
 
 @dataclass(frozen=True, slots=True)
 class Anomaly:
-    """An hour out of the ordinary; see `anomalies`."""
+    """An hour unlike the past; see `anomalies`."""
 
     farm: str
     server: int
@@ -99,8 +97,8 @@ def refresh(
 ) -> HealthFigures:
     """Make the hours of these days, and the anomalies of all days, anew. Raises `PipelineError`.
 
-    Who has new entries of some days gives the days beside them, too (`days.spans_around`): a record may cover time of
-    the next day, and the farm's last record ends the day before. `on_step`: is told what is done now.
+    For new entries of some days, give the days beside them, too (`days.spans_around`): a record may cover time of the
+    next day, and the farm's last record ends the hours of the day before. `on_step`: is told each step.
     """
     began = time.monotonic()
     read = _of(_there(tables.read_entries(spark, lake), lake, "entries", "ingest"), farm)
@@ -133,7 +131,7 @@ def summarize(
 ) -> tuple[list[ServerSummary], list[Anomaly]]:
     """Give the servers by farm and id, and the newest anomalies. Raises `PipelineError`.
 
-    At most `MAX_SERVERS` and `MAX_ANOMALIES`, and one more where there are more.
+    At most `MAX_SERVERS` and `MAX_ANOMALIES` rows, and one more row where there are more.
     """
     every = _there(tables.read(spark, lake, "server_hours"), lake, "server_hours", "health")
     hours = _of(every, farm).where(in_days(span))
@@ -174,7 +172,7 @@ def _of(rows: "DataFrame", farm: str | None) -> "DataFrame":
 
 
 def _write(rows: "DataFrame", lake: Lake, table: str) -> None:
-    """Write whole days over what is there, one file each."""
+    """Write whole days over the existing ones, one file each."""
     parts = PARTITIONS[table]
     rows.repartition(*parts).write.mode("overwrite").partitionBy(*parts).parquet(lake.path(table))
 
@@ -182,10 +180,10 @@ def _write(rows: "DataFrame", lake: Lake, table: str) -> None:
 def refresh_days(
     spark: "SparkSession", lake: Lake, entries: "DataFrame", farms: Sequence[str], days: Sequence[str], scratch: str
 ) -> None:
-    """Make the hours of these farms on these days (YYYY-MM-DD) and the days beside them anew, and all anomalies.
+    """Make anew the hours of these farms on these days (YYYY-MM-DD) and the days beside them, and all anomalies.
 
-    There are status records of these days in `entries`, the lake's table. `scratch`: a directory, written over. A lake
-    without hours yet gets those of all its entries.
+    `entries`: the lake's table, with status records of these days. `scratch`: a directory, written over. In a lake
+    without hours, the hours of all entries are made.
     """
     if tables.read(spark, lake, "server_hours") is None:
         refresh(spark, lake)
@@ -194,7 +192,7 @@ def refresh_days(
     for span in spans_around(days):
         hours = tables.read_columns(spark, lake, "server_hours", _HOURS).where(fn.col("farm").isin(*farms))
         known = _extents(rows, hours, span)
-        known.coalesce(1).write.mode("overwrite").parquet(scratch)  # the hours cannot be read while they are written
+        known.coalesce(1).write.mode("overwrite").parquet(scratch)  # Spark cannot read a table that it writes
         known = spark.read.schema(known.schema).parquet(scratch)
         near = rows.where(in_days(span, before=1))
         _write(server_hours(near, known, span), lake, "server_hours")
@@ -205,7 +203,7 @@ def refresh_days(
 
 
 def _extents(entries: "DataFrame", hours: "DataFrame", span: Span) -> "DataFrame":
-    """Give what `reports.extents` gives, from the entries since the day before; older servers' first by the hour."""
+    """Give `status_reports.extents` from the entries since the day before, and older servers' first hour."""
     assert span.since is not None
     since = extents(entries.where(in_days(Span(span.since), before=1)))
     older = hours.where(fn.col("day") < span.since.isoformat()).groupBy("farm", "server")

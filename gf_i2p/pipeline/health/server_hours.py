@@ -1,13 +1,13 @@
-"""Each server's hours: how well it was, how far its clock was off, what its router did.
+"""Each server's hours: the server's availability, the skew of its clock, its router's figures.
 
-A record covers the time from when it was received until the next one of the same server, `FRESH_MS` at most, as the
-farm judges. Availability is the share of the hour that records cover which say that the router is up; a gap is a
-stretch that no record covers, whatever it says. What lies before a server's first record counts as nothing; after its
-last one it is silent up to the farm's last, `reach_ms`. Of an hour that the farm has not reached the end of, or in
-which a server is new, only that part counts: `watched_ms`.
+A record covers the time from its reception until the next record of the same server, `FRESH_MS` at most, as the farm
+judges. Availability is the share of the hour that is covered by records with the router up. A gap is a stretch that no
+record covers, whether up or down. The time before a server's first record does not count. After its last record the
+server counts as silent up to the farm's last record, `reach_ms`. If the farm has not reached the end of an hour, or the
+server is new in that hour, only that part of the hour counts: `watched_ms`.
 
-First within hours, where records are many, then from hour to hour, where hours are few: no partition of the first is
-larger than an hour of a server.
+Figures are made within hours first, where records are many, and then from hour to hour, where hours are few. So no
+partition of the first step is larger than an hour of a server.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -53,14 +53,14 @@ def server_hours(
 ) -> "DataFrame":
     """Give one row for each farm, server and hour, from a server's first hour to the last of its farm.
 
-    `entries`: of the days of `span` and of the day before. `extents`: see `reports.extents`, of all entries there are;
-    None: `entries` are all. `fresh_ms`: up to an hour.
+    `entries`: of the days of `span` and of the day before. `extents`: see `status_reports.extents`, of all entries of
+    the lake; None: `entries` are all. `fresh_ms`: up to an hour.
     """
     filled = _with_silent(_within(entries, fresh_ms), extents, span)
     hour, first, last, before = (fn.col(name) for name in ("hour_ms", "first_ms", "last_ms", "before_ms"))
     begin = fn.greatest(hour, fn.col("born_ms"))
     end = fn.least(hour + HOUR_MS, fn.col("reach_ms"))
-    heard = fn.coalesce(first, end)  # until then, what was said before this hour stands
+    heard = fn.coalesce(first, end)  # until then, the last record before this hour stands
     head_ms = _not_negative(fn.least(before + fresh_ms, heard) - begin)
     head_gap_ms = _not_negative(heard - fn.greatest(begin, before + fresh_ms))  # greatest() leaves nulls out
     tail_ms = fn.least(last + fresh_ms, end) - last
@@ -88,7 +88,7 @@ def server_hours(
 
 
 def _within(entries: "DataFrame", fresh_ms: int) -> "DataFrame":
-    """Give what can be told of each hour from its own records: what lies between the first and the last of them."""
+    """Give the figures of each hour that follow from the hour's own records: from the first to the last one."""
     status = reports(
         entries,
         (fn.col("record.date") - fn.col("received_ms")).alias("ahead_ms"),
@@ -121,7 +121,7 @@ def _within(entries: "DataFrame", fresh_ms: int) -> "DataFrame":
 
 
 def _with_silent(hours: "DataFrame", extents: "DataFrame | None", span: Span) -> "DataFrame":
-    """Add the hours in which a server has said nothing; and to each what was said last before it, `before_…`."""
+    """Add the hours in which a server was silent; and to each hour the last record before it, as `before_…`."""
     if extents is None:
         hours = hours.withColumns({"known_ms": fn.col("first_ms"), "far_ms": fn.col("last_ms")})
     else:
@@ -160,7 +160,7 @@ def _with_silent(hours: "DataFrame", extents: "DataFrame | None", span: Span) ->
 
 
 def _stubs(extents: "DataFrame", span: Span) -> "DataFrame":
-    """Give an hour of each server, before the days asked for if it is as old: it may not have a record in `entries`."""
+    """Give an hour of each server, before the days asked for if the server is as old: `entries` may have no record."""
     first = fn.col("first_ms")
     start = first if span.since_ms is None else fn.greatest(first, fn.lit(span.since_ms - MEMORY_MS))
     known = extents if span.until_ms is None else extents.where(first < span.until_ms)
@@ -170,7 +170,7 @@ def _stubs(extents: "DataFrame", span: Span) -> "DataFrame":
 
 
 def _not_negative(value: "Column") -> "Column":
-    """Give it, or 0 where it is negative; null stays null."""
+    """Give the value, or 0 for a negative value; null stays null."""
     return fn.when(value > 0, value).when(value <= 0, 0)
 
 

@@ -1,6 +1,6 @@
-"""Status records as reports: who said how it was, and when by the exporter's clock. What all figures of health rest on.
+"""Status records as reports: a server's state, and the time by the exporter's clock. All figures of health use these.
 
-Superseded records are reports all the same; what is not believed (`misfit`) is none.
+Superseded records are reports, too; records that are not believed (`misfit`) are none.
 """
 
 from datetime import timedelta
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 FRESH_MS: Final = Parameters().fresh_ms
-"""For so long a record stands when no other follows, as the farm judges (`farm.candidates`)."""
+"""Time for which a record stands when no other follows, as the farm judges (`farm.candidates`)."""
 MEMORY_MS: Final = DAY_MS
-"""What was said longer ago is not compared with what is said now: so a day's figures need the day before, no more."""
+"""A record older than this is not compared with a new one: so a day's figures need the day before, and no more."""
 
 _TRAFFIC: Final = {
     "lag_ms": "jobLag",
@@ -30,7 +30,7 @@ _TRAFFIC: Final = {
 
 
 def in_days(span: Span, *, before: int = 0) -> "Column":
-    """Give the condition that a row's `day` is one of these, or of so many days before."""
+    """Give the condition that a row's `day` is in the span, or within `before` days before the span."""
     found = fn.lit(True)
     if span.since is not None:
         found &= fn.col("day") >= (span.since - timedelta(days=before)).isoformat()
@@ -42,7 +42,7 @@ def in_days(span: Span, *, before: int = 0) -> "Column":
 def reports(entries: "DataFrame", *more: "Column") -> "DataFrame":
     """Give the believed status records: farm, server, hour_ms, received_ms, index, term, up, and `more` of `record`.
 
-    Servers' and members' alike; `up` is their routers'.
+    Records of servers and members alike; `up` is the router's state.
     """
     believed = entries.where((fn.col("kind") == "status") & fn.col("misfit").isNull() & fn.col("record").isNotNull())
     received = fn.col("received_ms")
@@ -59,20 +59,20 @@ def reports(entries: "DataFrame", *more: "Column") -> "DataFrame":
 
 
 def numbers() -> list["Column"]:
-    """Give a router's numbers by the names of `server_hours`; null is what is missing, negative or beyond belief."""
+    """Give a router's numbers by the names of `server_hours`; null for missing, negative or unbelievable numbers."""
     return [number(fn.col(f"record.router.{name}")).alias(column) for column, name in _TRAFFIC.items()]
 
 
 def number(value: "Column") -> "Column":
-    """Take a number from a record as far as it can be one: sums of what is left are finite."""
+    """Take a number from a record if it is believable: sums of such numbers are finite."""
     return fn.when(value.between(0, MAX_DATE_MS), value.cast("double"))
 
 
 def extents(entries: "DataFrame") -> "DataFrame":
-    """Give for each farm and server when its first report was (`first_ms`), and the farm's last (`reach_ms`).
+    """Give for each farm and server the time of its first report (`first_ms`), and of the farm's last (`reach_ms`).
 
-    Who computes some days needs it of all entries: what lies before a server's first report is nothing, and after its
-    last it is silent for as long as the farm speaks.
+    To compute some days, give the extents of all entries: the time before a server's first report does not count, and
+    after its last report the server counts as silent for as long as the farm speaks.
     """
     found = reports(entries).groupBy("farm", "server")
     each = found.agg(fn.min("received_ms").alias("first_ms"), fn.max("received_ms").alias("last_ms"))

@@ -1,1 +1,1 @@
-"""The job `ingest`: takes every entry of the histories once, and writes the table `entries`."""
+"""The job `ingest`: takes in every entry of the histories once, and writes the table `entries`."""

@@ -1,4 +1,4 @@
-"""Reads from files the entries that are wanted of them, as rows of the table `entries`."""
+"""Reads the wanted entries from files, as rows of the table `entries`."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -18,9 +18,9 @@ CHANGED: Final = "was changed while it was read"
 
 
 def taken(schema_text: str, plans: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Read what was planned (rows of `PLAN`), for `mapInArrow`. `schema_text`: the JSON Schema of the status record.
+    """Read the planned entries (rows of `PLAN`), for `mapInArrow`. `schema_text`: the status record's JSON Schema.
 
-    Raises `RuntimeError` when a file does not have any more what it had.
+    Raises `RuntimeError` when a file has lost entries since the survey.
     """
     typer = Typer(schema_text)
     for batch in plans:

@@ -1,9 +1,10 @@
-"""Writes the table `entries` where it is read: in Spark's workers, by Arrow, without giving rows to the JVM.
+"""Writes the table `entries` where the entries are read: in Spark's workers, by Arrow, without rows for the JVM.
 
-A file has entries of one farm and day, sorted: by index, who the servers are behind a gap after the entry of that
-index, the higher term first. Where the order would break another file begins. It is written where nobody looks for it,
-and gets its place, and with it its name, when it is whole. The name is that of the run, of the task and of the file in
-the task: a task that Spark does again gives the same ones, and they are there once.
+A file has entries of one farm and day, sorted by index. Rows that tell the servers behind a gap stand after the entry
+of the same index; of two terms the higher stands first. Where a row would break the order, another file begins. A file
+is written in a directory that no reader looks at, and gets its place and name when it is whole. The name is made of the
+run, the task and the number of the file in the task. So a task that Spark repeats writes the same names, and each file
+is there once.
 """
 
 from collections.abc import Iterable, Iterator
@@ -26,23 +27,23 @@ KINDS: Final = ("status", "admin", "servers", "other")
 WRITTEN: Final = pa.schema(
     {name: pa.int64() for name in ("new", "misfits", "files", "bytes", *(f"kind_{kind}" for kind in KINDS))}
 )
-"""What a task has written: entries, those not believed, files, bytes on the disk, entries of each kind."""
+"""Figures of a task: entries, entries that are not believed, files, bytes on the disk, entries of each kind."""
 ORDER: Final = (b"gf-i2p.order", b"index, gap, -term")
-"""In the footer of a file whose rows are in this order, all of them."""
+"""Metadata in the footer of a file whose rows are all in this order."""
 _GROUP_BYTES: Final = 32 << 20
-"""Of Arrow's, for a row group."""
+"""Arrow's bytes of a row group."""
 _HELD_BYTES: Final = 96 << 20
-"""Of Arrow's, in all row groups that grow."""
+"""Arrow's bytes of all row groups that grow."""
 _BATCH_OVERHEAD: Final = 16 << 10
-"""What a batch takes however few rows it has: it has some hundred buffers."""
+"""Bytes that a batch takes however few its rows are: a batch has some hundred buffers."""
 _OPEN: Final = 4
-"""Files at a time. Days come in order but for wrong clocks."""
+"""Files that are open at a time. Days come in order except for wrong clocks."""
 _APART: Final = PARTITIONS["entries"]
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a run's files go."""
+    """The directories for a run's files."""
 
     table: str
     """The directory of the table, or its address."""
@@ -53,11 +54,11 @@ class Target:
 
 
 def written(schema_text: str, target: Target, plans: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Read what was planned (rows of `plan.PLAN`) and write it, for `mapInArrow`: gives one row of `WRITTEN`.
+    """Read the planned entries (rows of `plan.PLAN`) and write them, for `mapInArrow`: gives one row of `WRITTEN`.
 
     `schema_text`: the JSON Schema of the status record. Raises `RuntimeError` as `taken` does, and `OSError`.
     """
-    from pyspark import TaskContext  # noqa: PLC0415 -- it is there where tasks are
+    from pyspark import TaskContext  # noqa: PLC0415 -- only workers have this module for sure
 
     context = TaskContext.get()
     yield write(target, 0 if context is None else context.partitionId(), taken(schema_text, plans))
@@ -79,36 +80,36 @@ def write(target: Target, task: int, batches: Iterable[pa.RecordBatch]) -> pa.Re
 
 
 class _Part:
-    """Entries of a farm and day: in a file, or held until there are enough for a row group."""
+    """Entries of a farm and day: in a file, or in memory until there are enough for a row group."""
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.held: list[pa.RecordBatch] = []
         self.held_bytes = 0
         self.path = ""
-        """Of the file as long as it is not whole; empty: there is none yet."""
+        """Path of the unfinished file; empty: there is no file yet."""
         self.stream: Any = None
         self.writer: Any = None
         self.last: tuple[int, ...] = ()
 
 
 class Writer:
-    """Writes the files of one task. Its memory is bounded, however many days there are."""
+    """Writes the files of one task. Memory is bounded, however many days there are."""
 
     def __init__(self, target: Target, task: int) -> None:
-        """`task`: its number in the run."""
+        """`task`: the task's number in the run."""
         self._target = target
         self._system, self._table = file_system(target.table)
         _, self._unfinished = file_system(target.unfinished)
         self._name = f"part-{task:05}-{target.run}"
         self._attempt = uuid4().hex
-        self._parts: dict[tuple[str, str], _Part] = {}  # which got rows last is last
+        self._parts: dict[tuple[str, str], _Part] = {}  # the part that got rows last is last
         self._numbers = 0
         self._held_bytes = 0
         self.files = 0
-        """That are whole."""
+        """Whole files."""
         self.bytes = 0
-        """Of them."""
+        """Bytes of the whole files."""
 
     @property
     def open(self) -> int:
@@ -117,11 +118,11 @@ class Writer:
 
     @property
     def held_bytes(self) -> int:
-        """Of rows that are in no file yet."""
+        """Bytes of rows that are in no file yet."""
         return self._held_bytes
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Write rows of one farm, or keep them until there are more."""
+        """Write rows of one farm, or keep the rows until there are more."""
         if not rows.num_rows:
             return
         farm = rows.column("farm")[0].as_py()
@@ -131,7 +132,7 @@ class Writer:
             self._add((farm, day), _sorted(of_day.drop_columns(list(_APART))))
 
     def close(self) -> None:
-        """Write what is left, and give all files their places."""
+        """Write the rows that are left, and give all files their places."""
         while self._parts:
             self._finish(next(iter(self._parts)))
 
@@ -155,7 +156,7 @@ class Writer:
         return _Part(self._numbers)
 
     def _flush(self, key: tuple[str, str]) -> None:
-        """Write what is held of a farm and day as a row group."""
+        """Write the rows in memory of a farm and day as a row group."""
         part = self._parts[key]
         if not part.held:
             return
@@ -176,12 +177,12 @@ class Writer:
             schema,
             compression="zstd",
             use_dictionary=_repeating(schema),
-            store_schema=False,  # kilobytes in each file that say what Parquet's own schema does
+            store_schema=False,  # Arrow's schema would add kilobytes to each file, and say no more than Parquet's
             sorting_columns=[pq.SortingColumn(schema.get_field_index("index"))],
         )
 
     def _finish(self, key: tuple[str, str]) -> None:
-        """Write what is held, and give the file its place."""
+        """Write the rows in memory, and give the file its place."""
         self._flush(key)
         part = self._parts.pop(key)
         part.writer.add_key_value_metadata(dict([ORDER]))
@@ -196,14 +197,14 @@ class Writer:
     def _place(self, path: str, place: str) -> None:
         try:
             self._system.move(path, place)
-        except OSError:  # some file systems replace nothing; then what is there is what an earlier attempt has written
+        except OSError:  # some file systems replace no file; then an earlier attempt has written the file there
             if self._system.get_file_info(place).type != pafs.FileType.File:
                 raise
             self._system.delete_file(path)
 
 
 def _by_day(rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Give the rows of each day, in the order in which these come."""
+    """Give the rows of each day, the days in the order in which they first occur."""
     days = rows.column("day")
     first = days[0].as_py()
     if pc.all(pc.equal(days, first)).as_py():
@@ -212,12 +213,12 @@ def _by_day(rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
     coded = days.dictionary_encode()
     places = coded.indices.to_numpy()
     for number, day in enumerate(coded.dictionary.to_pylist()):
-        yield day, rows.take(pa.array(np.flatnonzero(places == number)))  # copied: a slice would hold all of them
+        yield day, rows.take(pa.array(np.flatnonzero(places == number)))  # a copy: a slice would hold all rows
 
 
 def _sorted(rows: pa.RecordBatch) -> pa.RecordBatch:
     index = rows.column("index").to_numpy()
-    if (index[1:] > index[:-1]).all():  # as it is when they are of one history
+    if (index[1:] > index[:-1]).all():  # true of the rows of one history
         return rows
     gap = is_gap(rows.column("kind"), rows.column("value"))
     order = np.lexsort((-rows.column("term").to_numpy(), gap.to_numpy(zero_copy_only=False), index))
@@ -225,14 +226,14 @@ def _sorted(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _key(rows: pa.RecordBatch, place: int) -> tuple[int, ...]:
-    """Give what a row is sorted by."""
+    """Give the sort key of a row."""
     one = rows.slice(place, 1)
     gap = is_gap(one.column("kind"), one.column("value"))[0].as_py()
     return one.column("index")[0].as_py(), int(gap), -one.column("term")[0].as_py()
 
 
 def _repeating(schema: pa.Schema) -> list[str]:
-    """Give the columns, as Parquet names them, in which one value may be more than once: all but the records' text."""
+    """Give the columns, by Parquet's names, in which a value may occur more than once: all but the records' text."""
     return [path for field in schema for path in _leaves(field.name, field.type) if path != "value"]
 
 

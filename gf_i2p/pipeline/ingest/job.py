@@ -1,11 +1,11 @@
-"""Takes histories into the lake: each entry once, typed; what does not fit goes to the quarantine, with the reason.
+"""Takes histories into the lake: each entry once, typed. Lines and records that do not fit go to quarantine.
 
-Three steps, each of which reads only what it needs. A *survey* goes once through each file that is new or has changed,
-and keeps which entries it has. From that, and from what the lake has, a *plan* is made: which entries come from which
-file. Only these are then read and written; so no row is ever moved between machines to find its double.
+The job has three steps, and each reads only what the step needs. A *survey* goes once through each new or changed file,
+and notes which entries the file has. From the survey and the lake's entries a *plan* is made: which entries come from
+which file. Only these entries are then read and written. So no row ever moves between machines to find its double.
 
-Tables are only added to. The entries are written first, then the quarantine, then which files were read: whatever
-interrupts this, the next run finds in the lake what was written, and adds the rest.
+Tables only grow. The entries are written first, then the quarantine, then the list of read files. Whatever interrupts
+the job, the next run finds in the lake the rows that were written, and adds the rest.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,51 +40,51 @@ FILES: Final = (
 )
 _KEY: Final = ("source", "what", "digest", "index")
 _SURVEY_BYTES: Final = 32 << 20
-"""Of files, for a task that surveys."""
+"""Bytes of files for a task of the survey."""
 _TASK_BYTES: Final = 128 << 20
-"""Of values, for a task that takes: its files are no smaller than need be, and not all is lost with it."""
+"""Bytes of values for a task that writes: the task's files are not too small, and its failure loses not too much."""
 _LEAST_BYTES: Final = 8 << 20
 _SHOWN: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a run has done."""
+    """Figures of one run."""
 
     files: int = 0
-    """That there are."""
+    """Files that were found."""
     unchanged: int = 0
-    """Files that were read before and are as they were: they were not opened."""
+    """Files that were read before and have not changed since: these were not opened."""
     duplicates: int = 0
-    """Files whose content another one has."""
+    """Files with the same content as another file."""
     damaged: int = 0
-    """Files with which something is wrong."""
+    """Files in which something is wrong."""
     lines: int = 0
     entries: int = 0
-    """In the files that were read, whoever else has them."""
+    """Entries in the files that were read, whether or not other files have them, too."""
     new: int = 0
     """Entries that the lake did not have."""
     known: int = 0
-    """Entries that it had, or that another file had, too."""
+    """Entries that the lake had, or that another file had, too."""
     kinds: dict[str, int] = field(default_factory=dict)
     """New entries by kind."""
     misfits: int = 0
     """New status records that are not believed."""
     quarantined: dict[str, int] = field(default_factory=dict)
-    """New rows of the quarantine by what they are of and the reason, the most frequent."""
+    """New rows of the quarantine by their kind and reason, the most frequent ones."""
     quarantined_rows: int = 0
     read_bytes: int = 0
-    """Of files that were read, as they are stored."""
+    """Stored bytes of the files that were read."""
     content_bytes: int = 0
-    """The same, unpacked."""
+    """Unpacked bytes of the files that were read."""
     lake_bytes: int = 0
-    """Of all entries in the lake, on the disk."""
+    """Bytes on the disk of all entries in the lake."""
     survey_seconds: float = 0.0
     seconds: float = 0.0
 
     @property
     def rows_per_second(self) -> float:
-        """Entries in the files that were read, by all the time that the run took."""
+        """Entries in the files that were read, by the whole time of the run."""
         return self.entries / self.seconds if self.seconds else 0.0
 
 
@@ -96,10 +96,10 @@ def ingest(
     schema_text: str | None = None,
     step: Callable[[str], None] = lambda _: None,
 ) -> Figures:
-    """Take in the histories under directories, or addresses of such.
+    """Take in the histories under some directories, or addresses of directories.
 
-    `schema_text`: the JSON Schema of the status record; None: this version's. `step` hears what is being done.
-    Raises `PipelineError`.
+    `schema_text`: the JSON Schema of the status record; None: this version's. `step` is told each step. Raises
+    `PipelineError`.
     """
     from pyspark.errors import PySparkException  # noqa: PLC0415 -- an extra, and it takes seconds
 
@@ -110,7 +110,9 @@ def ingest(
         text = str(error)
         if CHANGED in text:
             line = next(line for line in text.splitlines() if CHANGED in line).strip()
-            raise PipelineError(f"{line.rpartition('Error: ')[2]}. Run it again: it goes on where it was.") from error
+            raise PipelineError(
+                f"{line.rpartition('Error: ')[2]}. Run ingest again: the job goes on where it was."
+            ) from error
         raise failed(error, run.doing) from error
     finally:
         tables.empty(spark, run.stages)
@@ -123,9 +125,9 @@ class _Run:
         self.schema_text = schema_text
         self.run = uuid4().hex
         self.stages = f"{self.lake.root}/_ingest"
-        """Of runs that were killed, too."""
+        """The directory of temporary files of all runs, also of runs that were killed."""
         self.stage = f"{self.stages}/{self.run}"
-        """What is needed until the run ends."""
+        """The directory of this run's temporary files."""
         self.doing = ""
         self._say = step
         self._began = monotonic()
@@ -136,7 +138,7 @@ class _Run:
         self._say(text)
 
     def _staged(self, frame: "DataFrame", name: str, *apart: str) -> "DataFrame":
-        """Write what is used more than once, and is not made again."""
+        """Write a frame that is used more than once, so that Spark does not make the frame again."""
         path = f"{self.stage}/{name}"
         frame.write.partitionBy(*apart).parquet(path)
         return self.spark.read.schema(frame.schema).parquet(path)
@@ -190,7 +192,7 @@ class _Run:
             .drop("strict")
             .join(read.where("original is null").select("path", "strict"), "path")
         )
-        self._step("looking for what the lake has")
+        self._step("looking for the lake's entries")
         plan = self._staged(self._plan(runs), "plan")
         wanted = plan.agg(F.count("*"), F.sum("entries"), F.sum("bytes")).first()
         assert wanted is not None
@@ -200,7 +202,7 @@ class _Run:
             found = self._take(plan, wanted[0], wanted[2])
             kinds = {kind: found[f"kind_{kind}"] for kind in KINDS}
             misfits, new = found["misfits"], found["new"]
-        self._step("putting into quarantine what does not fit")
+        self._step("writing the quarantine")
         quarantined, rows = self._quarantine(survey, read, runs)
         totals = read.agg(
             F.count("original"), F.count("reason"), F.sum("lines"), F.sum("entries"), F.sum("size"), F.sum("bytes")
@@ -238,7 +240,7 @@ class _Run:
         return tables.size(self.spark, self.lake.path("entries"))
 
     def _originals(self, read: "DataFrame", files: "DataFrame") -> "DataFrame":
-        """Say of each file which other one has the same content and is before it (`original`), or null."""
+        """Name for each file the first file with the same content (`original`); null: the file is the first itself."""
         from pyspark.sql import Window  # noqa: PLC0415
         from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
@@ -282,7 +284,7 @@ class _Run:
         return {name: found[name] or 0 for name in WRITTEN.names}
 
     def _quarantine(self, survey: "DataFrame", read: "DataFrame", runs: "DataFrame") -> "tuple[list[Row], int]":
-        """Add what is not there yet; return how many rows there are of the most frequent kinds, and of all."""
+        """Add the rows that are not there yet; return the most frequent kinds with their counts, and the total."""
         from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
         nothing = F.lit(None).cast("bigint").alias("index")
@@ -322,13 +324,13 @@ class _Run:
         )
         staged = self._staged(new, "quarantine")
         kinds = staged.groupBy("what", "reason").count().orderBy(F.desc("count"), "what", "reason")
-        counts, rows = kinds.limit(_SHOWN).collect(), staged.count()  # a reason may have numbers in it
+        counts, rows = kinds.limit(_SHOWN).collect(), staged.count()  # a reason may contain numbers
         if rows:
             tables.append(staged.coalesce(4), self.lake, "quarantine")
         return counts, rows
 
     def _misfits(self, runs: "DataFrame") -> "DataFrame":
-        """Give those among what was surveyed that the quarantine does not have; the last run may have left them out."""
+        """Give the misfits of the surveyed files that the quarantine lacks; an interrupted run may have left some."""
         from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
         quarantined = tables.read_columns(self.spark, self.lake, "quarantine", QUARANTINE)

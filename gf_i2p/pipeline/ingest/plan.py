@@ -1,7 +1,7 @@
-"""Which file each entry is taken from: every one once, whatever exports have it, and none that the lake has already.
+"""The file from which each entry is taken: every entry once, and none that the lake has already.
 
-Entries that follow each other in one term are a run, and a run is known by its ends: so this takes memory by changes
-of the term and of what is missing, not by entries.
+Entries that follow each other in one term are a run, and a run is known by its ends. So memory grows with the changes
+of the term and with the gaps, not with the entries.
 """
 
 from bisect import bisect_left
@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 KNOWN: Final = -1
-"""Worth of what the lake has."""
+"""Worth of a run that the lake has."""
 RUNS: Final = pa.schema(
     {
         "farm": pa.string(),
@@ -27,7 +27,7 @@ RUNS: Final = pa.schema(
         "strict": pa.bool_(),
     }
 )
-"""What is there, and what the lake has: the latter with `KNOWN`, and without a path."""
+"""The runs in the files, and the runs in the lake: the latter with `KNOWN`, and without a path."""
 PLAN: Final = pa.schema(
     {
         "farm": pa.string(),
@@ -42,18 +42,18 @@ PLAN: Final = pa.schema(
         "terms": pa.list_(pa.int64()),
     }
 )
-"""For each file of which something is taken: the runs, in their order; how many entries, and about how many bytes."""
+"""A row for each file from which entries are taken: the runs in order; the number of entries, and about their bytes."""
 
 
 class Covered:
-    """Runs that do not touch each other's entries, of one farm in one term."""
+    """Runs without common entries, of one farm in one term."""
 
     def __init__(self) -> None:
         self._firsts: list[int] = []
         self._lasts: list[int] = []
 
     def add(self, first: int, last: int) -> list[tuple[int, int]]:
-        """Add what is not there yet; return that."""
+        """Add the parts that are not there yet; return these parts."""
         new = []
         begin = place = bisect_left(self._lasts, first)
         at = first
@@ -73,9 +73,9 @@ class Covered:
 
 
 def planned(runs: pa.Table) -> pa.Table:
-    """Choose, for one farm (`RUNS`): gives `PLAN`, for `applyInArrow`.
+    """Choose the files for one farm (`RUNS`): gives `PLAN`, for `applyInArrow`.
 
-    First comes what the lake has, then who took part when the entries were new, then who has the longest runs.
+    The lake's runs come first, then those of nodes that took part when the entries were new, then the longest ones.
     """
     rows = sorted(
         runs.to_pylist(),
@@ -112,7 +112,7 @@ def planned(runs: pa.Table) -> pa.Table:
 
 
 def islands(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Give the runs of entries (columns farm, index, term; in order as far as they are) as `RUNS`, for `mapInArrow`."""
+    """Give the runs of entries (columns farm, index, term; in any order) as `RUNS`, for `mapInArrow`."""
     for batch in batches:
         if not batch.num_rows:
             continue
@@ -141,7 +141,7 @@ def islands(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 class Wanted:
-    """What is wanted of one file; asked about its entries in their order."""
+    """The wanted entries of one file. Ask for the file's entries in their order."""
 
     def __init__(self, plan: dict[str, Any]) -> None:
         """`plan`: a row of `PLAN`."""
@@ -151,12 +151,12 @@ class Wanted:
         self._at = 0
 
     def takes(self, index: int, term: int) -> bool:
-        """Say whether this entry is."""
+        """Return whether this entry is wanted."""
         while self._at < len(self._lasts) and self._lasts[self._at] < index:
             self._at += 1
         return self._at < len(self._lasts) and self._firsts[self._at] <= index and self._terms[self._at] == term
 
     @property
     def done(self) -> bool:
-        """Whether nothing more is, after the last wanted one was asked about."""
+        """Whether no later entry is wanted, after `takes` was asked for the last wanted one."""
         return self._at >= len(self._lasts)

@@ -1,1 +1,1 @@
-"""The lake: where its tables are, their schemas, and the locks of jobs. No job is here."""
+"""The lake: the places of its tables, their schemas, and the locks of jobs. No job is here."""

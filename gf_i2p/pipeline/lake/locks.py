@@ -1,7 +1,7 @@
-"""Keeps two jobs that write the same tables of one lake apart, when the lake is a directory of this machine.
+"""Locks that keep two jobs from writing the same tables of one lake, when the lake is a directory of this machine.
 
-Spark does not: of two that add to one table the first to end takes the other's files away with its own drafts.
-A lock is a file, `LAKE/_locks/TABLE`, and gone when the process dies that has it. Spark leaves such names out.
+Spark has no such lock: of two jobs that add to one table, the first to end deletes the other's files with its drafts.
+A lock is a file, `LAKE/_locks/TABLE`, and ends with the process that has it. Spark leaves such names out.
 """
 
 import fcntl
@@ -24,7 +24,7 @@ WRITES: Final[Mapping[str, tuple[str, ...]]] = {
     "floodfills": ("closest", "quarantine", "routers"),
     "stream": ("alerts", "anomalies", "destination_hours", "entries", "files", "quarantine", "server_hours"),
 }
-"""What jobs write, in the order in which it is locked. `stream` writes no `files`, but `ingest` relies on theirs."""
+"""Tables that each job writes, in the order of locking. `stream` writes no `files`, but relies on `ingest`'s."""
 _NEED_A_LAKE: Final = frozenset({"health", "backtest"})
 _OF_THIS_MACHINE: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _MAX_BYTES: Final = 256
@@ -32,10 +32,10 @@ _MAX_BYTES: Final = 256
 
 @contextmanager
 def held(lake: Lake, job: str, remote: str | None = None) -> Iterator[None]:
-    """Have all tables that a job writes, or none, until the end. A job that writes none is not kept from anything.
+    """Lock all tables that a job writes, or none, until the end. A job that writes no table never waits.
 
-    `remote`: the address of the Connect server on which it runs, if there is one; a directory is the server's. Of a
-    lake at an address, or on another machine, nothing is locked. Raises `PipelineError` when another job has a table.
+    `remote`: the address of the Connect server that runs the job, if there is one; then the directory is the server's.
+    A lake at an address or on another machine is not locked. Raises `PipelineError` when another job has a table.
     """
     root = directory(lake, remote)
     tables = WRITES.get(job, ())
@@ -49,7 +49,10 @@ def held(lake: Lake, job: str, remote: str | None = None) -> Iterator[None]:
 
 
 def directory(lake: Lake, remote: str | None = None) -> Path | None:
-    """Return where on this machine a lake is; None: not here, or an address is none, which who uses it will say."""
+    """Return the directory of a lake on this machine; None: the lake is not here, or its address is malformed.
+
+    The user of a malformed address will raise the error.
+    """
     try:
         if remote is not None and urlsplit(remote).hostname not in _OF_THIS_MACHINE:
             return None
@@ -71,15 +74,15 @@ def _held(root: Path, table: str, job: str) -> Iterator[None]:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         raise PipelineError(
-            f"{path} cannot be opened ({error.strerror}): run jobs on this lake as one user, who can write to it."
+            f"{path} cannot be opened ({error.strerror}): run all jobs on this lake as one user that can write there."
         ) from error
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise PipelineError(
-                f"{_holder(descriptor)} has the table {table} of {root}: wait for its end, or end it, and run this "
-                "again."
+                f"{_holder(descriptor)} has the table {table} of {root}: wait for its end, or stop that job, and then "
+                "run this one again."
             ) from None
         except OSError as error:
             raise PipelineError(
@@ -89,7 +92,7 @@ def _held(root: Path, table: str, job: str) -> Iterator[None]:
         try:
             yield
         finally:
-            _write(descriptor, b"")  # or the next one would be taken for us, before it has said who it is
+            _write(descriptor, b"")  # else the next holder would be taken for this job, until its own note is written
     finally:
         os.close(descriptor)
 
@@ -100,11 +103,11 @@ def _write(descriptor: int, text: bytes) -> None:
 
 
 def _holder(descriptor: int) -> str:
-    """Say who has the lock of a file."""
+    """Name the holder of a file's lock."""
     try:
         said: Any = json.loads(os.pread(descriptor, _MAX_BYTES, 0))
         job, process = said["job"], int(said["process"])
-    except (OSError, ValueError, KeyError, TypeError):  # it has just begun
+    except (OSError, ValueError, KeyError, TypeError):  # the holder has not written its note yet
         return "Another job"
     if job not in WRITES:
         return f"Process {process}"

@@ -1,4 +1,4 @@
-"""Where the pipeline keeps its tables: one directory, Parquet, on any file system that Spark knows."""
+"""The places of the pipeline's tables: one directory, Parquet, on any file system that Spark knows."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,12 +25,12 @@ PARTITIONS: Final = {
     "server_hours": ("farm", "day"),
     "destination_hours": ("farm", "day"),
 }
-"""By which columns a table's files are apart; the others are whole."""
+"""The columns by which a table's files are partitioned; the other tables have no partitions."""
 
 
 _PATTERN: Final = frozenset("{}[]*?\\")
 _PLAIN: Final = "/-._~:=@+,"
-"""What stands for itself in the path of an address: where Arrow takes %20 for a space, Spark looks for "%20"."""
+"""Characters that stand for themselves in an address: where Arrow takes %20 for a space, Spark looks for "%20"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +38,9 @@ class Lake:
     """The tables of one pipeline."""
 
     root: str
-    """A directory, or its address: file:///…, hdfs://… A path is absolute, whatever was given; see `absolute`.
+    """A directory, or its address: file:///…, hdfs://… A path is made absolute, see `absolute`.
 
-    `UsageError` is raised for one that Spark and Arrow do not read alike.
+    `UsageError` is raised for a root that Spark and Arrow would read differently.
     """
 
     def __post_init__(self) -> None:
@@ -55,11 +55,11 @@ class Lake:
             raise UsageError(f"{self.root}: as an address a lake has only ASCII letters, digits, and {_PLAIN}")
 
     def path(self, table: str) -> str:
-        """Return where a table is. `table`: one of `TABLES`."""
+        """Return the path of a table. `table`: one of `TABLES`."""
         assert table in TABLES
         return f"{self.root.rstrip('/')}/{table}"
 
 
 def absolute(path: str) -> str:
-    """Return an address as it is, a path from the root: Spark may run in another directory than the command."""
+    """Return an address unchanged, a path as absolute: Spark may run in another directory than the command."""
     return path if "://" in path else str(Path(path).absolute())

@@ -1,4 +1,4 @@
-"""Tables of the lake as data frames, whether they are there yet or not."""
+"""Tables of the lake as data frames, whether the tables exist yet or not."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -22,34 +22,34 @@ _SIZES: Final = "path string, bytes bigint"
 
 
 def read(spark: "SparkSession", lake: Lake, table: str) -> "DataFrame | None":
-    """Return a table with all columns that any of its files has; None: nothing was written to it yet."""
+    """Return a table with all columns of all its files; None: the table does not exist yet."""
     return _looked_at(lambda: spark.read.option("mergeSchema", "true").parquet(lake.path(table)))
 
 
 def read_entries(spark: "SparkSession", lake: Lake) -> "DataFrame | None":
-    """Return `entries` with the columns and the record's fields that this version has; None: nothing was written yet.
+    """Return `entries` with this version's columns and record fields; None: the table does not exist yet.
 
-    A field is null in files that were written before there was one; what a later version has written more is left out.
+    A field is null in files from before the field existed. Columns of a later version are left out.
     """
     made = columns(entries_schema(RecordSchema(farm_schema.text())))
     return _looked_at(lambda: spark.read.schema(made).parquet(lake.path("entries")))
 
 
 def read_columns(spark: "SparkSession", lake: Lake, table: str, wanted: str) -> "DataFrame":
-    """Return some columns of a table (`NAME TYPE, …`), without a look at each file's; no rows where there is none."""
+    """Return some columns of a table (`NAME TYPE, …`) without opening each file; no rows if there is no table."""
     return read_path(spark, lake.path(table), wanted)
 
 
 def read_path(spark: "SparkSession", path: str, wanted: str) -> "DataFrame":
-    """Return the same of a directory that is no table."""
+    """Return some columns of a directory, as `read_columns` does of a table."""
     found = _looked_at(lambda: spark.read.schema(wanted).parquet(path))
     return spark.createDataFrame([], wanted) if found is None else found
 
 
 def _looked_at(made: Callable[[], "DataFrame"]) -> "DataFrame | None":
-    """Have the table looked for now: a Connect server would do so only when rows are asked for. None: it is not there.
+    """Make Spark look for the table now: a Connect server would look only for the first row. None: there is no table.
 
-    Without a schema that we give, a table is not there either while it has no files.
+    A table without files and without a given schema counts as missing, too.
     """
     from pyspark.errors import AnalysisException  # noqa: PLC0415 -- an extra, and it takes seconds
 
@@ -64,14 +64,14 @@ def _looked_at(made: Callable[[], "DataFrame"]) -> "DataFrame | None":
 
 
 def append(rows: "DataFrame", lake: Lake, table: str) -> None:
-    """Add rows to a table, in the files' order that they have now."""
+    """Add rows to a table; the rows stay in the frame's order."""
     rows.write.mode("append").partitionBy(*PARTITIONS.get(table, ())).parquet(lake.path(table))
 
 
 def append_file(rows: "DataFrame", lake: Lake, table: str) -> None:
-    """Add a few rows to a table that is whole, as one file that is there at once.
+    """Add a few rows to a table without partitions, as one file that appears at once.
 
-    So two threads of one job may add at a time, which Spark's own writing does not bear.
+    So two threads of one job may add at the same time, which Spark's own writing does not allow.
     """
     assert table not in PARTITIONS
     path = f"{lake.path(table)}/part-{uuid4()}.parquet"
@@ -79,24 +79,24 @@ def append_file(rows: "DataFrame", lake: Lake, table: str) -> None:
 
 
 def for_worker(spark: "SparkSession", path: str) -> "DataFrame":
-    """Return a path as the one row (`path`) of one task: a worker sees the file system that workers see."""
+    """Return a path as the one row (`path`) of one task, for a worker: only workers surely see the lake's files."""
     return spark.createDataFrame([(path,)], "path string").coalesce(1)
 
 
 def size(spark: "SparkSession", path: str) -> int:
-    """Return how many bytes a directory has, 0 when it is not there."""
+    """Return the bytes of a directory, 0 if the directory does not exist."""
     asked = for_worker(spark, path)
     found = asked.mapInArrow(_sizes, _SIZES).agg({"bytes": "sum"}).first()
     return 0 if found is None else found[0] or 0
 
 
 def delete(spark: "SparkSession", path: str) -> None:
-    """Delete a directory, if it is there, where Spark's workers see it."""
+    """Delete a directory, if it exists, where Spark's workers see the directory."""
     for_worker(spark, path).mapInArrow(_deleted, "path string").count()
 
 
 def empty(spark: "SparkSession", path: str) -> None:
-    """Delete what is in a directory, if it is there, where Spark's workers see it."""
+    """Delete the content of a directory, if it exists, where Spark's workers see the directory."""
     for_worker(spark, path).mapInArrow(_emptied, "path string").count()
 
 
@@ -106,7 +106,7 @@ def _written(path: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Record
         return
     system, inside = file_system(path)
     directory, _, name = inside.rpartition("/")
-    draft = f"{directory}/.{name}"  # which Spark leaves out
+    draft = f"{directory}/.{name}"  # Spark leaves such a name out
     system.create_dir(directory, recursive=True)
     pq.write_table(pa.Table.from_batches(found), draft, filesystem=system, compression="zstd")
     system.move(draft, inside)

@@ -1,8 +1,8 @@
-"""Entries as columns: what kind each is, and a status record's fields with their types.
+"""Entries as columns: the kind of each entry, and a status record's fields with their types.
 
-Almost all entries are status records that fit: Arrow reads a batch of them at once, and what the schema demands beyond
-types is checked by columns. Whatever is in doubt is read once more, one by one, by the code with which the nodes
-themselves read it (`StatusRecord.parse`), which has the last word.
+Almost all entries are status records that fit. Arrow reads a batch of such entries at once, and the schema's demands
+beyond types are checked by columns. Each entry in doubt is read once more by itself, with the nodes' own code
+(`StatusRecord.parse`), which has the last word.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,16 +21,16 @@ from gf_i2p.pipeline.read.record_schema import Flags, RecordSchema
 from gf_i2p.storage.history_lines import Servers
 
 EARLIEST_MS: Final = 1_577_836_800_000
-"""2020-01-01: before this no farm was. A clock that was never set says 1970."""
+"""2020-01-01: no farm is older. A clock that was never set says 1970."""
 LATEST_MS: Final = 7_258_118_400_000
-"""2200-01-01. There are tables with a row for each hour up to a farm's last record: they must have an end."""
+"""2200-01-01. Some tables have a row for each hour up to a farm's last record: these tables must end."""
 MAX_APART_MS: Final = 86_400_000
-"""Between a record's date and when the exporter took it in."""
+"""Most time between a record's date and its reception by the exporter."""
 _DAY_MS: Final = 86_400_000
 _LAST_DAY: Final = 2_932_896
 """9999-12-31, in days since the epoch."""
 _ONE_BY_ONE: Final = 16
-"""So few records are not halved any more to find the odd one."""
+"""A group of this many records is not halved any more to find the odd one."""
 _STATUS: Final = {"id", "date", "router"}
 _ADMIN: Final = {"action", "by"}
 
@@ -41,7 +41,7 @@ Odd = tuple[str, dict[str, Any] | None, str | None]
 def entries_schema(schema: RecordSchema) -> pa.Schema:
     """Return the columns of the table `entries`.
 
-    A row of kind "servers" with a `value` is no entry: it is the line of a gap that says who the servers are behind it.
+    A row of kind "servers" with a `value` is no entry: the row tells the servers behind a gap, and `value` is the line.
     """
     return pa.schema(
         {
@@ -63,7 +63,7 @@ def entries_schema(schema: RecordSchema) -> pa.Schema:
 
 
 class Typer:
-    """Makes rows of entries."""
+    """Makes rows out of entries."""
 
     def __init__(self, schema_text: str) -> None:
         """`schema_text`: the JSON Schema of the status record."""
@@ -74,7 +74,7 @@ class Typer:
         )
 
     def rows(self, farm: str, exporter: int, found: Sequence[Found]) -> pa.RecordBatch:
-        """Give the rows of entries of one farm, none of them bad, as one server has exported them."""
+        """Give the rows of one farm's entries, none of them bad, as one server has exported the entries."""
         count = len(found)
         whats, indexes, terms, times, texts, *_ = zip(*found, strict=True) if found else [()] * len(Found._fields)
         received = np.array(times, dtype=np.int64)
@@ -113,7 +113,7 @@ class Typer:
         ]
 
     def _odd_columns(self, found: Sequence[Found], odd: Mapping[int, Odd]) -> list[pa.Array]:
-        """Give the same where some are not."""
+        """Give the same columns where some entries do not fit."""
         count = len(found)
         kinds: list[str] = ["status"] * count
         misfits: list[str | None] = [None] * count
@@ -149,7 +149,7 @@ class Typer:
         quick: list[tuple[list[int], pa.StructArray]],
         odd: dict[int, Odd],
     ) -> None:
-        """Read those at `places` by columns into `quick`, and what is in doubt into `odd`."""
+        """Read the entries at `places` by columns into `quick`, and the entries in doubt into `odd`."""
         if not places:
             return
         texts = [found[place].text for place in places]
@@ -180,7 +180,7 @@ class Typer:
             quick.append(([places[number] for number in sure.tolist()], records.take(pa.array(sure))))
 
     def _columns(self, joined: bytes, count: int) -> pa.StructArray | None:
-        """Read so many records, each in a line with its number; None: one of them is not of the types it should be."""
+        """Read `count` records, each in a line with its number; None: a record has a field of a wrong type."""
         try:
             table = pajson.read_json(
                 pa.BufferReader(joined),
@@ -195,7 +195,7 @@ class Typer:
         return records.chunk(0) if records.num_chunks == 1 else pa.concat_arrays(records.chunks)
 
     def _odd(self, farm: str, found: Found) -> Odd:
-        """Read one by itself."""
+        """Read one entry by itself."""
         if found.what is not Is.RECORD:
             return ("servers" if found.what in {Is.SERVERS, Is.GAP} else "other"), None, None
         try:
@@ -253,16 +253,16 @@ _NOT_JSON: Final = "it is not JSON"
 
 
 def is_gap(kinds: pa.Array, values: pa.Array) -> pa.BooleanArray:
-    """Say which rows of `entries` are no entries, but say who the servers are behind a gap."""
+    """Tell which rows of `entries` are no entries, but the servers behind a gap."""
     return pc.and_(pc.fill_null(pc.equal(kinds, "servers"), fill_value=False), pc.is_valid(values))
 
 
 def _doubtful(texts: Sequence[bytes], joined: bytes) -> Flags:
-    """Say of each record, and of all joined in lines, whether columns may not show what is wrong with it."""
+    """Tell for each record whether columns may hide an error. `joined`: all records in lines."""
     raw = np.frombuffer(joined, dtype=np.uint8)
     ends = np.flatnonzero(raw == ord("\n"))
     openings = np.flatnonzero(raw | 0x20 == ord("{"))  # "[" and "{" differ by this bit
-    doubt = np.diff(np.searchsorted(openings, ends), prepend=0) - 1 > MAX_OPENINGS  # one is the line's
+    doubt = np.diff(np.searchsorted(openings, ends), prepend=0) - 1 > MAX_OPENINGS  # one opening is the line's own
     doubt |= np.diff(ends, prepend=0) > MAX_RECORD_BYTES
     if b"null" in joined or not joined.isascii():
         doubt |= np.array([b"null" in text or not text.isascii() for text in texts])

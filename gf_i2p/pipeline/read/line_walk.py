@@ -1,8 +1,8 @@
-"""Goes through one file of a history line by line, and says what each line is; survey and reading go the same way.
+"""Goes through one file of a history line by line, and tells the kind of each line; survey and reading use this walk.
 
-A file accounts for every index from its first on, in order. A line that is none, or that has not its place in this
-order, is bad; the others are taken all the same. Where lines are missing the order goes on behind them, when the next
-line agrees: a single index that is far off is that line's mistake.
+A file accounts for every index from its first one on, in order. A line that is malformed, or out of order, is bad; the
+other lines are taken nevertheless. Where lines are missing, the order goes on behind the gap when the next line agrees:
+a single index that is far off is the mistake of that line.
 """
 
 import json
@@ -29,14 +29,14 @@ from gf_i2p.wire.names import check_name
 
 _GLANCE: Final = re.compile(
     rb' ?\{"index":([0-9]{1,18}),"received":([0-9]{1,15}),"record":(.+),"term":([0-9]{1,18})\}',
-    re.DOTALL,  # no line has a line break, and so it need not be looked for
+    re.DOTALL,  # no line contains a line break, so the pattern need not look for one
 ).fullmatch
 _NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 _TOO_DEEP: Final = f"it has lists and objects more than {MAX_DEPTH} deep inside each other"
 
 
 class Is(IntEnum):
-    """What a line is."""
+    """The kind of a line."""
 
     RECORD = 0
     """An entry; `text`: its value, as JSON."""
@@ -45,12 +45,12 @@ class Is(IntEnum):
     SERVERS = 2
     """A Configuration entry; `text`: the line."""
     BAD = 3
-    """No line of a history, or not here; `text`: the line, or the beginning of it."""
+    """No line of a history, or out of order; `text`: the line, or its beginning."""
     GAP = 4
-    """Who the servers are behind entries that are not here, of which this stands for the last; `text`: the line.
+    """The servers behind missing entries, in place of the last missing one; `text`: the line.
 
-    Its term is that in which the farm began anew, else 0, so that no entry's place is taken. It is as old as the entry
-    that follows, or as the file where none does.
+    The term is that in which the farm began anew, else 0, so that the line takes no entry's place. The time is that of
+    the entry that follows, or of the file if no entry follows.
     """
 
 
@@ -59,53 +59,53 @@ class Found(NamedTuple):
 
     what: Is
     at: int
-    """Index of the entry; 0 when it is bad."""
+    """Index of the entry; 0 for a bad line."""
     term: int
     received_ms: int
     text: bytes
     reason: str = ""
-    """Why it is bad."""
+    """The reason why the line is bad."""
     overlong: Overlong | None = None
 
 
 class Place(NamedTuple):
-    """Where there are no entries that a history has."""
+    """A range of entries that the history has, and this file has not."""
 
     first: int
     last: int
     servers: Found | None = None
-    """Who the servers are behind it, where that is known."""
+    """The servers behind the range, where these are known."""
 
 
 class Walk:
-    """Goes through a file; afterwards tells what it was like. Use as an iterator, once."""
+    """A walk through a file; afterwards it tells the state of the file. Use as an iterator, once."""
 
     def __init__(self, lines: Lines, *, strict: bool) -> None:
-        """`strict`: whether each record is read, to see that it is JSON; where a checksum vouches for it, no."""
+        """`strict`: each record is read, to see that it is JSON. A file with a checksum needs no such check."""
         self._lines = lines
         self._strict = strict
         self.header: Header | None = None
         self.problem: str | None = None
-        """What is wrong with the file, not with a line; the first such thing."""
+        """The first error of the file itself, and not of a line."""
         self.problem_at = 0
-        """At which byte of its content."""
+        """Place of that error, in bytes of the content."""
         self.last_index = 0
-        """The last that the file accounts for."""
+        """The last index that the file accounts for."""
         self.closed = False
-        """Whether it has its last line."""
+        """Whether the file has its last line."""
         self.lines = 0
         self._offset = 0
         self._held: list[Found] = []
-        """Of kind `Is.GAP`: the entry that follows has their time."""
+        """Lines of kind `Is.GAP`: the entry that follows gives them their time."""
 
     def __iter__(self) -> Generator[Found]:
-        """Yield the entries, and the bad lines. Ends at once where there is no first line."""
-        # What may be far off, or behind missing lines; where it is; its line.
+        """Yield the entries, and the bad lines. Ends at once where the first line is missing."""
+        # A line that is far off, or follows missing lines; its offset; its text.
         pending: tuple[Found | Place, int, bytes | Overlong] | None = None
         missed = 0  # bad lines since the last good one
         strict = self._strict
         for line in self._lines:
-            # Almost all lines: the next entry, and nothing is pending. What follows says the same of them, slowly.
+            # Almost all lines: the next entry, and nothing is pending. The code below does the same, but slowly.
             if pending is None and type(line) is bytes and (match := _GLANCE(line)):
                 index, time, text, term = match.groups()
                 place = int(index)
@@ -202,7 +202,7 @@ class Walk:
         self.last_index = found.first - 1
 
     def _read(self, line: bytes | Overlong) -> Found | Place | None:
-        """Return an entry, the span of a gap or of others; None for the last line."""
+        """Return an entry, or the range of a gap or of lines of other kinds; None for the last line."""
         if isinstance(line, Overlong):
             return _bad(line, "it is too long")
         if match := _GLANCE(line):
@@ -243,16 +243,16 @@ class Walk:
 
 
 def servers_of(line: bytes) -> Servers | Gap:
-    """Return what says who the servers are, as `Found.text` has it."""
+    """Return the servers in a line that `Found.text` has."""
     found = parse_line(line)
     assert isinstance(found, Servers | Gap)
     return found
 
 
 def _wrong_with(text: bytes) -> str:
-    """Say why this is no record; empty: it is.
+    """Say why this is no record; empty: the record is good.
 
-    How deep Python reads depends on who asks, and the survey and who takes the entries have to be of one opinion.
+    Python's limit of depth depends on the caller's stack, so `MAX_DEPTH` decides: survey and reading must agree.
     """
     try:
         found = read_json(text)
@@ -264,7 +264,7 @@ def _wrong_with(text: bytes) -> str:
 def read_json(text: bytes) -> Any:
     """Read JSON in UTF-8. Raises `ValueError` and `RecursionError`.
 
-    Given bytes, `json` would guess their encoding, and take halves of surrogate pairs.
+    From bytes, `json` would guess the encoding, and would accept lone surrogates.
     """
     return json.loads(text.decode("utf-8"), parse_constant=_no_number)
 

@@ -1,12 +1,12 @@
-"""The status record's JSON Schema as columns: which type each field has, and which records do not fit.
+"""The status record's JSON Schema as columns: the type of each field, and the records that do not fit.
 
 Types: whole numbers are long, text is string, objects are structs, lists are arrays. A field that the schema leaves
-open (a router's numbers, in whatever form its interface gives them) is a double, or a string where its name is that of
-a text; what cannot be one is null, and no reason to disbelieve the record. A schema that grows makes new columns, and
-files that were written before have nulls there. All fields are nullable.
+open (a router's numbers, in whatever form its interface gives numbers) is a double, or a string if the field's name is
+in `_OPEN_TEXTS`. A value that is neither becomes null, and the record is believed nevertheless. A schema that grows
+makes new columns, and older files have nulls there. All fields are nullable.
 
-Of JSON Schema this knows what `status.json` uses: type, properties, required, items, maxItems, minimum, maximum, enum
-and pattern.
+Of JSON Schema this module knows the keywords in `status.json`: type, properties, required, items, maxItems, minimum,
+maximum, enum and pattern.
 """
 
 import json
@@ -24,7 +24,7 @@ Flags = npt.NDArray[np.bool_]
 _OPEN_TEXTS: Final = frozenset({"version", "reachability", "lastPublishedRI"})
 _SPARK: Final = {pa.int64(): "bigint", pa.float64(): "double", pa.string(): "string", pa.bool_(): "boolean"}
 _PYTHON: Final = {"object": dict, "array": list, "string": str, "integer": int, "boolean": bool}
-# A hash of 43 characters has bits to spare. Where these are zero it is one, and nobody need look closer.
+# A hash of 43 characters has bits to spare. With these bits zero the text is surely a hash.
 _SURE: Final = {"^[A-Za-z0-9~-]{43}=?$": "^[A-Za-z0-9~-]{42}[AEIMQUYcgkosw048]=?$"}
 
 
@@ -35,7 +35,7 @@ class RecordSchema:
         """`text`: the JSON Schema, of type object."""
         self._root: dict[str, Any] = json.loads(text)
         self.type: pa.StructType = _type(self._root, "")
-        """Of the column, for Arrow."""
+        """Type of the column, for Arrow."""
 
     @property
     def ddl(self) -> str:
@@ -43,24 +43,24 @@ class RecordSchema:
         return ddl(self.type)
 
     def misfit(self, found: object) -> str | None:
-        """Say why a value, as Python's `json` reads it, does not fit; None: it does."""
+        """Say why a value, as Python's `json` reads it, does not fit; None: the value fits."""
         return _misfit(self._root, found, "the record")
 
     def row(self, found: Mapping[str, Any]) -> dict[str, Any]:
-        """Give a record that fits as a value of `type`. Raises `ValueError` for text that is no Unicode."""
+        """Give a record that fits as a value of `type`. Raises `ValueError` for text that is not Unicode."""
         made: dict[str, Any] = _row(self._root, found, "")
         return made
 
     def doubtful(self, records: pa.StructArray) -> Flags:
-        """Say of each record whether it may not fit: required fields, ranges, patterns, numbers of items.
+        """Tell for each record whether it may not fit: required fields, ranges, patterns, numbers of items.
 
-        Types have been checked by whoever made the column. A field that is null passes for one that is missing.
+        The maker of the column has checked the types. A field that is null passes for a missing one.
         """
         return _doubtful(self._root, records)
 
 
 def ddl(kind: pa.DataType) -> str:
-    """Return how Spark writes a type of Arrow's: string, long, double, boolean, binary, and what is made of them."""
+    """Return Spark's name of an Arrow type: string, long, double, boolean, binary, and structs and lists of these."""
     if pa.types.is_struct(kind):
         return f"struct<{','.join(f'`{field.name}`: {ddl(field.type)}' for field in kind.fields)}>"
     if pa.types.is_list(kind):
@@ -69,7 +69,7 @@ def ddl(kind: pa.DataType) -> str:
 
 
 def columns(schema: pa.Schema) -> str:
-    """Return how Spark writes the columns of a table."""
+    """Return the columns of a table as Spark writes them."""
     return ", ".join(f"`{field.name}` {ddl(field.type)}" for field in schema)
 
 
@@ -89,7 +89,7 @@ def _type(node: Mapping[str, Any], name: str) -> pa.DataType:
 
 
 def _name(node: Mapping[str, Any]) -> str | None:
-    """Return the type that a field has when it is not null; None: it is open."""
+    """Return the type of a field when it is not null; None: the type is open."""
     if "enum" in node:
         return "integer"
     kinds = node.get("type")
@@ -178,13 +178,13 @@ def _doubtful(node: Mapping[str, Any], found: pa.Array) -> Flags:
 
 
 def _restricts(node: Mapping[str, Any]) -> bool:
-    """Whether there is more to check than the type."""
+    """Whether a field has more to check than its type."""
     return _name(node) in {None, "object", "array"} or not node.keys().isdisjoint(
         {"enum", "minimum", "maximum", "pattern"}
     )
 
 
 def _flags(found: pa.Array) -> Flags:
-    """Null is no."""
+    """Give the flags of a column; null is false."""
     made: Flags = pc.fill_null(found, False).to_numpy(zero_copy_only=False)
     return made

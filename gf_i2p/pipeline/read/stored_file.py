@@ -1,4 +1,4 @@
-"""Reads one file of a history on whatever file system, unpacks it, and saves what can be saved of a damaged one."""
+"""Reads one file of a history on any file system, unpacks the file, and saves the readable part of a damaged one."""
 
 import hashlib
 import time
@@ -13,48 +13,48 @@ import pyarrow.fs as pafs
 from gf_i2p.storage.history_lines import MAX_LINE_BYTES
 
 HEAD_BYTES: Final = 4 << 10
-"""How much of what is quarantined is kept."""
+"""Bytes that are kept of a quarantined line or file."""
 _PIECE_BYTES: Final = 256 << 10
 _UNPACKED_BYTES: Final = 1 << 20
 _GZIP: Final = 31
-"""zlib's way to say: in gzip's format."""
+"""zlib's value for the format of gzip."""
 
 
 class Readable(Protocol):
     """A file that is open to be read."""
 
     def read(self, size: int, /) -> bytes:
-        """Return up to so many bytes; none at the end."""
+        """Return up to so many bytes; no bytes at the end."""
 
 
 def file_system(path: str) -> tuple[Any, str]:
-    """Return the file system of a path, absolute or an address, and the path there."""
+    """Return the file system of a path, absolute or an address, and the path on that file system."""
     system, inside = pafs.FileSystem.from_uri(path)
     return system, inside
 
 
 class Stored:
-    """The bytes of a file, unpacked, once; afterwards tells how it ended."""
+    """The bytes of a file, unpacked, once; afterwards it tells how the file ended."""
 
     def __init__(self, file: Readable, *, packed: bool) -> None:
-        """`packed`: whether it is gzip's."""
+        """`packed`: whether the file is gzip's."""
         self._file = file
         self._packed = packed
         self._sha256 = hashlib.sha256()
         self.stored_bytes = 0
-        """What was read of the file as it is stored."""
+        """Bytes that were read, as they are stored."""
         self.damage: str | None = None
-        """Why not all of it could be unpacked."""
+        """The reason why not the whole file could be unpacked."""
         self.damaged_at = 0
-        """In the file as it is stored: no later than this many bytes from its beginning something is wrong."""
+        """Place of the damage: at most this many stored bytes from the beginning of the file."""
 
     @property
     def sha256(self) -> str:
-        """Of the file as it is stored, in hex."""
+        """Digest of the file as it is stored, in hex."""
         return self._sha256.hexdigest()
 
     def __iter__(self) -> Iterator[bytes]:
-        """Yield the content by pieces of up to about a MiB."""
+        """Yield the content in pieces of up to about a MiB."""
         if not self._packed:
             while piece := self._read():
                 yield piece
@@ -62,7 +62,7 @@ class Stored:
         yield from self._unpack()
 
     def finish(self) -> None:
-        """Read what is left, for the digest."""
+        """Read the rest of the file, for the digest."""
         while self._read():
             pass
 
@@ -105,7 +105,7 @@ class Stored:
 
 
 def _saved(engine: Any, piece: bytes) -> bytes:
-    """Unpack byte by byte up to the one that is wrong."""
+    """Unpack byte by byte up to the wrong byte."""
     saved: list[bytes] = []
     with suppress(zlib.error):
         saved.extend(engine.decompress(piece[byte : byte + 1]) for byte in range(len(piece)))
@@ -114,25 +114,25 @@ def _saved(engine: Any, piece: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Overlong:
-    """A line that is longer than any may be."""
+    """A line that is longer than the limit of lines."""
 
     head: bytes
     length: int
     digest: str
-    """Of all of it: md5 in hex."""
+    """Digest of the whole line: md5 in hex."""
 
 
 class Lines:
-    """The lines of a file, without their ends; afterwards tells what stands behind the last end."""
+    """The lines of a file, without their ends; afterwards it tells the rest behind the last end."""
 
     def __init__(self, pieces: Iterable[bytes]) -> None:
         self._pieces = iter(pieces)
         self.rest: bytes | Overlong = b""
         self.bytes = 0
-        """What was read, unpacked."""
+        """Unpacked bytes that were read."""
 
     def __iter__(self) -> Iterator[bytes | Overlong]:
-        """Yield them."""
+        """Yield the lines."""
         rest = b""
         for given in self._pieces:
             piece = given
@@ -153,7 +153,7 @@ class Lines:
         self.rest = _bounded(rest)
 
     def _overlong(self, begun: bytes) -> tuple[bytes, Overlong | None]:
-        """Go on to the end of a line that is too long, without keeping it; return what follows, and the line."""
+        """Read to the end of an overlong line without keeping its text; return the bytes behind it, and the line."""
         digest, length, head = hashlib.md5(begun, usedforsecurity=False), len(begun), begun[:HEAD_BYTES]
         for piece in self._pieces:
             self.bytes += len(piece)

@@ -1,6 +1,7 @@
-"""What is in the files: each is gone through once, and where which entries are is kept, not the entries.
+"""The content of the files: the survey reads each file once, and keeps the places of entries, not the entries.
 
-So it is known who has what before anything is taken: of an entry that several nodes have exported, one copy is read.
+So the job knows before it takes any entry which file has which. Of an entry that several nodes exported, one copy is
+read.
 """
 
 from collections.abc import Iterator
@@ -16,15 +17,15 @@ from gf_i2p.pipeline.read.line_walk import Is, Walk
 from gf_i2p.pipeline.read.stored_file import HEAD_BYTES, Lines, Overlong, Stored, file_system
 
 MAX_DEPTH: Final = 6
-"""Of directories in each other."""
+"""Levels of directories."""
 LATE_MS: Final = 600_000
-"""Who applies an entry so long after its record's date had been away."""
+"""A node that applies an entry so long after its record's date had been away."""
 _LASTING: Final = 16
-"""So many in a row are late before it counts, and as many in time: one wrong clock among the servers means nothing."""
+"""So many late entries in a row make the exporter late, and so many timely ones end that: one wrong clock does not."""
 _ROWS: Final = 512
 
 LISTED: Final = pa.schema({"path": pa.string(), "size": pa.int64(), "mtime_ms": pa.int64(), "error": pa.string()})
-"""Files that there are, and directories that cannot be read."""
+"""The files that were found, and the directories that cannot be read."""
 SURVEYED: Final = pa.schema(
     {
         "part": pa.string(),  # "file", "run" or "bad"
@@ -84,7 +85,7 @@ def _files(path: str) -> Iterator[dict[str, Any]]:
 
 
 def _path(info: Any) -> str:
-    """Give a path; empty for a file whose name is no text, and so no history's; of a directory `OSError` is raised."""
+    """Give a path; empty for a file whose name is no text, and so no history's. Raises `OSError` for a directory."""
     try:
         return str(info.path)
     except UnicodeDecodeError as error:
@@ -95,7 +96,7 @@ def _path(info: Any) -> str:
 
 
 def _address(asked: str, path: str) -> str:
-    """Return how a path on the file system of an address, or of a path, is written."""
+    """Return a path of a file system in the form of `asked`: as an address, or as a path."""
     if "://" not in asked:
         return path
     parts = urlsplit(asked)
@@ -103,7 +104,7 @@ def _address(asked: str, path: str) -> str:
 
 
 def first_index(path: str) -> int | None:
-    """Return the index in the name of a history's file; None: it is none."""
+    """Return the index in the name of a history's file; None: the file is no history's."""
     name = path.rpartition("/")[2]
     stem = name.removesuffix(".gz")
     digits = stem.removeprefix("entries-").removesuffix(".jsonl")
@@ -126,12 +127,12 @@ def surveyed(files: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def survey(path: str, size: int, mtime_ms: int) -> Iterator[dict[str, Any]]:
-    """Go through one file; yield rows of `SURVEYED`, that of the file last."""
+    """Go through one file; yield rows of `SURVEYED`, the row of the file last."""
     try:
         packed = path.endswith(".gz")
         going = _Going(path, strict=not packed)
         yield from going
-        if packed and going.stored.damage:  # nothing vouches for what it holds; what was bad is so again
+        if packed and going.stored.damage:  # the checksum vouches for nothing; the second walk finds the bad lines anew
             going = _Going(path, strict=True)
             yield from going
     except OSError as error:
@@ -159,7 +160,7 @@ def survey(path: str, size: int, mtime_ms: int) -> Iterator[dict[str, Any]]:
 
 
 class _Going:
-    """Once through a file: an iterator of rows of its bad lines; afterwards has the rest."""
+    """One walk through a file: an iterator of rows of its bad lines; afterwards it has the other figures."""
 
     def __init__(self, path: str, *, strict: bool) -> None:
         self.path = path
@@ -199,7 +200,7 @@ class _Going:
             self.stored.finish()
 
     def problem(self) -> str | None:
-        """What is wrong with the file as a whole; None: nothing."""
+        """Say what is wrong with the file as a whole; None: the file is good."""
         if self.walk.header is None:
             return self.stored.damage if self.stored.damage and not self.lines.bytes else self.walk.problem
         if self.stored.damage:
@@ -214,14 +215,14 @@ class _Going:
 
 
 class _Late:
-    """Whether the exporter had been away: it applied entries long after they were made."""
+    """Tells whether the exporter had been away: whether it applied entries long after they were made."""
 
     def __init__(self) -> None:
         self._late = 0
-        self._row = 0  # in a row that say otherwise
+        self._row = 0  # entries in a row that say otherwise
 
     def worth(self, text: bytes, received_ms: int) -> int:
-        """Hear of the next entry; return 1 when the exporter is late, 0 when it is not."""
+        """Take in the next entry; return 1 when the exporter is late, 0 when it is not."""
         at = text.find(b'"date":', 0, 256)
         date = text[at + 7 : at + 20] if at >= 0 else b""
         if date.isdigit():
@@ -235,7 +236,7 @@ class _Late:
 
 
 def opened(path: str) -> tuple[Any, bool]:
-    """Open a file to read it; return also whether it is packed, as it may be by now. Raises `OSError`."""
+    """Open a file for reading; return also whether it is packed: it may have been packed since. Raises `OSError`."""
     system, inside = file_system(path)
     try:
         return _stream(system, inside), path.endswith(".gz")

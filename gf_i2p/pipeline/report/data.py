@@ -1,6 +1,6 @@
-"""What is drawn: small, however large the lake is. `gather` makes it, and the charts know nothing else.
+"""The data of the charts: small, however large the lake is. `gather` makes the data, and the charts see nothing else.
 
-What a table is missing for is None; `MADE_BY` says which job makes it.
+A field is None when its table is missing; `MADE_BY` names the job that makes the table.
 """
 
 import math
@@ -12,20 +12,20 @@ from gf_i2p.pipeline.report.words import DAY_MS, HOUR_MS
 
 MAX_FARMS: Final = 8
 MAX_SERVERS: Final = 32
-"""Of one farm, in a chart."""
+"""Servers of one farm in a chart."""
 MAX_LEAVES: Final = 24
-"""Of one farm, in a chart."""
+"""Leaves of one farm in a chart."""
 MAX_CELLS: Final = 120
-"""Stretches of time that a heat map has."""
+"""Stretches of time in a heat map."""
 MAX_STEPS: Final = 240
-"""Stretches of time that a line has."""
+"""Stretches of time in a line."""
 MAX_TURNS: Final = 1000
 """Changes of leader, or of publisher, in a timeline."""
 MAX_ANOMALIES: Final = 40
 MAX_SETS: Final = 12
-"""Of parameters."""
+"""Sets of parameters."""
 MAX_HASHES: Final = 12
-"""Whose floodfills are drawn."""
+"""Hashes whose floodfills are drawn."""
 MAX_REASONS: Final = 20
 MADE_BY: Final = {
     "entries": "ingest",
@@ -40,7 +40,7 @@ MADE_BY: Final = {
     "routers": "floodfills",
     "alerts": "stream",
 }
-"""Which job makes a table."""
+"""The job that makes each table."""
 _STRETCHES: Final = (
     *(HOUR_MS * hours for hours in (1, 2, 3, 4, 6, 12)),
     *(DAY_MS * days for days in (1, 2, 7, 14, 28)),
@@ -49,23 +49,23 @@ _STRETCHES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """From when to when, ms since the epoch; until is after since."""
+    """A period in milliseconds since the epoch; `until_ms` is after `since_ms`."""
 
     since_ms: int
     until_ms: int
 
     @property
     def length_ms(self) -> int:
-        """How long it is."""
+        """Length of the period."""
         return self.until_ms - self.since_ms
 
     @property
     def hour_ms(self) -> int:
-        """When the hour began in which it begins: from there on what is known by hours is cut into stretches."""
+        """Start of the hour in which the period begins: hourly figures are cut into stretches from there on."""
         return self.since_ms - self.since_ms % HOUR_MS
 
     def stretch_ms(self, most: int) -> int:
-        """Return into how long stretches it is cut so that there are `most` at most: hours, days or weeks."""
+        """Return the length of a stretch, so that the period has `most` at most: hours, days or weeks."""
         for stretch in _STRETCHES:
             if self.length_ms <= stretch * most:
                 return stretch
@@ -75,7 +75,7 @@ class Period:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """From then on this one led, or published; None: nobody."""
+    """From this moment on this server led, or published; None: no server did."""
 
     at_ms: int
     who: int | None
@@ -83,19 +83,19 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Who led and who published, by time. The last one of each goes on until the end."""
+    """The leaders and publishers by time. The last of each goes on until the end."""
 
     led: Sequence[Turn] = ()
     published: Sequence[Turn] | None = ()
     """None: no decisions are known."""
     led_changes: int = 0
-    """All of them, also those that are too many to draw: then the newest are drawn."""
+    """Changes in all; if these are too many, only the newest are drawn."""
     published_changes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Of a heat map, in one stretch."""
+    """One stretch of a heat map."""
 
     availability: float
     records: int
@@ -108,12 +108,12 @@ class HeatRow:
 
     server: int
     availability: float
-    """Mean of its hours."""
+    """Mean of the server's hours."""
     records: int
     flaps: int
     longest_gap_ms: int
     cells: Mapping[int, Cell]
-    """By the number of the stretch."""
+    """Cells by the number of the stretch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,18 +126,18 @@ class Heat:
     """Servers that are not drawn."""
     others_availability: float | None = None
     servers: int = 0
-    """All of the farm, drawn or not, without members that only serve."""
+    """Servers of the farm, drawn or not, without members that only serve."""
     servers_availability: float | None = None
-    """Mean of theirs."""
+    """Mean of these servers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A figure over time, of a leaf."""
+    """A figure of a leaf over time."""
 
     name: str
     values: Sequence[float | None]
-    """One for each stretch; None: nothing is known, or it is not listed."""
+    """A value for each stretch; None: nothing is known, or the leaf is not listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ class Anomaly:
 
 @dataclass(frozen=True, slots=True)
 class Anomalies:
-    """The strongest, and how many there are."""
+    """The strongest anomalies, and how many there are."""
 
     found: Sequence[Anomaly]
     total: int
@@ -172,7 +172,7 @@ class Anomalies:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What a replay with one set of parameters gave."""
+    """Results of a replay with one set of parameters."""
 
     parameters: str
     """JSON."""
@@ -185,9 +185,9 @@ class Trial:
     balance: float | None
     cost: float | None
     farm_ms: int | None = None
-    """How long the replay was; None: not known."""
+    """Farm time of the replay; None: not known."""
     in_force: str = ""
-    """JSON; of the live set, what the farm has."""
+    """JSON; of the live set: the farm's parameters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +200,7 @@ class Backtest:
 
 @dataclass(frozen=True, slots=True)
 class Farm:
-    """All that is drawn of one farm."""
+    """The data of one farm."""
 
     name: str
     entries: int
@@ -225,7 +225,7 @@ class Near:
 
     @property
     def equal_bits(self) -> int:
-        """How many first bits the floodfill's hash and the routing key share; 0 when the distance is none."""
+        """First bits that the floodfill's hash and the routing key share; 0 when `distance` is malformed."""
         try:
             return min(max(256 - int(self.distance, 16).bit_length(), 0), 256)
         except ValueError:
@@ -233,14 +233,14 @@ class Near:
 
     @property
     def closeness(self) -> float:
-        """The same as 256 less the distance's logarithm, which tells more floodfills apart: 0 to 256."""
+        """256 less the distance's logarithm, 0 to 256: tells more floodfills apart than `equal_bits`."""
         try:
             distance = int(self.distance, 16)
         except ValueError:
             return 0.0
         if distance < 1:
             return 256.0 if distance == 0 else 0.0
-        bits = distance.bit_length()  # a float holds no 256 bits, but the first of them
+        bits = distance.bit_length()  # a float holds only the first of 256 bits
         return max(257 - bits - math.log2((distance << 64 >> bits) / 2**63), 0.0)
 
 
@@ -255,7 +255,7 @@ class Closest:
 
 @dataclass(frozen=True, slots=True)
 class Floodfills:
-    """Of all hashes that are drawn."""
+    """The closest floodfills of all hashes that are drawn."""
 
     hashes: Sequence[Closest]
     others: int = 0
@@ -263,7 +263,7 @@ class Floodfills:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why records are in quarantine."""
+    """A reason why records are in quarantine."""
 
     what: str
     reason: str
@@ -274,12 +274,12 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Quarantine:
-    """What did not fit, by reason."""
+    """Records, lines and files that did not fit, by reason."""
 
     reasons: Sequence[Reason]
     total: int
     kinds: int
-    """How many reasons there are."""
+    """Number of reasons."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,12 +291,12 @@ class TableSize:
     """None: there is no such table."""
     files: int | None = None
     bytes: int | None = None
-    """On the disk; None where Spark's files are not ours to see."""
+    """Bytes on the disk; None where this process cannot see Spark's files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All of it."""
+    """The data of the whole report."""
 
     made_ms: int
     lake: str
@@ -307,4 +307,4 @@ class Report:
     quarantine: Quarantine | None
     sizes: Sequence[TableSize]
     strange_clocks: int = 0
-    """Entries that were received before 2020 or in the future, by their node's clock: not drawn."""
+    """Entries that were received before 2020 or in the future, by their node's clock: these are not drawn."""

@@ -1,4 +1,4 @@
-"""The charts of one farm over time: who led and published, who was there, what leaves cost and carried."""
+"""The charts of one farm over time: leaders and publishers, availability, and the cost and load of leaves."""
 
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
@@ -35,13 +35,13 @@ LEVELS: Final = (
     (0.5, "50 %"),
     (0.0, "less"),
 )
-"""Of availability: the least of each colour of the heat map."""
+"""The least availability of each colour of the heat map."""
 
 Span: TypeAlias = tuple[int, int, int | None]
 
 
 def spans(turns: Sequence[Turn], period: Period) -> list[Span]:
-    """Return from when to when who led, or published, inside the period; neighbours that are the same are one."""
+    """Return the times of each leader, or publisher, inside the period; equal neighbours are joined."""
     found: list[Span] = []
     for number, turn in enumerate(turns):
         end = turns[number + 1].at_ms if number + 1 < len(turns) else period.until_ms
@@ -56,7 +56,7 @@ def spans(turns: Sequence[Turn], period: Period) -> list[Span]:
 
 
 def timeline(made: Timeline, period: Period) -> Markup:
-    """Draw a lane for each server: above when it led, below when it published."""
+    """Draw a lane for each server: the times of leading above, the times of publishing below."""
     led, published = spans(made.led, period), spans(made.published or (), period)
     lasted: dict[int, list[int]] = {}
     for at, found in enumerate((led, published)):
@@ -101,13 +101,13 @@ def timeline(made: Timeline, period: Period) -> Markup:
         notes.append(f" {words.plural(len(most) - len(shown), 'more server')} had an office for shorter.")
     if made.published is None:
         notes.append(
-            " Who published is not known: the last gf-i2p pipeline backtest was not of this farm, or there was none."
+            " The publishers are not known: the last gf-i2p pipeline backtest was of other farms, or there was none."
         )
     return joined(
         legend(("led", "led"), ("published", "published"), ("nobody", "nobody published")),
         _rows(*lanes, axis(period)),
         note(*notes),
-        folded("As a table", table(["server", "led", "published", "share"], rows, "Who led and published, how long")),
+        folded("As a table", table(["server", "led", "published", "share"], rows, "Times of leading and publishing")),
     )
 
 
@@ -165,7 +165,7 @@ def _heat_row(each: HeatRow, made: Heat, period: Period) -> Markup:
 
 
 def weights(made: Lines, period: Period) -> Markup:
-    """Draw what leaves cost, 0 at the bottom and 255 at the top; a gap is where one is not listed."""
+    """Draw the cost of leaves, 0 at the bottom and 255 at the top; a gap is where a leaf is not listed."""
     said = (
         f"Clients prefer a leaf that costs less. From 0 (bottom) to 255 (top), every {words.lasting(made.stretch_ms)}."
     )
@@ -174,7 +174,7 @@ def weights(made: Lines, period: Period) -> Markup:
 
 
 def loads(made: Lines, period: Period) -> Markup:
-    """Draw how much of its connections each leaf uses."""
+    """Draw the used share of each leaf's connections."""
     highest = max((value for line in made.lines for value in line.values if value is not None), default=1.0)
     said = f"Connections in use, of those that are allowed; every {words.lasting(made.stretch_ms)}"
     above = f", from 0 to {words.percent(max(highest, 1.0))}. The figure is the mean."
@@ -190,7 +190,7 @@ def _lines(
     show: Callable[[float | None], str],
     said: str,
 ) -> Markup:
-    """`begin_ms`: of the first stretch, which may be before the period."""
+    """`begin_ms`: start of the first stretch, which may be before the period."""
     rows, cells = [], []
     wide = WIDTH * made.stretch_ms / period.length_ms
     early = WIDTH * (period.since_ms - begin_ms) / period.length_ms
@@ -216,7 +216,7 @@ def _lines(
 
 
 def anomalies(made: Anomalies, period: Period) -> Markup:
-    """Draw a dot for each hour unlike a server's own past, and say the strongest."""
+    """Draw a dot for each hour unlike a server's own past, and list the strongest."""
     if not made.found:
         return note("No hour was unlike its server's own past.")
     servers = sorted({each.server for each in made.found})
@@ -246,7 +246,7 @@ def anomalies(made: Anomalies, period: Period) -> Markup:
         _rows(*rows, axis(period)),
         note(text),
         folded(
-            "What was unusual",
+            "The unusual hours",
             table(["hour (UTC)", "server", "measure", "what", "score"], cells, "Unusual hours", text_columns=4),
         ),
     )

@@ -1,4 +1,4 @@
-"""Sums the lake up for the report, by Spark. Each result that is collected has a limit, however large the lake is."""
+"""Sums up the lake for the report, by Spark. Each collected result has a limit, however large the lake is."""
 
 import time
 from collections.abc import Callable
@@ -30,9 +30,9 @@ from gf_i2p.pipeline.report.data import (
 from gf_i2p.pipeline.report.gather_farm import anomalies, backtest, heat, is_gap, loads, timeline, weights
 
 FIRST_MS: Final = 1_577_836_800_000
-"""2020: a node whose clock says less has no clock."""
+"""2020: a node with an earlier time has no clock."""
 _LEAST_MS: Final = 60_000
-"""Of a period: one record has no length."""
+"""The least length of a period: one record has no length."""
 _DAYS: Final = 3
 _RANKS: Final = 8
 _FIGURES: Final = 6
@@ -41,16 +41,16 @@ _OF_CLOSEST: Final = frozenset({"hash", "name", "day", "rank", "floodfill", "dis
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the report is to be about. Times in ms since the epoch; None: all."""
+    """The farms and times of the report. Times in milliseconds since the epoch; None: all."""
 
     farms: tuple[str, ...] = ()
-    """In this order; none: the largest."""
+    """The farms in this order; empty: the largest farms."""
     since_ms: int | None = None
     until_ms: int | None = None
 
 
 def gather(spark: SparkSession, lake: Lake, asked: Asked, say: Callable[[str], None] = lambda _: None) -> Report:
-    """Sum up. `say`: hears what is done now. Raises `PipelineError` when there is nothing of what was asked for."""
+    """Sum up the lake. `say` is told each step. Raises `PipelineError` when the lake has nothing that was asked for."""
     if len(asked.farms) > MAX_FARMS:
         raise PipelineError(f"These are {len(asked.farms)} farms, and a report has {MAX_FARMS} at most: make another.")
     now_ms = int(time.time() * 1000)
@@ -94,12 +94,12 @@ def _farm(tables: dict[str, DataFrame | None], name: str, entries: int, period: 
         frame = own(which)
         if frame is None:
             return None
-        if "day" in frame.columns:  # whole files are left out by it
+        if "day" in frame.columns:  # Spark leaves whole files out by the day
             frame = frame.where(sf.col("day").between(words.day(period.since_ms), words.day(period.until_ms)))
         return make(frame, period)
 
     def replayed(which: str) -> DataFrame | None:
-        """Give nothing where it has no row of the farm: the last backtest was of other ones."""
+        """Give None for a table without a row of the farm: the last backtest was of other farms."""
         frame = own(which)
         return None if frame is None or frame.isEmpty() else frame
 
@@ -120,7 +120,7 @@ def _farm(tables: dict[str, DataFrame | None], name: str, entries: int, period: 
 def _farms(
     tables: dict[str, DataFrame | None], asked: tuple[str, ...], since: int, until: int
 ) -> tuple[list[tuple[str, int, int, int]], tuple[int, int]]:
-    """Return name, entries, first and last ms of the farms that are drawn, and how many farms and entries there are."""
+    """Return name, entries, first and last time of the drawn farms, and the numbers of all farms and entries."""
     for name, at, rows in (
         ("entries", "received_ms", sf.when(is_gap(), 0).otherwise(1)),
         ("server_hours", "hour_ms", sf.col("records")),
@@ -129,7 +129,7 @@ def _farms(
         frame = tables[name]
         if frame is None:
             continue
-        # Of hours alone nobody knows how far they were lived.
+        # An hour's row does not tell how far the hour was lived, so the hour counts as whole.
         last = sf.col(at) + (words.HOUR_MS if at == "hour_ms" else 0)
         each = (
             frame.where((sf.col(at) >= since) & (sf.col(at) < until))
@@ -182,7 +182,7 @@ def _floodfills(closest: DataFrame) -> Floodfills:
 
 
 def _profile(figures: dict[str, Any]) -> dict[str, str]:
-    """Give the first of a profile's figures: columns, or the fields of one."""
+    """Give the first figures of a profile, from columns or from the fields of a struct."""
     found: dict[str, str] = {}
     for name, value in figures.items():
         fields = value.asDict() if isinstance(value, Row) else {name: value}
@@ -216,6 +216,6 @@ def _size(lake: Lake, name: str, frame: DataFrame | None) -> TableSize:
             for each in system.get_file_info(fs.FileSelector(path, recursive=True))
             if each.is_file and each.base_name.endswith(".parquet")
         ]
-    except (OSError, ValueError):  # another machine's files, or a file system that only Spark knows
+    except (OSError, ValueError):  # the files are another machine's, or on a file system that only Spark knows
         return TableSize(name, rows)
     return TableSize(name, rows, len(files), sum(each.size for each in files))

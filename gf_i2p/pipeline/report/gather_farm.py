@@ -1,4 +1,4 @@
-"""Sums one farm's tables up for its charts. Each function takes the rows of one farm, and collects up to a limit."""
+"""Sums up one farm's tables for its charts. Each function takes the rows of one farm, and collects up to a limit."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ from gf_i2p.pipeline.report.data import (
 
 
 def timeline(entries: DataFrame, decisions: DataFrame | None, period: Period) -> Timeline:
-    """Give who led, by Configuration entries, and who published, by decisions."""
+    """Give the leaders, by Configuration entries, and the publishers, by decisions."""
     led, led_changes = _turns(entries.where((sf.col("kind") == "servers") & ~is_gap()), "leader", period)
     if decisions is None:
         return Timeline(led, None, led_changes)
@@ -38,12 +38,12 @@ def timeline(entries: DataFrame, decisions: DataFrame | None, period: Period) ->
 
 
 def is_gap() -> Column:
-    """Give the condition that a row of `entries` is none, but says who the servers are behind a gap of a history."""
+    """Give the condition that a row of `entries` is no entry, but tells the servers behind a gap of a history."""
     return (sf.col("kind") == "servers") & sf.col("value").isNotNull()
 
 
 def _turns(frame: DataFrame, who: str, period: Period) -> tuple[list[Turn], int]:
-    """Give the rows in which somebody else has an office, also from before the period, and the changes inside of it."""
+    """Give the rows where `who` changes, also those before the period, and the number of changes inside the period."""
     order = [sf.col(name) for name in ("index", "term") if name in frame.columns]
     in_order = Window.partitionBy("farm").orderBy(*order)
     turns = (
@@ -63,7 +63,7 @@ def _stretch(at: str, since_ms: int, stretch_ms: int) -> Column:
 
 
 def heat(server_hours: DataFrame, period: Period) -> Heat:
-    """Give servers' availability; when there are too many, of the worst, servers before members that only serve."""
+    """Give servers' availability; of too many servers the worst ones, servers before members that only serve."""
     stretch_ms = period.stretch_ms(MAX_CELLS)
     hours = _hours(server_hours, period)
     each = hours.groupBy("server").agg(
@@ -115,12 +115,12 @@ def heat(server_hours: DataFrame, period: Period) -> Heat:
 
 
 def _hours(frame: DataFrame, period: Period) -> DataFrame:
-    """Keep the hours of a period, also the one in which it begins."""
+    """Keep the hours of a period, also the hour in which the period begins."""
     return frame.where((sf.col("hour_ms") > period.since_ms - 3_600_000) & (sf.col("hour_ms") < period.until_ms))
 
 
 def weights(decisions: DataFrame, period: Period) -> Lines:
-    """Give what the leaves cost that were listed most; each stretch has what was decided last until its end."""
+    """Give the costs of the leaves that were listed most; each stretch has the last decision before its end."""
     stretch_ms = period.stretch_ms(MAX_STEPS)
     steps = -(-period.length_ms // stretch_ms)
     last = (
@@ -143,7 +143,7 @@ def weights(decisions: DataFrame, period: Period) -> Lines:
 
 
 def _carried(name: str, known: dict[tuple[str, int], Any], decided: list[int], steps: int) -> list[float | None]:
-    """Give a leaf's cost in each stretch: where nothing was decided, it is as before."""
+    """Give a leaf's cost in each stretch: a stretch without a decision has the cost of the stretch before."""
     made: list[float | None] = []
     cost = known.get((name, -1))
     news = set(decided)
@@ -155,7 +155,7 @@ def _carried(name: str, known: dict[tuple[str, int], Any], decided: list[int], s
 
 
 def loads(destination_hours: DataFrame, period: Period) -> Lines:
-    """Give how loaded the leaves were that have most records."""
+    """Give the loads of the leaves with the most records."""
     stretch_ms = period.stretch_ms(MAX_STEPS)
     steps = -(-(period.until_ms - period.hour_ms) // stretch_ms)
     hours = _hours(destination_hours, period)
@@ -179,7 +179,7 @@ def loads(destination_hours: DataFrame, period: Period) -> Lines:
 
 
 def anomalies(found: DataFrame, period: Period) -> Anomalies:
-    """Give the strongest."""
+    """Give the strongest anomalies."""
     inside = _hours(found, period)
     rows = inside.orderBy(sf.desc("score"), "hour_ms", "server", "measure").limit(MAX_ANOMALIES).collect()
     return Anomalies(

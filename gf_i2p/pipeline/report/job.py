@@ -1,4 +1,4 @@
-"""Makes the report: sums up, draws, and writes the file in one step."""
+"""Makes the report: sums up the lake, draws the charts, and replaces the file in one step."""
 
 import time
 from collections.abc import Callable
@@ -14,25 +14,25 @@ from gf_i2p.pipeline.report.page import page
 
 @dataclass(frozen=True, slots=True)
 class ReportOptions:
-    """What the report is about, and where it goes."""
+    """The content of the report, and its file."""
 
     out: Path
-    """Is replaced when it exists."""
+    """The file; an existing file is replaced."""
     asked: Asked = field(default_factory=Asked)
 
 
 @dataclass(frozen=True, slots=True)
 class ReportFigures:
-    """What came of it."""
+    """Figures of one run."""
 
     file: str
     bytes: int
     farms: int
-    """That are drawn."""
+    """Farms that are drawn."""
     farms_total: int
     entries: int
     rows: int
-    """Of all tables."""
+    """Rows of all tables."""
     missing: tuple[str, ...]
     """Tables that no job has made yet."""
     seconds: float
@@ -41,7 +41,7 @@ class ReportFigures:
 def make_report(
     spark: SparkSession, lake: Lake, options: ReportOptions, say: Callable[[str], None] = lambda _: None
 ) -> ReportFigures:
-    """Make it. `say`: hears what is done now. Raises `PipelineError` and `OSError`."""
+    """Make the report. `say` is told each step. Raises `PipelineError` and `OSError`."""
     began = time.monotonic()
     report = gather(spark, lake, options.asked, say)
     text = page(report).encode("utf-8", "replace")

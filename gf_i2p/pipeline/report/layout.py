@@ -1,6 +1,6 @@
-"""What all charts are made of: rows with a name, a plot and a figure, above one axis of time.
+"""The parts of all charts: rows with a name, a plot and a figure, above one axis of time.
 
-A plot is as wide as there is room; only it is stretched, and letters stand outside of it: so a phone shows the same.
+A plot is as wide as the page has room. Only the plot is stretched, and letters stand outside: a phone shows the same.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ from gf_i2p.pipeline.report.markup import Markup, clean, element, joined, path
 from gf_i2p.pipeline.report.words import DAY_MS, HOUR_MS
 
 WIDTH: Final = 1000.0
-"""Of a plot, in its own units."""
+"""Width of a plot, in its own units."""
 _TICKS: Final = 6
 _MAX_NOTE: Final = 1000
 _STEPS: Final = (
@@ -68,7 +68,7 @@ def grid(period: Period, height: float) -> Markup:
 
 
 def plot(height: float, about: str, *shapes: str, class_: str = "plot") -> Markup:
-    """Make the plot of a row. `about`: what it shows, for who cannot see it. `height`: in pixels."""
+    """Make the plot of a row. `about`: a description for readers who cannot see the plot. `height`: in pixels."""
     return element(
         "svg",
         element("title", about),
@@ -82,7 +82,7 @@ def plot(height: float, about: str, *shapes: str, class_: str = "plot") -> Marku
 
 
 def row(label: str, drawn: Markup, value: str = "", *, whole: str | None = None) -> Markup:
-    """Make a row. `whole`: the name in full, where the label is short."""
+    """Make a row. `whole`: the full name, where the label is short."""
     return element(
         "div",
         element("div", label, class_="label", title=whole),
@@ -93,7 +93,7 @@ def row(label: str, drawn: Markup, value: str = "", *, whole: str | None = None)
 
 
 def block(x1: float, x2: float, y: float, height: float, class_: str, about: str) -> Markup:
-    """Draw a rectangle, never too thin to be seen."""
+    """Draw a rectangle that is never too thin to see."""
     return element("rect", element("title", about), x=x1, y=y, width=max(x2 - x1, 1.5), height=height, class_=class_)
 
 
@@ -103,9 +103,9 @@ def dot(x: float, y: float, class_: str, about: str) -> Markup:
 
 
 def steps(values: Sequence[float | None], height: float, highest: float, wide: float, early: float = 0.0) -> Markup:
-    """Draw a line in steps that are so `wide`, and the area below it, up to the end of the plot; None makes a gap.
+    """Draw a line in steps of the width `wide`, and the area below it, up to the plot's end; None makes a gap.
 
-    `early`: how much of the first step is before the plot.
+    `early`: the width of the first step that lies before the plot.
     """
     line, area = [], []
     top, low = 2.0, height - 1
@@ -127,7 +127,7 @@ def steps(values: Sequence[float | None], height: float, highest: float, wide: f
 
 
 def legend(*items: tuple[str, str]) -> Markup:
-    """Say which colour means what: class and words of each."""
+    """Explain the colours: class and words of each."""
     return element(
         "p",
         *(
@@ -146,7 +146,7 @@ def legend(*items: tuple[str, str]) -> Markup:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "", *, text_columns: int = 1) -> Markup:
-    """Make a table. `text_columns`: how many columns from the left are no figures."""
+    """Make a table. `text_columns`: number of columns from the left that hold no figures."""
     body = [
         element(
             "tr", *(element("td", cell, class_=None if at < text_columns else "n") for at, cell in enumerate(cells))
@@ -172,10 +172,10 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "",
 
 
 def folded(title: str, *children: str) -> Markup:
-    """Put what not everybody reads behind a line that opens it."""
+    """Hide parts that few people read behind a line that opens them."""
     return element("details", element("summary", title), *children)
 
 
 def note(*text: str) -> Markup:
-    """Say something about a chart."""
+    """Add a remark to a chart."""
     return element("p", *(Markup(escape(clean(each, _MAX_NOTE))) for each in text), class_="note")

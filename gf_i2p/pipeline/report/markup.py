@@ -1,6 +1,6 @@
-"""HTML and SVG as text that cannot be broken out of: what is not `Markup` is escaped, whoever wrote it.
+"""HTML and SVG as text that no data can break out of: all text that is not `Markup` is escaped.
 
-Names of farms, reasons and parameters come from logs that anybody in a farm can write to.
+Names of farms, reasons and parameters come from logs to which anybody in a farm can write.
 """
 
 from html import escape
@@ -13,7 +13,7 @@ _NO_SIGN: Final = "\ufffd"
 
 
 class Markup(str):
-    """Text that is HTML already. Only `element`, `joined` and the page's own constants make it."""
+    """Text that is HTML already. Only `element`, `joined` and the page's own constants make `Markup`."""
 
     __slots__ = ()
 
@@ -22,13 +22,13 @@ Attribute: TypeAlias = str | float | None
 
 
 def clean(text: str, most: int = MAX_TEXT) -> str:
-    """Cut a text, and take out what is no sign: control characters, and those that turn the direction of writing."""
+    """Cut a text, and replace unprintable characters: control characters, and those that turn the writing direction."""
     cut = text if len(text) <= most else text[: most - 1] + "…"
     return "".join(each if each.isprintable() else _NO_SIGN for each in cut)
 
 
 def element(name: str, /, *children: str, **attributes: Attribute) -> Markup:
-    """Make an element. An attribute's name may end in _, and other _ are -; one that is None is left out."""
+    """Make an element. An attribute's name may end in _, and other _ become -; None leaves the attribute out."""
     words = [name]
     for key, value in attributes.items():
         if value is not None:
@@ -40,7 +40,7 @@ def element(name: str, /, *children: str, **attributes: Attribute) -> Markup:
 
 
 def path(d: str, class_: str, *children: str) -> Markup:
-    """Make an SVG path, which may be long. `d`: of numbers of ours."""
+    """Make an SVG path, which may be long. `d`: only our own numbers, no data's text."""
     return Markup(f'<path class="{escape(class_)}" d="{escape(d)}">{joined(*children)}</path>')
 
 
@@ -50,5 +50,5 @@ def joined(*children: str) -> Markup:
 
 
 def number(value: float) -> str:
-    """Give a coordinate, as short as it is exact to a tenth."""
+    """Give a coordinate, as short as possible, exact to a tenth."""
     return f"{value:.1f}".removesuffix(".0")

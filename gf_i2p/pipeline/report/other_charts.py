@@ -1,4 +1,4 @@
-"""The charts that are no farm's days: trials of parameters, floodfills, the quarantine, sizes."""
+"""The charts that show no farm's days: trials of parameters, floodfills, the quarantine, sizes of tables."""
 
 import json
 from typing import Any, Final
@@ -14,15 +14,15 @@ from gf_i2p.pipeline.report.markup import Markup, element, joined
 _BAR: Final = 16
 _DAY: Final = 20
 _LEAST_BITS: Final = 16
-"""That a scale of distances has."""
+"""The least bits on a scale of distances."""
 _PARAMETERS: Final = 12
-"""That are shown of a set."""
+"""Parameters that are shown of a set."""
 _NOTHING: Final = "as in the log"
-"""In what a set differs that the farm has by now."""
+"""Text for a set whose values the farm has by now."""
 
 
 def backtest(made: Backtest) -> Markup:
-    """Show the live parameters and the best of the others, and which is recommended."""
+    """Show the live parameters and the best of the others, and the recommended set."""
     live = next((each for each in made.trials if each.live), None)
     best = recommended(made)
     head = ["parameters", "cost", "changes", "unneeded", "nobody", "stale leaves", "sets", "imbalance"]
@@ -48,14 +48,14 @@ def backtest(made: Backtest) -> Markup:
         ]
         rows.append(element("tr", *cells, class_="best" if each is best else None))
     names = (element("th", name, scope="col", class_="n" if at else None) for at, name in enumerate(head))
-    caption = element("caption", "What the farm would have done with other parameters, by a replay of its log")
+    caption = element("caption", "The farm's measures with other parameters, by a replay of its log")
     tables = element("table", caption, element("thead", element("tr", *names)), element("tbody", *rows))
     more = made.total - len(made.trials)
     said = (
-        "Less is better in all columns. nobody: time without a publisher though a server could; stale leaves: time in "
-        "which a listed leaf was in truth down, added up over leaves; sets: how often what is listed was another; "
-        "imbalance: which part of new clients would have to go elsewhere for leaves to have what their free room is "
-        "worth; cost: all of it, in points a day."
+        "Less is better in all columns. nobody: time without a publisher though a server could publish; stale leaves: "
+        "time in which a listed leaf was down, added up over leaves; sets: changes of the published set; imbalance: "
+        "the part of new clients that would have to go to another leaf for a fair use of free room; cost: the sum of "
+        "these, in points a day."
     )
     if best is None:
         said += (
@@ -68,9 +68,9 @@ def backtest(made: Backtest) -> Markup:
 
 
 def recommended(made: Backtest) -> Trial | None:
-    """Return the cheapest set that the farm could have, when it costs clearly less than the live one.
+    """Return the cheapest set that the farm could have, if it costs clearly less than the live one.
 
-    As the job backtest recommends: on a day of the farm at least.
+    The rule is that of the job backtest: on a day of farm time at least.
     """
     live = next((each for each in made.trials if each.live), None)
     if live is None or live.cost is None or (live.farm_ms is not None and live.farm_ms < words.DAY_MS):
@@ -86,7 +86,7 @@ def recommended(made: Backtest) -> Trial | None:
 
 
 def _can_be(trial: Trial, live: Trial) -> bool:
-    """Whether all values go together with what the farm has."""
+    """Whether all values fit the farm's other parameters."""
     try:
         Parameters().changed({**_read(live.in_force or live.parameters), **_read(trial.parameters)})
     except RecordError:
@@ -95,7 +95,7 @@ def _can_be(trial: Trial, live: Trial) -> bool:
 
 
 def differences(trial: Trial, live: Trial | None) -> str:
-    """Say in what a set differs from the live one."""
+    """Name the values in which a set differs from the live one."""
     own, others = _read(trial.parameters), {} if live is None else _read(live.in_force or live.parameters)
     if trial.live:
         return _NOTHING
@@ -113,7 +113,7 @@ def _read(text: str) -> dict[str, Any]:
 
 
 def floodfills(made: Floodfills) -> Markup:
-    """Draw how far the closest floodfills are from each hash, day by day."""
+    """Draw the distance of the closest floodfills from each hash, day by day."""
     if not made.hashes:
         return note("No hash was looked for.")
     every = [near.equal_bits for each in made.hashes for day in each.days.values() for near in day]
@@ -138,7 +138,7 @@ def _closest(each: Closest, highest: int) -> Markup:
             element("line", x1=(x := WIDTH * bits / highest), x2=x, y1=0, y2=_DAY, class_="grid")
             for bits in range(0, highest + 1, 4)
         ]
-        # Those with as many bits stand at one place: the first ones a bit higher.
+        # Floodfills with equally many bits stand at one place: the first ones a bit higher.
         dots = [
             dot(
                 place,
@@ -179,7 +179,7 @@ def _profile(one: Near) -> str:
 
 
 def quarantine(made: Quarantine) -> Markup:
-    """Draw how many files, lines and records did not fit, and why."""
+    """Draw how many files, lines and records did not fit, by reason."""
     if not made.total:
         return note("Nothing is in quarantine.")
     most = max(each.count for each in made.reasons)
@@ -201,7 +201,7 @@ def quarantine(made: Quarantine) -> Markup:
 
 
 def sizes(made: list[TableSize]) -> Markup:
-    """Show how large the tables are."""
+    """Show the sizes of the tables."""
     cells = [
         (
             each.name,

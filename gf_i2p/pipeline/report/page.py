@@ -15,11 +15,11 @@ _POLICY: Final = "default-src 'none'; style-src 'sha256-{}'; base-uri 'none'; fo
 
 
 def page(report: Report) -> str:
-    """Draw all of it. The same report gives the same text."""
+    """Draw the whole page. The same report gives the same text."""
     sections = [
         *(_farm(at, farm) for at, farm in enumerate(report.farms)),
         _section("floodfills", "Floodfills", "The floodfills that answer for the farms' hashes", _floodfills(report)),
-        _section("quarantine", "Quarantine", "What did not fit", _quarantine(report)),
+        _section("quarantine", "Quarantine", "Files, lines and records that did not fit", _quarantine(report)),
         _section("sizes", "Sizes", "The lake's tables", other_charts.sizes(list(report.sizes))),
     ]
     policy = _POLICY.format(b64encode(sha256(STYLE.encode()).digest()).decode())
@@ -80,10 +80,10 @@ def _farm(at: int, farm: Farm) -> Markup:
 
 
 def _charts(farm: Farm) -> Iterable[tuple[str, str, Markup | None]]:
-    """Yield title, table and chart of each part; without a chart, the table is missing."""
+    """Yield title, table and chart of each part; None as the chart means that the table is missing."""
     period = farm.period
     yield (
-        "Who led and who published",
+        "Leaders and publishers",
         "entries",
         None if farm.timeline is None else farm_charts.timeline(farm.timeline, period),
     )
@@ -95,7 +95,7 @@ def _charts(farm: Farm) -> Iterable[tuple[str, str, Markup | None]]:
 
 
 def _tiles(farm: Farm) -> Markup:
-    """Give the figures that one looks for first."""
+    """Give the figures that readers look for first."""
     found = [("entries", words.count(farm.entries))]
     if farm.heat is not None and farm.heat.rows:
         found.append(("servers", words.count(farm.heat.servers)))
@@ -131,7 +131,7 @@ def _section(id_: str, title: str, about: str, *parts: Markup) -> Markup:
 
 
 def missing(table: str) -> Markup:
-    """Say which job would make what there is nothing to draw of."""
+    """Name the job that makes the missing table."""
     return element(
         "p",
         f"The table {table} has nothing of this yet: ",

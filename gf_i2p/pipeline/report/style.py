@@ -1,7 +1,7 @@
 """The page's only style: light and dark, from a phone's width on, and on paper.
 
-The colours are those of Okabe and Ito, which differ for colour-blind eyes, too, with a scale of one hue for
-availability; nothing is told by colour alone.
+The colours are those of Okabe and Ito, which colour-blind eyes tell apart, too, with a scale of one hue for
+availability. No chart tells anything by colour alone.
 """
 
 from typing import Final

@@ -10,17 +10,17 @@ _SHORT: Final = 8
 
 
 def count(value: float) -> str:
-    """Give a number with its thousands apart."""
+    """Give a number with separated thousands."""
     return f"{value:,.0f}"
 
 
 def plural(value: int, one: str, many: str | None = None) -> str:
-    """Give a number of things. `many`: where it is not just with an s."""
+    """Give a number of things. `many`: the plural, if it does not just end in s."""
     return f"{count(value)} {one if value == 1 else many or one + 's'}"
 
 
 def size(value: float) -> str:
-    """Give bytes."""
+    """Give a number of bytes."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if value < 1024:
             return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"
@@ -29,7 +29,7 @@ def size(value: float) -> str:
 
 
 def percent(value: float | None) -> str:
-    """Give a share of 1; 99.97 % is not 100 %."""
+    """Give a share of 1 in percent; 99.97 % is not 100 %."""
     if value is None:
         return "–"
     shown = f"{100 * value:.1f}"
@@ -39,7 +39,7 @@ def percent(value: float | None) -> str:
 
 
 def lasting(value_ms: float) -> str:
-    """Give a time that something took, by its two largest units."""
+    """Give a duration by its two largest units."""
     seconds = int(abs(value_ms) // 1000)
     sign = "-" if value_ms <= -1000 else ""
     days, hours, minutes = seconds // 86400, seconds // 3600 % 24, seconds // 60 % 60
@@ -58,7 +58,7 @@ def moment(at_ms: float) -> str:
 
 
 def day(at_ms: float) -> str:
-    """Give its day, in UTC."""
+    """Give the day of a moment, in UTC."""
     return _date(at_ms, "%Y-%m-%d")
 
 
@@ -75,7 +75,7 @@ def server(id_: int) -> str:
 
 
 def short(hash_: str) -> str:
-    """Shorten a hash for where the whole one has no room."""
+    """Shorten a hash for a narrow place."""
     return hash_ if len(hash_) <= _SHORT else hash_[:_SHORT] + "…"
 
 

@@ -1,9 +1,9 @@
-"""What somebody should be told of: each once when it begins, and once when it ends.
+"""Alerts: each is told once when it begins, and once when it ends.
 
-The table `alerts` is a list of such events, and what has begun and not ended is what stands: so it is known after a
-restart, too. Things are judged as they are at the farm's newest entry; of a time that was caught up with in one batch
-the health tables tell. Between the limit at which an alert begins and the one at which it ends nothing changes, so
-that nobody is told of the same thing again and again.
+The table `alerts` is a list of such events. An alert that has begun and not ended stands, so standing alerts are known
+after a restart, too. A farm is judged as it is at its newest entry; the health tables tell of a time that one batch
+caught up with. An alert ends at another limit than the one at which it begins, so that nobody is told of the same thing
+again and again.
 """
 
 from collections.abc import Sequence
@@ -28,56 +28,56 @@ if TYPE_CHECKING:
 EVENTS: Final = (
     "farm string, server bigint, alert string, event string, at_ms bigint, value double, text string, noticed_ms bigint"
 )
-"""`server`: null, when it is of the whole farm. `event`: "begins" or "ends". `at_ms`: of the farm's newest entry."""
+"""`server`: null for an alert of the whole farm. `event`: "begins" or "ends". `at_ms`: the farm's newest entry."""
 BEGINS: Final = "begins"
 ENDS: Final = "ends"
 MAX_EVENTS: Final = 10_000
-"""Of one batch; what is more comes with the next one."""
+"""Events of one batch; further events come with the next batch."""
 EventRow: TypeAlias = "tuple[str, int | None, str, str, int, float | None, str]"
 """An event without the time when it was noticed."""
 _NEWS_MS: Final = 300_000
-"""So long back a clock's skew is looked at: some ten records."""
+"""Time over which a clock's skew is averaged: some ten records."""
 _IDLE: Final = ("off", "dry-run")
 """Modes in which nobody publishes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When alerts begin and end."""
+    """Limits at which alerts begin and end."""
 
     silent_ms: int = FRESH_MS
-    """A server that was not heard for so long while its farm was."""
+    """Silence of a server while its farm is heard."""
     availability: float = 0.9
-    """Of the last hour; below it an alert begins, and ends at half of what is missing to 1 from there."""
+    """Availability in the last hour. An alert begins below this, and ends half way from here to 1."""
     flaps: int = 4
-    """So many times its router went up or down in the last hour; ends at 1."""
+    """Changes of a router between up and down in the last hour; an alert ends at 1."""
     skew_ms: int = 30_000
-    """Between its clock and the farm's median; ends at two thirds."""
+    """Difference between a server's clock and the farm's median; an alert ends at two thirds."""
     farm_silent_ms: int = 600_000
-    """A farm of which the newest record is older, by the clock of who runs the stream; see `silence`."""
+    """Age of a silent farm's newest record, by the clock of the stream's machine; see `silent_farms`."""
 
     @property
     def availability_again(self) -> float:
-        """From there on it is well again."""
+        """Availability from which on an alert ends."""
         return (1 + self.availability) / 2
 
 
 def note(spark: "SparkSession", lake: Lake, entries: "DataFrame", limits: Limits) -> int:
-    """Look how farms are, and write what has begun and ended; return how many events these are.
+    """Judge the farms, and write the alerts that begin and end; return the number of these events.
 
-    `entries`: of the farms that have new ones, of their last day at least.
+    `entries`: of the farms that have new entries, of their last day at least.
     """
     events = tables.read_columns(spark, lake, "alerts", EVENTS)
     found = changes(conditions(entries, limits), standing(events))
     names = [each.split()[0] for each in EVENTS.split(", ")][:-1]
-    rows = found.select(names).limit(MAX_EVENTS).collect()  # as many as servers have news, at most
+    rows = found.select(names).limit(MAX_EVENTS).collect()  # at most as many as servers with changes
     if rows:
         write(spark, lake, [tuple(row) for row in rows], now_ms())
     return len(rows)
 
 
 def write(spark: "SparkSession", lake: Lake, found: Sequence[EventRow], at_ms: int) -> None:
-    """Add events that are noticed now, `at_ms`: they have a time of their own, after that of all that are there."""
+    """Add events that are noticed now, `at_ms`: they get a time of their own, after that of all earlier events."""
     last = tables.read_columns(spark, lake, "alerts", EVENTS).agg(fn.max("noticed_ms")).first()
     noticed_ms = max(at_ms, 0 if last is None or last[0] is None else last[0] + 1)
     rows = spark.createDataFrame([(*each, noticed_ms) for each in found], EVENTS)
@@ -85,7 +85,7 @@ def write(spark: "SparkSession", lake: Lake, found: Sequence[EventRow], at_ms: i
 
 
 def standing(events: "DataFrame") -> "DataFrame":
-    """Give farm, server and alert of what has begun and not ended, and since when (`since_ms`)."""
+    """Give farm, server, alert and beginning (`since_ms`) of the alerts that have begun and not ended."""
     newest = events.groupBy("farm", "server", "alert").agg(
         fn.max_by("event", "noticed_ms").alias("event"), fn.max_by("at_ms", "noticed_ms").alias("since_ms")
     )
@@ -93,7 +93,7 @@ def standing(events: "DataFrame") -> "DataFrame":
 
 
 def changes(found: "DataFrame", standing: "DataFrame") -> "DataFrame":
-    """Give the events that make `standing` agree with what was found (`conditions`)."""
+    """Give the events that make `standing` agree with `found` (see `conditions`)."""
     same = [fn.col(f"now.{name}").eqNullSafe(fn.col(f"then.{name}")) for name in ("farm", "server", "alert")]
     stands = fn.col("then.since_ms").isNotNull()
     both = found.alias("now").join(standing.alias("then"), same, "left")
@@ -106,7 +106,7 @@ def changes(found: "DataFrame", standing: "DataFrame") -> "DataFrame":
 
 
 def conditions(entries: "DataFrame", limits: Limits) -> "DataFrame":
-    """Give for each farm and server what might be told: `alert`, whether it `begins` or `ends` now, `value`, `text`."""
+    """Give for each farm and server the possible alerts: `alert`, whether it `begins` or `ends`, `value`, `text`."""
     each = _servers(entries, limits)
     name = fn.when(fn.col("server") < FIRST_MEMBER_ID, "server ").otherwise("member ")
     who = fn.concat(name, fn.col("server").cast("string"))
@@ -155,7 +155,7 @@ def conditions(entries: "DataFrame", limits: Limits) -> "DataFrame":
 
 
 def _publisher(servers: "DataFrame", limits: Limits) -> "DataFrame":
-    """Give the same for whole farms: whether nobody publishes who should."""
+    """Give the same for whole farms: whether no server publishes though one should."""
     at, own = fn.col("at_ms"), fn.col("belongs")
     since_ms = at - fn.coalesce("published_ms", "first_ms")
     farms = servers.groupBy("farm", "at_ms").agg(
@@ -182,7 +182,7 @@ def _publisher(servers: "DataFrame", limits: Limits) -> "DataFrame":
 
 
 def _servers(entries: "DataFrame", limits: Limits) -> "DataFrame":
-    """Give for each farm and server how it is, at its farm's newest report, `at_ms`. Null: that cannot be said."""
+    """Give each server's state at its farm's newest report, `at_ms`. Null: the entries do not tell."""
     meta = fn.col("record.meta")
     mode = fn.coalesce(fn.col("record.config.mode"), fn.lit("meta"))
     rows = reports(
@@ -225,7 +225,7 @@ def _servers(entries: "DataFrame", limits: Limits) -> "DataFrame":
 
 
 def _configured(entries: "DataFrame") -> "DataFrame":
-    """Give the servers of farms by their newest Configuration, as far as `entries` have one."""
+    """Give the servers of each farm by its newest Configuration, if `entries` have one."""
     told = entries.where((fn.col("kind") == "servers") & fn.col("servers").isNotNull())
     return told.groupBy("farm").agg(fn.max_by("servers", fn.struct("index", "term")).alias("configured"))
 

@@ -1,7 +1,7 @@
-"""What a stream does with each batch: entries and quarantine, then the hours of the days it touched, then alerts.
+"""The work of a stream on each batch: entries and quarantine, then the hours of the batch's days, then alerts.
 
-A batch may come twice, when what ran before ended in the middle of it. All of this is the same the second time: what
-is there by its key is not added again, and hours are made anew from the entries.
+A batch may come twice, when the run before ended in the middle of the batch. All this work gives the same the second
+time: a row whose key is there is not added again, and hours are made anew from the entries.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -31,49 +31,49 @@ BATCH: Final = (
     "batch bigint, lines bigint, entries bigint, new bigint, quarantined bigint, events bigint, newest_ms bigint, "
     "ended_ms bigint, farms map<string,bigint>"
 )
-"""`farms`: of which it had anything, and when the newest status record of each was received; null: it had none."""
+"""`farms`: the farms in the batch, and when the newest status record of each was received; null: no such record."""
 KEPT: Final = 16
-"""So many batches' figures are kept."""
+"""Number of batches whose figures are kept."""
 _KEY: Final = ("farm", "index", "term")
 _BAD_KEY: Final = ("source", "what", "digest", "index")
 _RECORD_KEY: Final = ("what", "farm", "index", "digest")
 
 
 def stream_root(lake: Lake) -> str:
-    """Return where a stream keeps what is no table: the checkpoint, and figures of the last batches."""
+    """Return the directory for a stream's files that are no table: the checkpoint, and figures of the last batches."""
     return f"{lake.root.rstrip('/')}/_stream"
 
 
 def figures_path(lake: Lake, batch: int) -> str:
-    """Return where the figures of a batch are (`BATCH`)."""
+    """Return the path of a batch's figures (`BATCH`)."""
     return f"{batches_root(lake)}/{batch:09}"
 
 
 def batches_root(lake: Lake) -> str:
-    """Return where the figures of a run's batches are."""
+    """Return the directory of the figures of a run's batches."""
     return f"{stream_root(lake)}/batches"
 
 
 def ending_path(lake: Lake) -> str:
-    """Return what is there when no further batch may begin."""
+    """Return the path of the mark that no further batch may begin."""
     return f"{stream_root(lake)}/ending"
 
 
 @dataclass(frozen=True, slots=True)
 class Taking:
-    """Takes batches into a lake. It goes to where batches are taken, which may be a Connect server."""
+    """Takes batches into a lake. Spark sends this object to where batches run, which may be a Connect server."""
 
     lake: Lake
     schema_text: str
     limits: Limits
 
     def __call__(self, lines: "DataFrame", batch: int) -> None:
-        """Take a batch (`source.LINES`)."""
+        """Take a batch (`history_source.LINES`)."""
         spark = lines.sparkSession
-        # The stream's own session has it off, for the sake of streams with state. This one has none.
+        # The stream's own session turns this off, for streams with state. This stream has no state.
         spark.conf.set("spark.sql.adaptive.enabled", "true")
         stage, made = f"{stream_root(self.lake)}/arrived", columns(arrived_schema(self.schema_text))
-        seen = Observation()  # Spark's own count is 0 where a Connect server has this done elsewhere
+        seen = Observation()  # Spark's own count is 0 where a Connect server does this work elsewhere
         counted = lines.observe(seen, fn.count(fn.lit(1)).alias("lines"))
         counted.mapInArrow(partial(arrived, self.schema_text), made).write.mode("overwrite").parquet(stage)
         found = spark.read.schema(made).parquet(stage)
@@ -91,7 +91,7 @@ class Taking:
             tables.delete(spark, figures_path(self.lake, batch - KEPT))
 
     def _take(self, spark: "SparkSession", found: "DataFrame", farms: "Sequence[Row]") -> int:
-        """Add the entries that the lake does not have; return how many these were."""
+        """Add the entries that the lake does not have; return their number."""
         names = entries_schema(RecordSchema(self.schema_text)).names
         low, high = min(each["low"] for each in farms), max(each["high"] for each in farms)
         known = (
@@ -99,7 +99,7 @@ class Taking:
             .where(fn.col("farm").isin(*[each["farm"] for each in farms]))
             .where(fn.col("index").between(low, high))
         )
-        # The one who was there when it was new, as `survey` prefers it.
+        # First the exporter that was there when the entry was new, as `survey` prefers.
         late = fn.coalesce(fn.col("received_ms") - fn.col("record.date") > LATE_MS, fn.lit(False))
         no_clock = ~fn.col("received_ms").between(EARLIEST_MS, LATEST_MS - 1)
         best = Window.partitionBy(*_KEY).orderBy(no_clock, late, "exporter", "received_ms")
@@ -118,14 +118,14 @@ class Taking:
         return count
 
     def _staged(self, spark: "SparkSession", rows: "DataFrame", name: str) -> tuple["DataFrame", int]:
-        """Write what is used more than once; return it, and how many rows these are."""
+        """Write rows that are used more than once; return the rows from there, and their number."""
         path = f"{stream_root(self.lake)}/{name}"
         rows.write.mode("overwrite").parquet(path)
         staged = spark.read.schema(rows.schema).parquet(path)
         return staged, staged.count()
 
     def _quarantine(self, spark: "SparkSession", found: "DataFrame") -> int:
-        """Add what is not there yet; return how many rows these are."""
+        """Add the rows that are not there yet; return their number."""
         nothing = fn.lit(None).cast("bigint").alias("index")
         lines = found.where("what is not null").select("source", "what", "farm", nothing, *BAD.names[2:])
         content = fn.coalesce(fn.col("value").cast("binary"), "raw")
@@ -151,9 +151,9 @@ class Taking:
         return count
 
     def _judge(self, spark: "SparkSession", touched: Mapping[str, Collection[str]]) -> int:
-        """Bring the health tables up to date, and note what has begun and ended; return how many events these are.
+        """Bring the health tables up to date, and note the alerts that begin and end; return the number of events.
 
-        `touched`: by farm the days, YYYY-MM-DD, of which there are reports.
+        `touched`: for each farm the days, YYYY-MM-DD, that have reports.
         """
         if not touched:
             return 0
@@ -167,7 +167,7 @@ class Taking:
 
 
 def _summary(found: "DataFrame") -> "list[Row]":
-    """Tell of each farm what came of it, and which days it touches: as many rows as farms, and one of lines of none."""
+    """Sum up each farm's lines and the days of these: a row for each farm, and one for lines without a farm."""
     is_entry = fn.col("what").isNull()
     return (
         found.groupBy("farm")
@@ -184,7 +184,7 @@ def _summary(found: "DataFrame") -> "list[Row]":
 
 
 def _believed_ms() -> "Column":
-    """Give when a status record was received that is believed; of others null."""
+    """Give the time when a believed status record was received; null for other entries."""
     believed = (fn.col("kind") == "status") & fn.col("misfit").isNull() & fn.col("record").isNotNull()
     return fn.when(believed, fn.col("received_ms"))
 

@@ -1,8 +1,8 @@
-"""One file of a history that grows: how far whole lines go, and whether what was read of it still stands there.
+"""One file of a history that grows: how far whole lines go, and whether the bytes that were read still stand there.
 
-A place in a file is a number of bytes of its content, packed or not, behind the end of a line. With it goes a checksum
-of what stands before it: a node that was killed cuts its newest file back at the next start, behind what was never
-synced, and then writes other bytes there. Who finds another checksum begins the file anew.
+A place in a file is a number of bytes of its content, packed or not, behind the end of a line. A place has a checksum
+of the bytes before it: a killed node cuts its newest file at the next start, behind the last synced byte, and then
+writes other bytes there. A reader that finds another checksum begins the file anew.
 """
 
 import re
@@ -16,33 +16,33 @@ from gf_i2p.storage.history_lines import Gap, Header, LineError, Other, Record, 
 from gf_i2p.wire.limits import MAX_INTEGER
 
 TAIL_BYTES: Final = 64 << 10
-"""Before a place, that the checksum covers; in it are some lines, so that it is known which entry comes next."""
+"""Bytes before a place that the checksum covers; some lines are in these, so that the next entry is known."""
 _PIECE_BYTES: Final = 256 << 10
 _FIRST: Final = re.compile(rb'"first":[0-9]{1,19}')
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """How far a file was read."""
+    """How far a file was read: bytes of its content."""
 
     bytes: int = 0
     check: int = 0
-    """Of up to `TAIL_BYTES` before it: CRC-32."""
+    """CRC-32 of up to `TAIL_BYTES` bytes before the place."""
     next: int | None = None
-    """The entry that should follow, if the lines before say so."""
+    """The entry that should follow, if the lines before tell."""
     last: int | None = None
-    """The file's last entry, when its last line was read."""
+    """The file's last entry, after its last line was read."""
 
 
 class ChangedError(Exception):
-    """The file does not have any more what was read of it."""
+    """The file does not have any more the bytes that were read."""
 
 
 class Content:
     """A file's content from some byte on."""
 
     def __init__(self, path: str) -> None:
-        """`path`: of the plain or packed file; when the plain one has been packed by now, that is read.
+        """`path`: of the plain or packed file; if the plain file has been packed since, the packed one is read.
 
         Raises `OSError`.
         """
@@ -68,11 +68,11 @@ class Content:
 
     @property
     def damage(self) -> str | None:
-        """Why a packed file could not be unpacked to its end, once it was read so far."""
+        """The reason why a packed file could not be unpacked to its end, once the file was read so far."""
         return None if self._stored is None else self._stored.damage
 
     def pieces(self, begin: int) -> Iterator[bytes]:
-        """Yield the content from there on, by pieces of up to about a MiB. Use once."""
+        """Yield the content from a byte on, in pieces of up to about a MiB. Use once."""
         if not self.packed:
             self._file.seek(min(begin, self._file.size()))
             while piece := self._file.read(_PIECE_BYTES):
@@ -86,7 +86,7 @@ class Content:
             at += len(piece)
 
     def after(self, place: Place) -> Iterator[bytes]:
-        """Yield what the checksum of a place covers, perhaps nothing, and then by pieces what follows.
+        """Yield the bytes that a place's checksum covers, perhaps none, and then in pieces the bytes that follow.
 
         Raises `ChangedError`. Use once.
         """
@@ -115,14 +115,14 @@ def _checked(tail: bytes, place: Place) -> bytes:
 
 
 def look(content: Content, place: Place, most: int, limit: int | None = None) -> tuple[Place, bool]:
-    """Go on from a place by about `most` bytes, at least one line, to the end of a line; say if the file ends there.
+    """Go on from a place by about `most` bytes, at least one line, to the end of a line; tell if the file ends there.
 
-    Only of a packed file can that be told; its last line may have no end. `limit`: up to there the file counts; None:
-    all of it. Raises `ChangedError` and `OSError`.
+    Only a packed file tells its end; its last line may lack the line break. `limit`: bytes of the file that count;
+    None: all. Raises `ChangedError` and `OSError`.
     """
     following = content.after(place)
     tail = next(following)
-    pending = b""  # what follows the last end of line; of this and of `tail` the last bytes
+    pending = b""  # the bytes behind the last end of a line; of these and of `tail` only the last bytes are kept
     at = end = place.bytes
     stop = place.bytes + most
     for given in following:
@@ -154,9 +154,9 @@ def _place(end: int, tail: bytes) -> Place:
     if lines[-1] == b"":
         del lines[-1]
     if end > len(tail):
-        del lines[0]  # half of one
+        del lines[0]  # half of a line
     last: int | None = None
-    follows: int | None = None  # on the last line that says so
+    follows: int | None = None  # the entry after the last line that tells one
     begins = missed = 0
     for number, line in enumerate(reversed(lines)):
         found = _span(line)
@@ -169,14 +169,14 @@ def _place(end: int, tail: bytes) -> Place:
             missed = 0
         else:
             if not found[1] <= begins <= found[1] + missed:
-                # An entry that is far off must not take the others' place; what is behind a hole finds its own again.
+                # An entry that is far off must not take the others' place; the walk finds its place behind a gap again.
                 follows = min(found[1], follows)
             break
     return Place(end, zlib.crc32(tail), follows, last)
 
 
 def _span(line: bytes) -> tuple[int, int] | Trailer | None:
-    """Say with which entry a line begins, and which follows on it; None: it is none, or nothing can follow."""
+    """Return the entry with which a line begins, and the entry after it; None: no entries, or none can follow."""
     try:
         found = glance_line(line + b"\n")
     except LineError:
@@ -194,5 +194,5 @@ def _span(line: bytes) -> tuple[int, int] | Trailer | None:
 
 
 def going_on(header: bytes, place: Place) -> bytes:
-    """Give the first line of a file as it would be if the file began at that place."""
+    """Give the first line of a file as if the file began at that place."""
     return header if place.next is None or not place.bytes else _FIRST.sub(b'"first":%d' % place.next, header, count=1)

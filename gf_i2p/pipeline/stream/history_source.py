@@ -1,11 +1,11 @@
 """Histories as a stream for Spark: a source that reads on where files have grown, and finds new files and directories.
 
-How far it has read is Spark's to keep, in the stream's checkpoint: for each directory, and in it for each file by its
-first entry (its name, packed or not), a `Place`. A file that has ended, behind which the next one goes on, is kept as a
-part of a range of entries; so this takes memory by directories, not by files.
+Spark keeps in the stream's checkpoint how far the source has read: for each directory, and in it for each file by its
+first entry (the file's name, packed or not), a `Place`. A file that has ended, behind which the next file goes on, is
+kept as part of a range of entries. So memory grows with the directories, not with the files.
 
-A row is a line. They come by pieces of files: a piece begins with a row without `at`, a first line that says which
-entry comes next, as if the piece were a file. Rows with a `problem` say what is wrong with a file.
+A row is a line. Rows come by pieces of files. A piece begins with a row without `at`: a first line that tells the next
+entry, as if the piece were a file. Rows with a `problem` tell an error of a file.
 """
 
 import json
@@ -29,17 +29,17 @@ DEFAULT_BYTES: Final = 32 << 20
 LINES: Final = pa.schema(
     {
         "path": pa.string(),
-        "at": pa.int64(),  # at which byte of the file's content the line begins
+        "at": pa.int64(),  # the byte of the file's content at which the line begins
         "line": pa.binary(),
-        "length": pa.int64(),  # of a line that is too long, of which `line` is the beginning
+        "length": pa.int64(),  # of an overlong line; `line` is its beginning
         "digest": pa.string(),
-        "strict": pa.bool_(),  # whether nothing vouches for what the file holds: see `walk.Walk`
+        "strict": pa.bool_(),  # whether no checksum vouches for the file: see `line_walk.Walk`
         "problem": pa.string(),
     }
 )
 _EVERYTHING: Final = 1 << 62
 _PARTITION_BYTES: Final = 4 << 20
-"""What one task reads, or a single piece that is larger."""
+"""Bytes that one task reads, unless a single piece is larger."""
 _BATCH_ROWS: Final = 2_000
 _BATCH_BYTES: Final = 8 << 20
 _NO_END: Final = "its last line is missing"
@@ -47,37 +47,37 @@ _NO_END: Final = "its last line is missing"
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How far a file was read."""
+    """How far a file was read, and its state."""
 
     place: Place = field(default_factory=Place)
     anew: int = 0
-    """How often it was begun anew, because it had other bytes than before."""
+    """Number of times that the file was begun anew, because its bytes had changed."""
     problem: str | None = None
 
     @classmethod
     def parse(cls, found: Mapping[str, Any]) -> "Reading":
-        """Read it from an offset."""
+        """Read the state from an offset."""
         values = dict(found)
         return cls(anew=values.pop("anew", 0), problem=values.pop("problem", None), place=Place(**values))
 
     def encode(self) -> dict[str, Any]:
-        """Give it for an offset."""
+        """Give the state for an offset."""
         values = {**asdict(self.place), "anew": self.anew, "problem": self.problem}
         return {name: value for name, value in values.items() if value not in {None, 0}}
 
 
 @dataclass(slots=True)
 class Directory:
-    """How far a directory was read."""
+    """How far the files of a directory were read."""
 
     done: list[tuple[int, int]] = field(default_factory=list)
-    """First and last entries of files that were read to their end, as far as one file goes on where another ends."""
+    """First and last entries of files that were read to their end, joined where one file goes on after another."""
     files: dict[int, Reading] = field(default_factory=dict)
-    """The others, by their first entry."""
+    """The other files, by their first entry."""
 
     @classmethod
     def parse(cls, found: Mapping[str, Any]) -> "Directory":
-        """Read it from an offset."""
+        """Read the state from an offset."""
         spans = [each.split("-") for each in found["done"].split(",") if each]
         return cls(
             [(int(first), int(last)) for first, last in spans],
@@ -85,21 +85,21 @@ class Directory:
         )
 
     def encode(self) -> dict[str, Any]:
-        """Give it for an offset."""
+        """Give the state for an offset."""
         return {
             "done": ",".join(f"{first}-{last}" for first, last in self.done),
             "files": {str(first): self.files[first].encode() for first in sorted(self.files)},
         }
 
     def is_done(self, first: int) -> bool:
-        """Say whether the file that begins with this entry was read, and has ended."""
+        """Return whether the file that begins with this entry has ended and was read."""
         return any(low <= first <= high for low, high in self.done)
 
     def forget_lost(self, there: Iterable[int]) -> None:
-        """Forget what was read if the history was begun anew: else files that are there again would count as read.
+        """Forget what was read if the history was begun anew: else new files of old names would count as read.
 
-        Entries only go forward, and who removes files begins with the oldest: so the newest one has never ended, and of
-        those that go the newest that was read is no earlier than all that stay.
+        Entries only go forward, and files are removed from the oldest on. So the newest file has never ended. And if
+        files go, the newest file that was read is no earlier than all files that stay.
         """
         names = set(there)
         newest = max(self.files, default=0)
@@ -108,7 +108,7 @@ class Directory:
             self.files = {first: each for first, each in self.files.items() if first in names}
 
     def forget_ended(self, there: Iterable[int]) -> None:
-        """Make ranges of the files that have ended, where the next one is `there`."""
+        """Join the files that have ended to ranges, where the next file is `there`."""
         names = set(there)
         ended = {first: each.place.last for first, each in self.files.items() if each.problem is None}
         for first, last in sorted(ended.items()):
@@ -126,26 +126,26 @@ class Directory:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What is read of a file in one batch."""
+    """The part of a file that one batch reads."""
 
     path: str
     begin: Place
     end: Place
     problem: str | None = None
-    """What is wrong with the file, when that is news."""
+    """A new error of the file."""
 
 
 class Pieces(InputPartition):
-    """What one task reads."""
+    """The pieces that one task reads."""
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
         self.pieces = tuple(pieces)
 
 
 class HistorySource(DataSource):
-    """Option `directories`: a JSON list of paths or addresses; `maxBytesPerTrigger`: about how much a batch has.
+    """Option `directories`: a JSON list of paths or addresses; `maxBytesPerTrigger`: about the bytes of a batch.
 
-    `ending`: a path or an address; while something is there, nothing more is news.
+    `ending`: a path or an address; while a file is there, the source gives nothing new.
     """
 
     @classmethod
@@ -163,7 +163,7 @@ class HistorySource(DataSource):
 
 
 class HistoryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Looks how far files have grown, in the driver; and reads lines, in the workers."""
+    """Looks in the driver how far files have grown, and reads lines in the workers."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         """`options`: see `HistorySource`."""
@@ -171,24 +171,24 @@ class HistoryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._most = int(options.get("maxBytesPerTrigger", DEFAULT_BYTES))
         self._ending = options.get("ending")
         self._target: dict[str, dict[int, tuple[str, int]]] | None = None
-        self._known: dict[str, tuple[int, int]] = {}  # of packed files that were read: size, and of the content
+        self._known: dict[str, tuple[int, int]] = {}  # sizes of packed files that were read, and of their content
 
     # Spark's interface -----------------------------------------------------------------------------------------------
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Nothing was read."""
+        """Nothing was read yet."""
         return {}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """About how much a batch has."""
+        """About the bytes of a batch."""
         return ReadMaxBytes(self._most)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Take what is there now for all there is."""
+        """Take the files of this moment for all there is."""
         self._target = self._list()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Look how far the next batch goes. Each directory has the same share of it."""
+        """Return how far the next batch goes. Each directory has the same share of the batch."""
         there = self._target if self._target is not None else self._list()
         found = {directory: Directory.parse(each) for directory, each in start.items()}
         most = _EVERYTHING if isinstance(limit, ReadAllAvailable) else self._most
@@ -199,7 +199,7 @@ class HistoryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for directory in ahead:
             known = found.setdefault(directory, Directory())
             news |= self._go_on(known, there[directory], max(1, most // len(ahead)))
-        if not news or self._is_ending():  # looked at last, when the batch is about to begin
+        if not news or self._is_ending():  # asked last, when the batch is about to begin
             return start
         for directory in there.keys() & found.keys():
             before = Directory.parse(start[directory]) if directory in start else Directory()
@@ -211,7 +211,7 @@ class HistoryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {directory: found[directory].encode() for directory in sorted(found)}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Give what is to be read between two offsets."""
+        """Give the pieces between two offsets."""
         pieces = []
         for directory, each in end.items():
             before = Directory.parse(start[directory]) if directory in start else Directory()
@@ -239,7 +239,7 @@ class HistoryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return bool(system.get_file_info(path).type != pafs.FileType.NotFound)
 
     def _list(self) -> dict[str, dict[int, tuple[str, int]]]:
-        """Give the files by directory and first entry: the plain one, if there is one, and its size."""
+        """Give the files by directory and first entry: the plain file, if there is one, and its size."""
         found: dict[str, dict[int, tuple[str, int]]] = {}
         roots = pa.RecordBatch.from_pydict({"path": self._roots})
         for batch in listed(iter([roots])):
@@ -258,7 +258,7 @@ class HistoryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return any(self._is_news(known, first, *file) for first, file in there.items())
 
     def _is_news(self, known: Directory | None, first: int, path: str, size: int) -> bool:
-        """Say whether there may be something of a file that was not read."""
+        """Return whether a file may have unread bytes."""
         if known is None:
             return True
         if known.is_done(first):
@@ -269,7 +269,7 @@ class HistoryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return size != reading.place.bytes
 
     def _go_on(self, known: Directory, there: Mapping[int, tuple[str, int]], most: int) -> bool:
-        """Look how far files can be read by about so many bytes, in their order; say whether there is anything."""
+        """Look how far files can be read by about so many bytes, in order; return whether anything is new."""
         news = False
         for first in sorted(there):
             path, size = there[first]
@@ -297,19 +297,19 @@ class HistoryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             except ChangedError:
                 begin, anew = Place(), anew + 1
                 continue
-            except FileNotFoundError:  # its time was over
+            except FileNotFoundError:  # the node has deleted the file, for its time was over
                 return before
             except OSError as error:
                 return Reading(before.place, before.anew, f"it cannot be read: {error}")
             if content.packed and before.problem is not None and 0 < begin.bytes < place.bytes:
-                begin, anew = Place(), anew + 1  # it was not all there; what was its end was half of a line
+                begin, anew = Place(), anew + 1  # the file was not whole before: its end was half of a line
                 continue
             if is_end:
                 self._known[path] = size, place.bytes
             if is_end and damage is None and place.last is None:
                 damage = _NO_END if place.next is None else f"{_NO_END}, after entry {place.next - 1}"
             return Reading(place, anew, damage if is_end else None)
-        return before  # it changes while we look
+        return before  # the file changes all the time
 
 
 def _grouped(pieces: Iterable[Piece]) -> list[Pieces]:
@@ -330,7 +330,7 @@ def _grouped(pieces: Iterable[Piece]) -> list[Pieces]:
 
 
 def read_pieces(pieces: Iterable[Piece]) -> Iterator[pa.RecordBatch]:
-    """Read the lines of pieces: gives `LINES`. What has gone or has changed meanwhile is told as a problem."""
+    """Read the lines of pieces: gives `LINES`. A file that has gone or changed meanwhile gives a problem."""
     rows: list[dict[str, Any]] = []
     size = 0
     for piece in pieces:
@@ -351,7 +351,7 @@ def _rows(piece: Piece) -> Iterator[dict[str, Any]]:
         return
     try:
         yield from _lines(piece, piece.begin)
-    except ChangedError:  # it was cut since the batch was planned; what is there is read, and nothing taken twice
+    except ChangedError:  # the file was cut after the planning; the present bytes are read, and no entry is taken twice
         yield from _lines(piece, Place())
     except OSError as error:
         yield {"path": piece.path, "problem": f"it cannot be read any more: {error}"}

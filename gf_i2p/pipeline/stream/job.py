@@ -1,7 +1,7 @@
-"""The job `stream`: reads on where histories grow, so that entries, health and alerts are those of now.
+"""The job `stream`: reads on where histories grow, so that entries, health and alerts are up to date.
 
-Spark keeps in the lake how far it has read. It ends between two batches when it is asked to; whatever ends it in the
-middle of one, the next run takes that batch again, which adds nothing twice.
+Spark keeps in the lake how far the stream has read. A request to end takes effect between two batches.
+After an interruption in the middle of a batch, the next run takes that batch again, and adds nothing twice.
 """
 
 import json
@@ -32,37 +32,37 @@ if TYPE_CHECKING:
 
 DEFAULT_EVERY: Final = 60
 _LOOK_SECONDS: Final = 0.5
-"""Between two looks whether a batch has ended, or we are to end."""
+"""Seconds between two looks at the batch and at the request to end."""
 _QUIET_LOOKS: Final = 2
-"""A batch that was planned before it was told that none may begin has begun until the second look."""
+"""By the second look, a batch that was planned before the mark to end has surely begun."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What a batch has done."""
+    """Figures of one batch."""
 
     batch: int
     lines: int
     entries: int
-    """In these lines, whether the lake had them or not."""
+    """Entries in these lines, whether the lake had them or not."""
     new: int
     quarantined: int
-    """New rows there."""
+    """New rows of the quarantine."""
     events: int
     newest_ms: int | None
-    """When the newest status record among them was received; None: there was none."""
+    """Time when the newest status record of the batch was received; None: the batch had none."""
     ended_ms: int
     seconds: float
 
     @property
     def lag_seconds(self) -> float | None:
-        """How old its newest record was at the end."""
+        """Age of the newest record at the end of the batch."""
         return None if self.newest_ms is None else (self.ended_ms - self.newest_ms) / 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An alert begins or ends; see `alerts.EVENTS`."""
+    """The beginning or end of an alert; see `alerts.EVENTS`."""
 
     farm: str
     server: int | None
@@ -76,7 +76,7 @@ class Event:
 
 @dataclass(slots=True)
 class StreamFigures:
-    """What a run has done."""
+    """Figures of one run."""
 
     batches: int = 0
     lines: int = 0
@@ -85,11 +85,11 @@ class StreamFigures:
     quarantined: int = 0
     events: int = 0
     lag_seconds: float | None = None
-    """Of the last batch that had status records."""
+    """Lag of the last batch that had status records."""
     seconds: float = 0.0
 
     def add(self, batch: Batch) -> None:
-        """Count one more."""
+        """Count one more batch."""
         self.batches += 1
         for name in ("lines", "entries", "new", "quarantined", "events"):
             setattr(self, name, getattr(self, name) + getattr(batch, name))
@@ -98,17 +98,17 @@ class StreamFigures:
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """How it goes."""
+    """Settings of one run."""
 
     once: bool = False
-    """Take what is there, and end."""
+    """Take in what is there, and end."""
     every_seconds: int = DEFAULT_EVERY
-    """From the beginning of a batch to that of the next one, at least."""
+    """The least seconds between the beginnings of two batches."""
     batch_bytes: int = DEFAULT_BYTES
-    """About how much of the files, unpacked, a batch has."""
+    """About the unpacked bytes of a batch."""
     limits: Limits = field(default_factory=Limits)
     noticed_ms: int | None = None
-    """Events up to this one have been told; None: all that the lake has when the run begins."""
+    """Events up to this time have been told; None: all events that the lake has when the run begins."""
 
 
 def stream(
@@ -122,10 +122,10 @@ def stream(
     stop: Flag | None = None,
     clock_ms: Callable[[], int] = now_ms,
 ) -> StreamFigures:
-    """Take in histories under directories, or addresses of such, as they grow, until `stop` is set.
+    """Take in histories under directories, or addresses of directories, as they grow, until `stop` is set.
 
-    `on_batch` and `on_event` hear of what was done and noticed. `clock_ms`: by which farms fall silent, in ms since the
-    epoch. Raises `PipelineError`.
+    `on_batch` and `on_event` are called for each batch and event. `clock_ms`: the clock by which farms fall silent, in
+    milliseconds since the epoch. Raises `PipelineError`.
     """
     run = _Run(spark, lake, options, on_batch, on_event, clock_ms)
     try:
@@ -152,9 +152,9 @@ class _Run:
         self._on_event = on_event
         self._clock_ms = clock_ms
         self._told_ms = 0
-        self._seen = -1  # the last batch of which was told
-        self._looked_at: Collection[tuple[int, str]] = ()  # which of Spark's words
-        self._of_last: frozenset[str] = frozenset()  # the farms that were in it
+        self._seen = -1  # the last batch that was told
+        self._looked_at: Collection[tuple[int, str]] = ()  # Spark's progress reports that were looked at
+        self._of_last: frozenset[str] = frozenset()  # the farms of the last batch
 
     def go(self, exports: Sequence[str], stop: Flag) -> StreamFigures:
         began = time.monotonic()
@@ -176,7 +176,7 @@ class _Run:
             query.stop()
         if (error := query.exception()) is not None:
             raise _failed(error)
-        if self.options.once:  # all that was there has been read
+        if self.options.once:  # every file has been read
             self._note_silence()
         self.figures.seconds = time.monotonic() - began
         return self.figures
@@ -208,9 +208,9 @@ class _Run:
         return writer.trigger(processingTime=f"{self.options.every_seconds} seconds").start()
 
     def _end(self, query: "StreamingQuery") -> None:
-        """Have no further batch begin, and wait for the end of the one that is being taken, if there is one.
+        """Let no further batch begin, and wait for the end of the present one.
 
-        Spark itself would begin the next one at once when batches take longer than they may, and stop in its middle.
+        Spark itself would begin the next batch at once when batches take too long, and stop in its middle.
         """
         self.spark.range(1).coalesce(1).write.mode("overwrite").parquet(ending_path(self.lake))
         quiet = 0
@@ -220,8 +220,8 @@ class _Run:
             quiet = 0 if status["isTriggerActive"] and status["isDataAvailable"] else quiet + 1
 
     def _look(self, query: "StreamingQuery") -> None:
-        """Tell of batches; and look whether farms are silent, when one has just ended, or none is being taken."""
-        status, before = query.status, self._seen  # asked first: of a batch that ended before, `_tell` knows
+        """Tell of batches; look for silent farms when a batch has just ended, or when no batch runs."""
+        status, before = query.status, self._seen  # asked first: `_tell` then knows each batch that ended before
         self._tell(query)
         is_idle = not status["isTriggerActive"] and status["message"].startswith("Waiting")
         if self._seen != before or is_idle:
@@ -237,7 +237,7 @@ class _Run:
         for (number, at), progress in recent.items():
             if number <= self._seen or (number, at) in self._looked_at:
                 continue
-            # Spark speaks of the next batch, too, while there is nothing for it; then it has no figures.
+            # Spark also reports the next batch while it has no data; such a batch has no figures.
             row = tables.read_path(self.spark, figures_path(self.lake, number), BATCH).first()
             if row is None:
                 continue
@@ -272,4 +272,4 @@ class _Run:
 def _failed(error: BaseException) -> PipelineError:
     lines = str(error).strip().splitlines() or [type(error).__name__]
     why = next((line for line in reversed(lines) if "Error: " in line and not line.startswith("\tat ")), lines[0])
-    return PipelineError(f"The stream has failed: {why.strip()[:1000]}. Run it again: it goes on where it was.")
+    return PipelineError(f"The stream has failed: {why.strip()[:1000]}. Run the stream again: it goes on where it was.")

@@ -1,11 +1,11 @@
-"""Farms of which nothing comes any more: the one alert that no batch can raise.
+"""Farms from which no entries come any more: the one alert that no batch can raise.
 
-A farm is *watched* from the first look on that finds it current: its newest record is no older than the limit, by the
-clock of the machine that runs the stream. That is kept in the lake. Only of a watched farm it is told when it falls
-silent: so an old history that is read once raises nothing, and a farm that died while no stream ran is not missed.
+A farm is *watched* from the first look on that finds the farm current: its newest record is no older than the limit, by
+the clock of the stream's machine. The lake keeps the watched farms. Only a watched farm raises the alert. So an old
+history that is read once raises nothing, and a farm that died while no stream ran is not missed.
 
-Whoever reads old entries of a farm is not behind it: a farm of which the last batch had anything is not judged, for
-more of it may wait. What begins ends when a record is there that is no older than the limit.
+While a stream reads old entries of a farm, the farm is not silent: a farm in the last batch is not judged, for more of
+its entries may wait. The alert ends with a record that is no older than the limit.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -26,16 +26,16 @@ ALERT: Final = "farm-silent"
 _WATCHED: Final = "farm string, since_ms bigint"
 _NEWEST: Final = "farm string, day string, kind string, misfit string, received_ms bigint"
 _DAYS: Final = 2
-"""So many of a farm's last days are read for its newest record: on the very last one there may be none."""
+"""Number of a farm's last days in which its newest record is looked for: the very last day may have no record."""
 
 
 class Silence:
-    """Knows when farms were heard last, and notes in the lake when one falls silent or is heard again."""
+    """Knows when farms were last heard, and notes in the lake when a farm falls silent or is heard again."""
 
     def __init__(
         self, spark: "SparkSession", lake: Lake, root: str, limit_ms: int, clock_ms: Callable[[], int] = now_ms
     ) -> None:
-        """`root`: where a stream keeps what is no table. `limit_ms`: older than that is silent."""
+        """`root`: the stream's directory for files that are no table. `limit_ms`: an older farm is silent."""
         self._spark = spark
         self._lake = lake
         self._path = f"{root}/watched"
@@ -47,14 +47,14 @@ class Silence:
         self._stands = {row["farm"] for row in alerts.standing(events).select("farm").collect()}
 
     def hear(self, farms: Mapping[str, int | None]) -> None:
-        """Hear of farms' newest records in a batch. One with a time that is still to come was heard now."""
+        """Take in farms' newest records of a batch. A record with a time in the future was heard now."""
         now = self._clock_ms()
         for farm, at_ms in farms.items():
             if at_ms is not None:
                 self._heard_ms[farm] = max(self._heard_ms.get(farm, 0), min(at_ms, now))
 
     def look(self, unsure: Collection[str] = ()) -> int:
-        """Note what has begun and ended; return how many events these are. `unsure`: farms of which more may wait."""
+        """Note the alerts that begin and end; return their number. `unsure`: farms whose entries may wait."""
         now = self._clock_ms()
         age_ms = {farm: now - at_ms for farm, at_ms in self._heard_ms.items()}
         current = {farm for farm, age in age_ms.items() if age <= self._limit_ms}
@@ -71,19 +71,19 @@ class Silence:
         return len(rows)
 
     def _event(self, farm: str, event: str, age_ms: int) -> alerts.EventRow:
-        text = "a record of it is there again"
+        text = "there are records of the farm again"
         if event == alerts.BEGINS:
             text = f"nothing was heard of the whole farm for {age_ms // 1000} s"
         return farm, None, ALERT, event, self._heard_ms[farm], age_ms / 1000, text
 
     def _watch(self, farms: Collection[str], now: int) -> None:
-        """Keep that farms are watched, before anything is told of them."""
+        """Store that farms are watched, before any alert tells of them."""
         rows = self._spark.createDataFrame([(farm, now) for farm in sorted(farms)], _WATCHED)
         rows.coalesce(1).write.mode("append").parquet(self._path)
         self._watched |= {*farms}
 
     def _newest(self) -> dict[str, int]:
-        """Give when each farm was heard last, from the lake; not what clocks that are ahead say."""
+        """Give from the lake when each farm was last heard, without times in the future."""
         now = self._clock_ms()
         tomorrow = (datetime.fromtimestamp(now / 1000, UTC) + timedelta(days=1)).strftime("%Y-%m-%d")
         entries = tables.read_columns(self._spark, self._lake, "entries", _NEWEST).where(fn.col("day") <= tomorrow)

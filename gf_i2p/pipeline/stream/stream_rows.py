@@ -1,7 +1,7 @@
-"""Lines of a stream as rows of entries, by the code with which `ingest` reads whole files; and what is none.
+"""Lines of a stream as rows of entries, by the code with which `ingest` reads whole files; and the lines that are bad.
 
-A piece of a file comes as if it were a file (see `source`), so the same `Walk` goes through it, and the same `Typer`
-types what it finds.
+A piece of a file comes as if the piece were a file (see `history_source`). So the same `Walk` goes through the piece,
+and the same `Typer` types the entries.
 """
 
 from collections.abc import Iterator
@@ -27,16 +27,16 @@ BAD: Final = pa.schema(
         "digest": pa.string(),
     }
 )
-"""Of every row: where it is from; and of what is no entry, as in the quarantine."""
+"""Columns of every row: `source` of all rows, the others of rows that are no entry, as in the quarantine."""
 
 
 def arrived_schema(schema_text: str) -> pa.Schema:
-    """Return the columns of what `arrived` gives: those of entries, and `BAD`."""
+    """Return the columns of the rows that `arrived` gives: those of entries, and `BAD`."""
     return pa.schema([*entries_schema(RecordSchema(schema_text)), *BAD])
 
 
 def arrived(schema_text: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Read lines (`source.LINES`), for `mapInArrow`: gives entries and what is none. `schema_text`: the JSON Schema."""
+    """Read lines (`history_source.LINES`), for `mapInArrow`: gives entries and bad lines. `schema_text`: JSON."""
     typer = Typer(schema_text)
     made = arrived_schema(schema_text)
     rows = _Rows(batches)
@@ -50,7 +50,7 @@ def arrived(schema_text: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.
 
 
 class _Rows:
-    """Rows of batches, one by one, the next of which can be seen."""
+    """Rows of batches, one by one; the next row can be seen before it is taken."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
         self._rows = (row for batch in batches for row in batch.to_pylist())
@@ -70,16 +70,16 @@ class _Piece(Lines):
         assert rows.next is not None
         self.path: str = rows.next["path"]
         self.strict: bool = rows.next["strict"]
-        self._header = 0  # bytes of its first line
-        self._begin = 0  # in the file, of what follows it
+        self._header = 0  # bytes of the first line
+        self._begin = 0  # place in the file of the bytes after the first line
 
     @property
     def is_beginning(self) -> bool:
-        """Whether it begins where its file does."""
+        """Whether the piece begins where its file begins."""
         return self._begin in {0, self._header}
 
     def content_byte(self, at: int) -> int:
-        """Say where in the file's content a byte of the piece is."""
+        """Return the byte of the file's content for a byte of the piece."""
         return max(at - self._header, 0) + self._begin
 
     def __iter__(self) -> Iterator[bytes | Overlong]:
@@ -113,7 +113,7 @@ def _piece(rows: _Rows, typer: Typer, made: pa.Schema) -> Iterator[pa.RecordBatc
             batch, size = [], 0
     if batch:
         yield _entries(made, piece.path, walk, typer, batch)
-    while rows.next is not None and rows.next["at"] is not None:  # behind a first line that is none
+    while rows.next is not None and rows.next["at"] is not None:  # the rest behind a bad first line
         rows.advance()
     header = walk.header
     if header is None:
@@ -150,7 +150,7 @@ def _line(path: str, walk: Walk, found: Found) -> dict[str, Any]:
 
 
 def _bad(made: pa.Schema, row: dict[str, Any]) -> pa.RecordBatch:
-    if row["what"] == "file":  # more than one thing may be wrong with it, at different times
+    if row["what"] == "file":  # a file may have several errors, at different times
         digest = md5((row["reason"] or "").encode(), usedforsecurity=False).hexdigest()
         row |= {"text": "", "length": 0, "digest": digest}
     return pa.RecordBatch.from_pylist([row], made)

@@ -1,4 +1,4 @@
-"""A made-up farm whose exports are broken in every way that ingest must survive, and what is true of each."""
+"""A made-up farm whose exports are broken in every way that ingest must survive, and a list of the faults."""
 
 import json
 import zlib
@@ -14,9 +14,9 @@ from gf_i2p.storage.history_reader import packed_name, plain_name
 FAULTY: Final = "faulty"
 """The farm's name."""
 _UNIT: Final = 100
-"""Entries; there are five times as many at most."""
+"""Entries of a file; the farm has at most five times as many."""
 _IN_1970: Final = 86_400_000
-"""A clock's time whose battery is empty, and that nobody has set."""
+"""Time of a clock with an empty battery that nobody has set."""
 _GZIP: Final = 31
 
 
@@ -33,7 +33,7 @@ class _Line:
     """None for Configurations."""
 
     def encode(self) -> bytes:
-        """Give its line."""
+        """Give the line of the entry."""
         found: dict[str, Any] = {"index": self.index, "received": self.received_ms, "term": self.term}
         if self.record is None:
             found |= {"leader": self.leader, "servers": self.servers}
@@ -43,10 +43,10 @@ class _Line:
 
 
 def write_faults(directory: Path, life: Life, began_ms: int) -> dict[str, Any]:
-    """Write the farm's exports into a new directory; return what is true of them. Raises `OSError`.
+    """Write the farm's exports into a new directory; return the facts about them. Raises `OSError`.
 
-    `entries`: how many different ones can be read. `misfits`: indexes of those that nobody should believe, by what is
-    wrong. `files`: what is wrong with which file. The good ones of a damaged file are in another one, too.
+    `entries`: number of different entries that can be read. `misfits`: indexes of entries that nobody should believe,
+    by their error. `files`: the error of each file. The good entries of a damaged file are in another file, too.
     """
     unit = min(_UNIT, len(life.entries) // 5)
     lines = [_line(life, index, began_ms) for index in range(1, 5 * unit + 1)]
@@ -81,7 +81,7 @@ def write_faults(directory: Path, life: Life, began_ms: int) -> dict[str, Any]:
         return path.relative_to(directory.parent).as_posix()
 
     return {
-        "entries": 4 * unit - 2,  # without the line that is cut, and the one that is torn
+        "entries": 4 * unit - 2,  # without the cut line, and without the torn one
         "misfits": {
             "router.up is text": [text_up.index],
             "id is text": [text_id.index],
@@ -111,7 +111,7 @@ def _line(life: Life, index: int, began_ms: int) -> _Line:
 
 
 def _file(lines: list[_Line], server: int, first: int, last: int, *, cut: int = 0, ends: bool = True) -> bytes:
-    """Give a file's bytes; of the entry `cut` there is half a line. `ends`: whether it was rotated."""
+    """Give a file's bytes, with half a line for the entry `cut`. `ends`: whether the file was rotated."""
     parts = [header_line(Header(FAULTY, server, first, lines[first - 1].received_ms))]
     for line in lines[first - 1 : last]:
         data = line.encode()
@@ -125,7 +125,7 @@ def _pack(data: bytes) -> bytes:
 
 
 def _spoil(data: bytes, lines: int) -> bytes:
-    """Pack it, and make what follows so many lines unreadable: a block of a kind that deflate has not."""
+    """Pack the data, and make the lines after so many unreadable: by a block of a kind that deflate does not have."""
     ends = (at for at in count() if data[at : at + 1] == b"\n")
     middle = [next(ends) for _ in range(lines)][-1] + 1
     packer = zlib.compressobj(6, zlib.DEFLATED, _GZIP)

@@ -1,8 +1,8 @@
-"""Days of made-up farms: the simulator's servers, faults and offices, with routers whose numbers go up and down.
+"""Days of made-up farms: the simulator's servers and faults, with routers whose numbers go up and down.
 
-The simulator's own routers know nothing but whether they are up. Here each has tunnels, bandwidth, peers and lag that
-follow the time of day, drift, and are noisy; now and then one of these numbers is wrong for an hour or two: an
-`Incident`, which is what the health job is to find.
+The simulator's own routers know only whether they are up. Here each router has tunnels, bandwidth, peers and lag that
+follow the time of day, drift, and are noisy. Now and then one of these numbers is wrong for an hour or two: an
+`Incident`, which the health job is to find.
 """
 
 import hashlib
@@ -28,9 +28,9 @@ FAULT_GAP: Final = 1_800.0
 """Seconds between two faults, on average: a farm in a bad week."""
 _RARE: Final = {"modes changed": 0.1, "publishing switched": 0.3, "configurations changed": 0.3}
 _SKEW_MS: Final = 400
-"""By so much a right clock is wrong at most."""
+"""The most by which a right clock is wrong."""
 _STEPS: Final = (1, 1, 1, 2, 3)
-"""By how much an election raises the term."""
+"""Amounts by which an election raises the term."""
 _MEASURES: Final = {
     "participatingTunnels": 0.08,
     "jobLag": 40.0,
@@ -38,76 +38,76 @@ _MEASURES: Final = {
     "currentOutboundBandwidth": 0.05,
     "knownPeers": 0.15,
 }
-"""What an incident does to a number: this many times as much."""
+"""Factor by which an incident changes each number."""
 _HEAD: Final = record_line(1, 0, 0, b"0")[: -len(b'0,"term":0}\n')]
 _TAIL: Final = len(b',"term":0}\n')
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a farm has, as long as it lives."""
+    """The size of a farm, for all its life."""
 
     number: int
-    """Whence its routers' and leaves' habits."""
+    """Seed of the habits of routers and leaves."""
     servers: int
     members: int
-    """Without a vote."""
+    """Members without a vote."""
     leaves: int
-    """Of each server and member."""
+    """Leaves of each server and member."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One of a life's log."""
+    """An entry of a life's log."""
 
     seconds: float
-    """Of the day, when it was committed."""
+    """Time of the commit, in seconds of the day."""
     term: int
-    """The first of a life is 1."""
+    """The first term of a life is 1."""
     leader: int
     kind: str
     """"status", "admin" or "servers"."""
     text: bytes
-    """As it stands in a line of the history; nothing for "servers"."""
+    """The value as in a line of the history; empty for "servers"."""
     servers: Members
-    """For "servers" only."""
+    """Servers, for "servers" only."""
     errors_ms: tuple[int, ...]
-    """By how much each server's clock was wrong."""
+    """Error of each server's clock."""
 
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """Hours in which one number of a router was far from what it usually is."""
+    """Hours in which one number of a router was far from its usual value."""
 
     poster: int
     measure: str
-    """Its name in the record."""
+    """Name of the number in the record."""
     first: int
-    """Hour of the day."""
+    """First hour of the day."""
     last: int
-    """The last one."""
+    """Last hour of the day."""
 
 
 @dataclass(slots=True)
 class Life:
-    """A day, or its beginning."""
+    """A day of a farm, or the beginning of one."""
 
     shape: Shape
     seed: int
     entries: list[Entry] = field(default_factory=list)
     away: dict[int, list[tuple[float, float]]] = field(default_factory=dict)
-    """When each server was down, paused or cut off: seconds of the day."""
+    """Times when each server was down, paused or cut off: seconds of the day."""
     incidents: list[Incident] = field(default_factory=list)
     faults: dict[str, int] = field(default_factory=dict)
 
     @property
     def last_term(self) -> int:
-        """Of the newest entry."""
+        """Term of the newest entry."""
         return self.entries[-1].term
 
 
 def live(shape: Shape, seed: int, *, hours: float = 24.0) -> Life:
-    """Let a farm live for so long, 0.5 or more hours, from midnight on. The same arguments give the same life."""
+    """Let a farm live for so many hours, at least 0.5, from midnight on. The same arguments give the same life."""
     assert hours >= 0.5
     brain = _Brain(_plan(shape, seed, hours), shape)
     brain.run()
@@ -125,7 +125,7 @@ def live(shape: Shape, seed: int, *, hours: float = 24.0) -> Life:
 
 
 def _plan(shape: Shape, seed: int, hours: float) -> BrainPlan:
-    rng = Random(f"synth plan {shape} {seed}")  # noqa: S311 -- as everywhere here: it must be repeatable, and keeps no secret
+    rng = Random(f"synth plan {shape} {seed}")  # noqa: S311 -- everything here must be repeatable, and keeps no secret
     minority = (shape.servers - 1) // 2
     wrong = rng.sample(range(1, shape.servers + 1), rng.randint(0, min(minority, 1)))
     return BrainPlan(
@@ -145,7 +145,7 @@ def _plan(shape: Shape, seed: int, hours: float) -> BrainPlan:
 
 
 class _Brain(Brain):
-    """A farm's life that keeps when each entry came, in which term and under whom."""
+    """A farm's life that notes time, term and leader of each entry."""
 
     def __init__(self, plan: BrainPlan, shape: Shape) -> None:
         self.stamps: list[tuple[float, int, int, tuple[int, ...]]] = []
@@ -172,7 +172,7 @@ class _Brain(Brain):
         return Incident(poster, self._chance.choice(list(_MEASURES)), first, first + self._chance.randint(0, 1))
 
     def _happen(self, until: float) -> None:
-        self.events.run(until, 1 << 62)  # a day with many members has more than a test may have
+        self.events.run(until, 1 << 62)  # a day with many members has more events than a test may have
 
     def commit(self, value: bytes | Members) -> int:
         """Append an entry, and before the first one of a new leader its Configuration."""
@@ -188,18 +188,18 @@ class _Brain(Brain):
         return super().commit(value)
 
     def without_leader(self, seconds: float) -> None:
-        """Nothing is committed for so long; then there is a new term."""
+        """Commit nothing for so long; then a new term begins."""
         super().without_leader(seconds)
         self._elects = True
 
     def back(self, node: Any) -> None:
-        """It is there again."""
+        """Note the absence of a node that is there again."""
         if node.works and node.away_since is not None:
             self._absences.append((node.id, node.away_since, self.events.now))
         super().back(node)
 
     def absences(self) -> dict[int, list[tuple[float, float]]]:
-        """When which servers were away."""
+        """Give the times when each server was away."""
         found: dict[int, list[tuple[float, float]]] = {node.id: [] for node in self.servers}
         for server, since, until in self._absences:
             found[server].append((since, until))
@@ -208,7 +208,7 @@ class _Brain(Brain):
 
 @dataclass(slots=True)
 class _Poster(Poster):
-    """One whose router has numbers and whose leaves have visitors."""
+    """A poster whose router has numbers and whose leaves have visitors."""
 
     habits: "_Router | None" = None
 
@@ -240,7 +240,7 @@ class _Poster(Poster):
 
 
 class _Router:
-    """What a router says of itself. `habits`: what is the same in all its lives; `chance`: what is not."""
+    """A router's own numbers. `habits`: random source of all its lives; `chance`: of this life only."""
 
     def __init__(self, poster: int, habits: Random, chance: Random, now: Callable[[], float]) -> None:
         self.incidents: list[Incident] = []
@@ -253,12 +253,12 @@ class _Router:
         self._lag = habits.uniform(2, 25)
         self._visitors = habits.uniform(8, 60)
         self._peak = habits.gauss(19.5, 2.5)
-        """Hour of the day at which most people are there."""
+        """Hour of the day with the most visitors."""
         self._drift = 0.0
         self._drifted_at = 0.0
 
     def numbers(self, more_lag_ms: int) -> dict[str, Any]:
-        """Give its part of a record. `more_lag_ms`: what the simulator says."""
+        """Give the router's part of a record. `more_lag_ms`: lag that the simulator adds."""
         chance, day = self._chance, self._day()
         inbound = self._bandwidth * day * math.exp(chance.gauss(0.0, 0.12))
         found = {
@@ -283,12 +283,12 @@ class _Router:
         }
 
     def visitors(self, now: int) -> int:
-        """Return how many streams a leaf has after `now` of them."""
+        """Return a leaf's next number of streams, after `now` streams."""
         aim = self._visitors * self._day()
         return min(max(round(now + 0.2 * (aim - now) + self._chance.gauss(0.0, 1.5)), 0), CONNECTIONS)
 
     def _day(self) -> float:
-        """Return how busy it is, about 1 on average; it also drifts, over some hours."""
+        """Return how busy the network is, about 1 on average, with a drift over some hours."""
         now = self._now()
         fades = math.exp((self._drifted_at - now) / 7_200)
         self._drift = self._drift * fades + self._chance.gauss(0.0, 1.0) * math.sqrt(1 - fades * fades)

@@ -1,4 +1,4 @@
-"""Writes made-up histories fast: a life's lines have holes for index, term and times, to be filled in day by day."""
+"""Writes made-up histories fast: a life's lines have holes for index, term and times, which each day fills in."""
 
 import re
 import zlib
@@ -13,14 +13,14 @@ from gf_i2p.storage.history_lines import Header, header_line, trailer_line
 from gf_i2p.storage.history_reader import BATCH_BYTES, packed_name, plain_name
 
 ROTATE_BYTES: Final = 64 << 20
-"""As `history.Rotation` has it. The other reason to begin a file, that it is a day old, is left out: for a year of many
-farms there would be more files than anybody wants."""
+"""As `history_writer.Rotation` has it. A node also begins a file after a day; that rule is left out: a year of many
+farms would have too many files."""
 _INDEX, _TERM, _TIME = range(3)
 _GZIP: Final = 31
 _LONG: Final = 300.0
-"""Who was away for so many seconds may have got a snapshot instead of the entries."""
+"""A server that was away for so many seconds may have got a snapshot instead of the entries."""
 _LATE: Final = (0.02, 0.4)
-"""Seconds from when an entry is committed until a server has applied it."""
+"""Range of seconds from an entry's commit until a server has applied the entry."""
 _TIMES: Final = re.compile(
     r'("(?:date|lastPublishedTime|attemptedTime|sentTime|confirmedTime|lastVersion)":)([0-9]{13})(?=[,}])'
 )
@@ -29,28 +29,28 @@ _OF_CLUSTER: Final = f'"cluster":"{CLUSTER}"'
 
 @dataclass(slots=True)
 class _Piece:
-    """Lines that are written at once: constant text, and between two of these a number that changes from day to day."""
+    """Lines that are written at once: constant texts, with a number between two texts that changes from day to day."""
 
     text: list[str] = field(default_factory=lambda: [" "])
-    """Always one more than there are holes."""
+    """Texts, always one more than there are holes."""
     kinds: list[int] = field(default_factory=list)
     values: list[int] = field(default_factory=list)
     size: int = 0
 
     def hole(self, kind: int, value: int, text: str) -> None:
-        """Add a number, and what comes after it."""
+        """Add a number, and the text after it."""
         self.kinds.append(kind)
         self.values.append(value)
         self.text.append(text)
         self.size += len(text) + 8
 
     def add(self, text: str) -> None:
-        """Add to the newest text."""
+        """Add to the last text."""
         self.text[-1] += text
         self.size += len(text)
 
     def fill(self, bases: tuple[int, int, int]) -> bytes:
-        """Return the lines. `bases`: what is added to each kind of number."""
+        """Return the lines. `bases`: number to add to each kind of number."""
         parts = [""] * (2 * len(self.text) - 1)
         parts[0::2] = self.text
         parts[1::2] = [str(value + bases[kind]) for kind, value in zip(self.kinds, self.values, strict=True)]
@@ -59,23 +59,23 @@ class _Piece:
 
 @dataclass(slots=True)
 class Template:
-    """A life as one server of one farm exports it; any number of days is made of it."""
+    """A life as one server of one farm exports it; any number of days is made from a template."""
 
     pieces: list[_Piece]
     present: frozenset[int]
-    """Which entries are there, counted from 1; the others are gaps."""
+    """Entries that the export has, counted from 1; the others are gaps."""
     kinds: Counter[str]
-    """Of those that are there."""
+    """Number of these entries, by kind."""
     gaps: int
-    """Lines that say so."""
+    """Number of lines that tell a gap."""
     entries: int
-    """Of the life: so much the index goes on."""
+    """Entries of the life: by so much a day raises the index."""
     terms: int
-    """So much the term goes on."""
+    """By so much a day raises the term."""
 
     @classmethod
     def make(cls, life: Life, server: int, farm: str) -> "Template":
-        """`server`: who exports, one of the life's. `farm`: its name, of letters, digits and "-"."""
+        """`server`: the exporter, one of the life's servers. `farm`: its name, of letters, digits and "-"."""
         assert farm.isascii()
         chance = Random(f"synth export {life.shape} {life.seed} {server}")  # noqa: S311 -- it must be repeatable
         missing = _missing(life, server, chance)
@@ -99,7 +99,7 @@ class Template:
 
 
 def _missing(life: Life, server: int, chance: Random) -> set[int]:
-    """Draw which entries this server never got: not the first of a day, which is the servers'."""
+    """Draw the entries that this server never got; never the first of a day, which is the Configuration."""
     missing: set[int] = set()
     for since, until in life.away[server]:
         if until - since >= _LONG and chance.random() < 0.5:
@@ -142,8 +142,8 @@ class _Maker:
             piece.hole(_TIME, received_ms, f',"servers":{_list(entry.servers)},"term":')
         else:
             piece.hole(_INDEX, index, ',"received":')
-            # Names of times, each with its value between it and the rest.
             text = entry.text.decode("ascii").replace(_OF_CLUSTER, self._cluster, 1)
+            # Splitting gives the names of times, each with its value between the name and the rest.
             first, *others = _TIMES.split(text)
             piece.hole(_TIME, received_ms, f',"record":{first}')
             for name, value, rest in zip(others[0::3], others[1::3], others[2::3], strict=True):
@@ -158,7 +158,7 @@ class _Maker:
         self._servers = entry.servers or self._servers
 
     def end(self, last: int) -> None:
-        """Say what was left out up to `last`, if there is any."""
+        """Write the line of the gap up to `last`, if entries were left out."""
         if self._missed_from:
             piece = self.pieces[-1]
             piece.add('{"gap":[')
@@ -173,15 +173,15 @@ def _list(servers: tuple[int, ...]) -> str:
 
 
 class Writer:
-    """One server's history, from its beginning on; `close` ends it as a node leaves it that is still at work."""
+    """One server's history, from its beginning on; `close` leaves the newest file as a running node does."""
 
     def __init__(self, directory: Path, farm: str, server: int, *, level: int, rotate: int = ROTATE_BYTES) -> None:
         """Make the directory. `level`: of gzip, 1 to 9. `rotate`: bytes of a file. Raises `OSError`."""
         directory.mkdir(mode=0o700, parents=True)
         self.raw_bytes = 0
-        """Before they were packed."""
+        """Bytes before packing."""
         self.bytes = 0
-        """On the disk."""
+        """Bytes on the disk."""
         self.files: list[Path] = []
         self._directory = directory
         self._farm = farm
@@ -193,7 +193,7 @@ class Writer:
         self._first = 1
 
     def day(self, template: Template, began_ms: int, index: int, term: int) -> None:
-        """Add a day: midnight, and the last index and term before it. Raises `OSError`."""
+        """Add a day. `began_ms`: midnight. `index`, `term`: the last ones before the day. Raises `OSError`."""
         for piece in template.pieces:
             first, received_ms, *_ = piece.values  # a piece begins with an entry, and never with a gap
             if self._size >= self._rotate:

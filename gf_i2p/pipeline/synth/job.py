@@ -1,12 +1,12 @@
-"""Makes histories of farms that never were, for tests and to see how far the jobs reach; from a seed, all of it.
+"""Makes histories of invented farms, for tests and to see how far the jobs reach; everything follows from a seed.
 
-    OUT/FARM/server-ID/entries-….jsonl(.gz)   what that server has exported
-    OUT/manifest.json                         what is true of it all: counts, absences, incidents, faults
+    OUT/FARM/server-ID/entries-….jsonl(.gz)   the export of that server
+    OUT/manifest.json                         the facts of all farms: counts, absences, incidents, faults
 
-For each of a few kinds of farm some lives of a day are simulated (`synth_life`), and each farm's days are drawn from
-them, with other dates and its own name: simulating takes a millisecond an entry, and writing a few microseconds. So a
-farm's days repeat each other, but for their order; an uptime begins anew at midnight, where also a new leader is
-elected; and farms of one kind have the same destinations. Every day begins with its Configuration.
+For each of a few kinds of farm some lives of a day are simulated (`farm_life`). Each farm's days are drawn from these
+lives, with other dates and the farm's own name: simulating takes a millisecond an entry, and writing a few
+microseconds. So a farm's days repeat each other in another order. Uptimes begin anew at midnight, when also a new
+leader is elected. Farms of one kind have the same destinations. Every day begins with its Configuration.
 """
 
 import json
@@ -39,7 +39,7 @@ MAX_NODES: Final = 9
 _SHAPES: Final = 4
 """Kinds of farm."""
 _LIVES: Final = 3
-"""Of each kind."""
+"""Lives of each kind."""
 _SERVERS: Final = (3, 3, 3, 4, 5)
 _MEMBERS: Final = (0, 0, 1, 3)
 _LEAVES: Final = (1, 2, 2, 3)
@@ -47,55 +47,55 @@ _LEAVES: Final = (1, 2, 2, 3)
 
 @dataclass(frozen=True, slots=True)
 class SynthOptions:
-    """What is to be made."""
+    """Settings of one run."""
 
     out: Path
-    """A directory that is not there yet, or empty."""
+    """A directory that is new, or empty."""
     farms: int = 4
     days: int = 7
     rows: int | None = None
-    """So many entries of all farms, or a day more: instead of `days`."""
+    """Least number of entries of all farms, in whole days: instead of `days`."""
     seed: int = 1
     nodes: int = 1
-    """How many of a farm's servers have exported; all of them, if it has less."""
+    """Number of a farm's servers that export; all servers, if the farm has fewer."""
     faults: bool = False
-    """Whether there is one more farm, `synth_faults.FAULTY`, with files and lines that are broken."""
+    """Whether to make one more farm, `export_faults.FAULTY`, with broken files and lines."""
     level: int = 1
-    """Of gzip."""
+    """Level of gzip."""
     processes: int | None = None
     """None: one for each core."""
     hours: float = 24.0
-    """Of each day, from midnight on, in which there is life: less for tests."""
+    """Hours of each day, from midnight on, in which the farm lives: fewer for tests."""
     rotate: int = ROTATE_BYTES
     """Bytes of a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class SynthFigures:
-    """What was made."""
+    """Figures of one run."""
 
     farms: int
     days: int
-    """Of each farm."""
+    """Days of each farm."""
     entries: int
-    """Of all farms, each once."""
+    """Entries of all farms, each counted once."""
     status: int
-    """Those that are status records."""
+    """Entries that are status records."""
     lines: int
-    """With copies of several servers."""
+    """Lines, with the copies of several servers."""
     files: int
     raw_bytes: int
-    """Before they were packed."""
+    """Bytes before packing."""
     bytes: int
-    """On the disk."""
+    """Bytes on the disk."""
     life_seconds: float
-    """Simulating."""
+    """Seconds of simulating."""
     seconds: float
-    """Writing."""
+    """Seconds of writing."""
 
     @property
     def rows_per_second(self) -> float:
-        """Lines written."""
+        """Lines written in a second."""
         return self.lines / max(self.seconds, 1e-9)
 
 
@@ -105,13 +105,13 @@ class _Farm:
 
     name: str
     lives: tuple[Path, ...]
-    """Where the lives of its kind are kept."""
+    """Files with the lives of the farm's kind."""
     days: tuple[int, ...]
-    """Which of them each day is."""
+    """Number of the life of each day."""
 
 
 def synth(options: SynthOptions, *, say: Callable[[str], None] = lambda _: None) -> SynthFigures:
-    """Make it all. `say` hears how far it is. Raises `PipelineError` and `OSError`."""
+    """Make all histories. `say` is told each step. Raises `PipelineError` and `OSError`."""
     out = options.out
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise PipelineError(f"{out} is there already: name a directory that is new, or empty, for the histories.")
@@ -144,7 +144,7 @@ def synth(options: SynthOptions, *, say: Callable[[str], None] = lambda _: None)
 
 
 def midnight_ms(day: int) -> int:
-    """Return when a day begins, the first one being 0."""
+    """Return the start of a day; the first day is 0."""
     began = datetime.combine(FIRST_DAY + timedelta(days=day), datetime.min.time(), UTC)
     return int(began.timestamp()) * 1000
 
@@ -161,7 +161,7 @@ def _shapes(options: SynthOptions) -> list[Shape]:
 
 
 def _simulate(pool: Executor, options: SynthOptions, kept: Path, say: Callable[[str], None]) -> list[list[Path]]:
-    """Let farms of each kind live, and return where that is kept."""
+    """Let farms of each kind live, and return the files with the lives."""
     lives = _LIVES if options.rows is not None else min(options.days, _LIVES)
     shapes = _shapes(options)
     paths = [[kept / f"{shape.number}-{number}" for number in range(lives)] for shape in shapes]
@@ -182,7 +182,7 @@ def _live(shape: Shape, seed: int, hours: float, path: Path) -> None:
 
 @lru_cache(maxsize=_SHAPES * _LIVES)
 def _load(path: Path) -> Life:
-    found = pickle.loads(path.read_bytes())  # noqa: S301 -- of this very run
+    found = pickle.loads(path.read_bytes())  # noqa: S301 -- this run has written the file
     assert isinstance(found, Life)
     return found
 
@@ -191,7 +191,7 @@ def _load(path: Path) -> Life:
 
 
 def _plan(options: SynthOptions, lives: list[list[Life]], kept: list[list[Path]]) -> list[_Farm]:
-    """Draw which days each farm has."""
+    """Draw the days of each farm."""
     chances = [Random(f"synth days {options.seed} {number}") for number in range(options.farms)]  # noqa: S311
     drawn: list[list[int]] = [[] for _ in chances]
     rows = 0
@@ -220,11 +220,11 @@ def _write(
 
 
 def _write_farm(options: SynthOptions, farm: _Farm) -> dict[str, Any]:
-    """Write what some servers of a farm have exported; return what is true of it."""
+    """Write the exports of some servers of a farm; return the facts about them."""
     lives = [_load(path) for path in farm.lives]
     servers = range(1, min(lives[0].shape.servers, options.nodes) + 1)
     exports: dict[int, dict[str, Any]] = {}
-    present: list[set[int]] = [set() for _ in lives]  # in what any server has of each life
+    present: list[set[int]] = [set() for _ in lives]  # entries of each life that some server has
     for server in servers:
         templates = [Template.make(life, server, farm.name) for life in lives]
         for known, template in zip(present, templates, strict=True):
@@ -255,7 +255,7 @@ def _write_farm(options: SynthOptions, farm: _Farm) -> dict[str, Any]:
 
 
 def _truth(lives: list[Life], days: Iterable[int], present: list[set[int]]) -> dict[str, Any]:
-    """Say what happened on which day. `present`: the entries of each life that any export has."""
+    """Tell the facts of each day. `present`: the entries of each life that some export has."""
     kinds = [
         Counter(entry.kind for index, entry in enumerate(life.entries, 1) if index in known)
         for life, known in zip(lives, present, strict=True)
@@ -283,10 +283,10 @@ def _truth(lives: list[Life], days: Iterable[int], present: list[set[int]]) -> d
 
 
 class _Here(Executor):
-    """Does what is submitted in this process, at once."""
+    """Runs each submitted call in this process, at once."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Do it."""
+        """Run the call."""
         done: Future[Any] = Future()
         done.set_result(fn(*args, **kwargs))
         return done

@@ -117,6 +117,7 @@ def test_a_routers_keys_are_imported(
         (KEYS.delegate(2**31).encode(), "delegated keys of"),
         (PublishingKeys.delegate(KEYS, 2**31, 2**30).encode(), "holds no private keys"),
     ],
+    ids=["empty", "cut", "cut in base64", "long text", "long zeros", "delegated", "a server's key file"],
 )
 def test_what_is_no_master_is_not_imported(tmp_path: Path, capsys: Capture, data: bytes, why: str) -> None:
     given, path = tmp_path / "given", tmp_path / "imported"

@@ -179,7 +179,7 @@ def test_what_would_not_load_is_never_written(farm: Path, tmp_path: Path) -> Non
     make_farm(tmp_path / "inside", {1: None}, cluster="farm", profile="auto", clients=[])
     written = invite(tmp_path / "inside" / "server-1", tmp_path / "new", 3, None)
     before = files(farm / "server-1")
-    with pytest.raises(ConfigError, match=r"nothing was changed, for with .*router: is missing"):
+    with pytest.raises(ConfigError, match=r"nothing was changed: with .*router: is missing"):
         accept(farm / "server-1", written.accept)
     assert files(farm / "server-1") == before
 

@@ -101,7 +101,7 @@ META: Final = to_base64(MADE.signed[Purpose.META])
         ({"server": "-1"}, "no id of a server"),
         ({"server": "4294967295"}, "no id of a server"),
         ({"server": "9" * 5000}, "no id of a server"),
-        ({"keys": KEYS.base64}, "own key is in it"),
+        ({"keys": KEYS.base64}, "it has the master's own key"),
         ({"keys": OTHER.delegate(NOW + DAY).base64}, "is for .* and its keys are for"),
         ({"meta": swapped(META)}, "not by this key"),
         ({"meta": to_base64(MADE.fresh_session(Purpose.META, NOW))}, "not by this key"),

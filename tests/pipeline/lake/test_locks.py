@@ -88,7 +88,7 @@ def test_another_process_has_it_until_it_dies(tmp_path: Path) -> None:
         assert other.stdout.readline() == b"has it\n"
         assert refused(lake, "health", "ingest") == {
             "health": f"`gf-i2p pipeline health` (process {other.pid}) has the table anomalies of {tmp_path}: "
-            "wait for its end, or end it, and run this again."
+            "wait for its end, or stop that job, and then run this one again."
         }
     finally:
         other.kill()
@@ -130,7 +130,7 @@ def test_an_address_is_no_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_what_cannot_be_a_lock_is_said(tmp_path: Path) -> None:
     (tmp_path / "_locks").write_text("")
-    assert "run jobs on this lake as one user" in refused(Lake(str(tmp_path)), "ingest")["ingest"]
+    assert "run all jobs on this lake as one user" in refused(Lake(str(tmp_path)), "ingest")["ingest"]
     (tmp_path / "_locks").unlink()
     (tmp_path / "_locks").mkdir()
     (tmp_path / "_locks" / "entries").symlink_to(tmp_path / "elsewhere")

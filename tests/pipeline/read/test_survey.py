@@ -155,8 +155,11 @@ def test_a_damaged_gzip_gives_what_is_before_the_damage(tmp_path: Path) -> None:
         (b"", "its gzip is damaged: its end is missing"),
         (b"no gzip", "its gzip is damaged: incorrect header check"),
         (gzip.compress(b"hello\n", mtime=0), "line 1: it is not JSON"),
-        (gzip.compress(content(lines([1, 2]))), "its last line is missing, after entry 2, at byte"),
-        (gzip.compress(content(lines([5, 6]), first=5, last=6)), "it begins with entry 5, and its name says otherwise"),
+        (gzip.compress(content(lines([1, 2])), mtime=0), "its last line is missing, after entry 2, at byte"),
+        (
+            gzip.compress(content(lines([5, 6]), first=5, last=6), mtime=0),
+            "it begins with entry 5, and its name says otherwise",
+        ),
     ],
 )
 def test_what_is_wrong_with_a_file(tmp_path: Path, data: bytes, why: str) -> None:

@@ -261,7 +261,7 @@ def test_of_a_farm_that_was_not_replayed_nothing_is_said_that_a_replay_shows(rep
     assert other.timeline is not None
     assert other.timeline.published is None
     text = page(report)
-    assert text.count("Who published is not known") == 1
+    assert text.count("The publishers are not known") == 1
     assert "The table backtest has nothing of this yet: <code>gf-i2p pipeline backtest</code>" in text
 
 

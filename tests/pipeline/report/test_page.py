@@ -145,7 +145,7 @@ def test_every_chart_is_there_for_who_cannot_see_it() -> None:
     assert len(re.findall(r"role=\"img\"><title>[^<]{10,}", text)) == len(plots), "each begins with what it shows"
     assert sum(each == "As a table" for each in read.texts) == 4 + 1 + 4 + 1
     for name in (
-        "Who led and who published",
+        "Leaders and publishers",
         "Availability",
         "Weights",
         "Load",
@@ -171,7 +171,7 @@ def test_a_table_that_is_missing_says_which_job_makes_it() -> None:
     for name, job in MADE_BY.items():
         if name not in {"entries", "files", "routers", "alerts"}:  # of three nothing is drawn
             assert f"The table {name} has nothing of this yet: <code>gf-i2p pipeline {job}</code>" in text
-    assert "Who published is not known" in text
+    assert "The publishers are not known" in text
     assert "The table entries has nothing of this yet" in page(
         replace(made, farms=[replace(made.farms[0], timeline=None)])
     )
