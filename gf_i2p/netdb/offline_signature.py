@@ -1,4 +1,4 @@
-"""Offline signatures let a transient key sign for a long-term key until a date (common structures, "OfflineSignature")."""
+"""Offline signatures: a transient key signs for a long-term key until a date (common structures, "OfflineSignature")."""
 
 import struct
 from dataclasses import dataclass
