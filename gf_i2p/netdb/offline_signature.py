@@ -1,4 +1,4 @@
-"""Offline signatures: a transient key signs for a long-term key until a date (common structures, "OfflineSignature")."""
+"""Offline signatures: a transient key signs for a permanent key until a date (common structures, same name)."""
 
 import struct
 from dataclasses import dataclass

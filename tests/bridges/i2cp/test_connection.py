@@ -54,7 +54,7 @@ async def test_a_router_that_shows_nothing_must_be_configured(monkeypatch: pytes
     deadlines_after_the_greeting(monkeypatch)
     async with FakeRouter(RouterKind.I2PD) as router:
         router.deaf = {3}
-        with pytest.raises(RouterError, match="the setting `kind`"):
+        with pytest.raises(RouterError, match="set `kind`"):
             await soon(router_kind(router.settings(deadlines=replace(PATIENT, answer=0.1))))
 
 

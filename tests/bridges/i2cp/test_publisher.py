@@ -131,7 +131,7 @@ async def test_a_set_that_routers_would_not_keep_is_not_sent(
     router: FakeRouter, publisher: MetaPublisher, step: int
 ) -> None:
     await soon(publisher.publish_meta_lease_set(publication()))
-    with pytest.raises(RouterRefusedError, match=f"published at {NOW + step}, and the last one at {NOW}"):
+    with pytest.raises(RouterRefusedError, match=f"published at {NOW + step}, and the last set at {NOW}"):
         await soon(publisher.publish_meta_lease_set(publication(NOW + step)))
     assert phase(publisher) is Phase.SENT
     router.ask()
@@ -245,7 +245,7 @@ async def test_i2pd_hangs_up_when_it_gets_nothing(router: FakeRouter, publisher:
     router.patience = 0.1
     router.ask()
     await until(lambda: phase(publisher) is Phase.LOST)
-    assert "hung up: the router stops, or refuses something" in status(publisher).reason
+    assert "hung up: the router stops, or refuses a message" in status(publisher).reason
 
 
 # Sessions that end --------------------------------------------------------------------------------------------------
@@ -443,7 +443,7 @@ async def test_a_router_that_does_not_hang_up_is_hung_up_on(router: FakeRouter, 
 async def test_tunnels_that_are_never_built_end_the_call_and_the_session(router: FakeRouter, clock: Clock) -> None:
     router.ready.clear()
     publisher = MetaPublisher(router.settings(deadlines=replace(PATIENT, tunnels=0.1)), clock=clock)
-    with pytest.raises(RouterUnreachableError, match=r"within 0\.1 s: its tunnels are not built"):
+    with pytest.raises(RouterUnreachableError, match=r"within 0\.1 s: the tunnels are not built"):
         await soon(publisher.publish_meta_lease_set(publication()))
     assert router.log[-1] == "destroy"
     assert phase(publisher) is Phase.LOST
