@@ -145,5 +145,5 @@ def _about(master: bytes) -> dict[str, Json]:
 
 def _why(control: I2pControl, state: PublicationState) -> str:
     if state.state is State.IDLE:
-        return f"{control} publishes nothing for this master: the endpoint has stopped or restarted"
+        return f"{control} publishes nothing for this master: the endpoint stopped meanwhile, or restarted"
     return f"{control} has lost the publication: {state.reason or 'no reason is given'}"

@@ -185,7 +185,7 @@ async def test_the_kind_may_be_configured(router: FakeRouter, clock: Clock) -> N
 @BOTH
 async def test_an_old_set_is_not_even_begun_with(router: FakeRouter, publisher: MetaPublisher, clock: Clock) -> None:
     clock.now += 600
-    with pytest.raises(RouterRefusedError, match=r"not sent: it.*600 s old.*Sign a fresh one"):
+    with pytest.raises(RouterRefusedError, match=r"not sent: the set.*600 s old.*Sign a fresh one"):
         await soon(publisher.publish_meta_lease_set(publication()))
     assert router.log == []
     assert phase(publisher) is Phase.IDLE
@@ -281,7 +281,7 @@ async def test_a_new_session_may_have_the_same_set_again_but_no_older_one(
     await until(lambda: router.stored)
     router.hang_up()
     await soon(publisher.lost(MASTER))
-    with pytest.raises(RouterRefusedError, match="the last one"):
+    with pytest.raises(RouterRefusedError, match="the last set"):
         await soon(publisher.publish_meta_lease_set(publication(NOW - 1)))
     await soon(publisher.publish_meta_lease_set(publication(NOW)))
     await until(lambda: published(router) == [NOW, NOW])

@@ -146,7 +146,7 @@ async def test_a_router_that_is_not_the_configured_one(tmp_path: Path, identity:
         place.change(CONFIG_FILE, ('# kind = "i2pd"', 'kind = "java"'))
         async with RunningNode(place.directory):
             verdict = only(await place.look(), "I2CP")
-    assert 'it is i2pd, and the configuration says kind = "java"' in verdict.text
+    assert 'the router is i2pd, and the configuration says kind = "java"' in verdict.text
 
 
 async def test_without_publishing_i2cp_and_i2pcontrol_may_be_off(tmp_path: Path, identity: Identity) -> None:

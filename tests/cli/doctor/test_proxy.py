@@ -53,8 +53,11 @@ async def test_proxies(answer: bytes, kind: Kind | None) -> None:
 @pytest.mark.parametrize(
     ("answer", "text"),
     [
-        (b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n", "it says 200 to an address in .i2p"),  # i2pd's console
-        (b"HTTP/1.1 404 Not Found\r\n\r\n", "it says 404"),
+        (
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n",
+            "the answer to an address in .i2p is 200",
+        ),  # i2pd's console
+        (b"HTTP/1.1 404 Not Found\r\n\r\n", "the answer to an address in .i2p is 404"),
         (b"SSH-2.0-OpenSSH_9.2\r\n", "the answer is no HTTP"),
         (b"", "hangs up without an answer"),  # i2pd's SAM
     ],
