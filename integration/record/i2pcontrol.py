@@ -1,6 +1,6 @@
 """`python -m integration.record.i2pcontrol`: run i2pd alone, ask it what our client asks, and keep every byte.
 
-Writes `bridges/recorded/i2pd-VERSION.json` again. The client talks to a middleman, which ends its TLS, talks to the
+Writes `tests/bridges/recorded/i2pd-VERSION.json` again. The client talks to a middleman. It ends the TLS, talks to the
 router in its stead, and writes both sides down.
 """
 

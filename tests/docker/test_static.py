@@ -16,7 +16,7 @@ import jsonschema
 import pytest
 import yaml
 
-from gf_i2p.cli.main import _parser
+from gf_i2p.cli.main import _parser, main
 from gf_i2p.node.farm_tasks import CLOSE_SECONDS, FINISH_SECONDS, RESIGN_SECONDS
 from gf_i2p.node.node import STOP_SECONDS
 from integration.testnet.containers import arguments
@@ -106,14 +106,14 @@ def test_the_schema_notices_a_misspelt_key() -> None:
 )
 def test_the_program_knows_its_command_lines(where: str, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     try:
-        _parser().parse_args(words)
+        _parser(words).parse_args(words)
     except SystemExit:
         pytest.fail(f"{where}: {capsys.readouterr().err}")
 
 
 def test_the_program_does_not_know_everything(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        _parser().parse_args(["status", "/var/lib/gf-i2p", "--jason"])
+        main(["status", "/var/lib/gf-i2p", "--jason"])
     assert "--jason" in capsys.readouterr().err
 
 

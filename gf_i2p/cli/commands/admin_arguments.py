@@ -1,8 +1,8 @@
-"""Arguments of the commands `leaves`, `publisher` and `farm`, by which administrators change a farm."""
+"""What the commands of `gf-i2p leaves`, `publisher` and `farm` take: what administrators say of a farm."""
 
 import argparse
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from gf_i2p.farm.admin_entries import MAX_REASON
 from gf_i2p.farm.strict_json import RecordError, a_hash
@@ -12,54 +12,13 @@ from gf_i2p.wire.limits import MAX_ID
 
 
 class Action(NamedTuple):
-    """One command of a group."""
+    """What one command of a group does."""
 
     group: str
     name: str
     changes: bool = True
     takes: str = ""
     """Kind of the argument: "leaf", "server", "cost", "changes" or "names"; empty when there is none."""
-
-
-COMMANDS: Final = (
-    (
-        "leaves",
-        "which leaves the farm publishes, and at what cost",
-        (
-            (
-                Action("leaves", "list", changes=False),
-                "show all leaves that somebody names, and why a leaf is not listed",
-            ),
-            (Action("leaves", "exclude", takes="leaf"), "leave a leaf out, although its router reports the leaf"),
-            (Action("leaves", "include", takes="leaf"), "end the exclusion of a leaf"),
-            (Action("leaves", "cost", takes="cost"), "list a leaf at this cost"),
-        ),
-    ),
-    (
-        "publisher",
-        "show or choose the publisher; drain a server before it is stopped for a while",
-        (
-            (
-                Action("publisher", "show", changes=False),
-                "show the publisher, and why the other servers do not publish",
-            ),
-            (Action("publisher", "move", takes="server"), "have a server publish as long as it can"),
-            (Action("publisher", "release"), "end the move: the farm chooses the publisher"),
-            (Action("publisher", "drain", takes="server"), "have a server publish only when no other server can"),
-            (Action("publisher", "undrain", takes="server"), "end the drain of a server"),
-        ),
-    ),
-    (
-        "farm",
-        "the parameters of the whole farm, and who has changed them",
-        (
-            (Action("farm", "show", changes=False), "show the parameters, their ranges, and who changed each"),
-            (Action("farm", "set", takes="changes"), "change parameters"),
-            (Action("farm", "unset", takes="names"), "return parameters to their defaults"),
-            (Action("farm", "log", changes=False), "show who made which change, and when"),
-        ),
-    ),
-)
 
 
 def add(action: Action, command: argparse.ArgumentParser) -> None:

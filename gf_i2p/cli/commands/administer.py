@@ -11,15 +11,18 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from gf_i2p.cli.commands.admin_arguments import Action
+from gf_i2p.cli.commands.admin_arguments import Action, add
 from gf_i2p.cli.shared.answer_text import OUTSIDE, in_touch, printable, sensed_lines, standing_lines
 from gf_i2p.cli.shared.argument_types import load_client_file
+from gf_i2p.cli.shared.command import Subcommand
 from gf_i2p.cli.shared.errors import CommandError, Exit
-from gf_i2p.cli.shared.local_client import Ask, Print
+from gf_i2p.cli.shared.local_client import Ask, ask
 from gf_i2p.cli.shared.logs import configure
+from gf_i2p.cli.shared.terminal import print_json
 from gf_i2p.farm.admin_entries import AdminEntry
 from gf_i2p.farm.strict_json import RecordError
 from gf_i2p.netdb.encoding import to_b32_address
@@ -38,7 +41,12 @@ _SILENT_SECONDS: Final = 2.0
 NOT_KNOWN: Final = "This server does not know yet which entries are committed, so the farm's state is not known."
 
 
-def run(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
+def command(action: Action, text: str) -> Subcommand:
+    """Make the command of an action."""
+    return Subcommand(text, partial(add, action), run)
+
+
+def run(options: argparse.Namespace) -> Exit:
     """Run the action that the arguments name. Raises `CommandError`."""
     action: Action = options.action
     from_afar = options.directory.is_file()
@@ -49,14 +57,14 @@ def run(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
                 "machine, with the server's directory",
                 code=Exit.USAGE,
             )
-        return _show(options, ask, print_json)
-    return _from_afar(options, print_json) if from_afar else _here(options, ask, print_json)
+        return _show(options, ask)
+    return _from_afar(options) if from_afar else _here(options, ask)
 
 
 # Changes -------------------------------------------------------------------------------------------------------------
 
 
-def _here(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
+def _here(options: argparse.Namespace, ask: Ask) -> Exit:
     before = ask(options.directory, "GET", "/v1/administration")
     if before["membership"] == "removed":
         raise CommandError(f"nothing was changed. {OUTSIDE['removed']}", code=Exit.DEGRADED)
@@ -108,7 +116,7 @@ def _taken_in(options: argparse.Namespace, ask: Ask, index: int) -> Any:
         time.sleep(_POLL_SECONDS)
 
 
-def _from_afar(options: argparse.Namespace, print_json: Print) -> Exit:
+def _from_afar(options: argparse.Namespace) -> Exit:
     file = administrators_file(options.directory)
     entry = _entry(options, file.cluster, file.user)
     index, warnings = asyncio.run(post(file, [entry], lambda text: _say(options, text)))
@@ -271,7 +279,7 @@ def _say(options: argparse.Namespace, text: str) -> None:
 # Answers -------------------------------------------------------------------------------------------------------------
 
 
-def _show(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
+def _show(options: argparse.Namespace, ask: Ask) -> Exit:
     action: Action = options.action
     answer = ask(options.directory, "GET", "/v1/administration")
     keys, lines = {

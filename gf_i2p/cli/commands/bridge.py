@@ -1,14 +1,17 @@
 """`gf-i2p bridge serve`: serves the router beside a node to programs in any language, until SIGTERM or Ctrl-C."""
 
+import argparse
 import asyncio
 import json
 import ssl
 from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Final
 from urllib.parse import urlsplit
 
 from bridges.serving.bridge_server import BridgeServer
+from gf_i2p.cli.shared.command import Commands, Subcommand
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.logs import configure
 from gf_i2p.cli.shared.long_running import loop_factory, stop_signal
@@ -22,12 +25,17 @@ from gf_i2p.transport.tls.certificates import fingerprint_of_file, make_certific
 from gf_i2p.transport.tls.tcp_sockets import why
 
 
-def serve(directory: Path, *, as_json: bool) -> Exit:
+def _add_of_serve(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("directory", type=Path, metavar="DIR")
+
+
+def serve(options: argparse.Namespace) -> Exit:
     """Serve the router of this directory's node; return after a stop."""
+    directory: Path = options.directory
     config, secrets = Config.load(directory), Secrets.load(directory)
     configure(config.logging.level, config.logging.format)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        return runner.run(_serve(directory, config, secrets, as_json=as_json))
+        return runner.run(_serve(directory, config, secrets, as_json=options.json))
 
 
 async def _serve(directory: Path, config: Config, secrets: Secrets, *, as_json: bool) -> Exit:
@@ -117,3 +125,10 @@ def _tls(directory: Path, table: BridgeTable) -> ssl.SSLContext:
             "both for a new one"
         ) from error
     return context
+
+
+COMMANDS: Final[Commands] = {
+    "serve": Subcommand(
+        "serve the router of a node's directory as an i2pcontrol endpoint, in the foreground", _add_of_serve, serve
+    ),
+}

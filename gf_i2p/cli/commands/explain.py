@@ -1,6 +1,6 @@
 """`gf-i2p explain`: why this server publishes and no other, and why each leaf is listed or left out."""
 
-from collections.abc import Callable
+import argparse
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,17 +14,22 @@ from gf_i2p.cli.shared.answer_text import (
     standing_lines,
 )
 from gf_i2p.cli.shared.errors import Exit
+from gf_i2p.cli.shared.local_client import ask
+from gf_i2p.cli.shared.terminal import print_json
 
 
-def explain(
-    directory: Path, ask: Callable[[Path, str, str], Any], print_json: Callable[[Any], None], *, as_json: bool
-) -> Exit:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Say which node is asked."""
+    parser.add_argument("directory", type=Path, metavar="DIR")
+
+
+def run(options: argparse.Namespace) -> Exit:
     """Ask the node of this directory, and print the answer.
 
     Returns `DEGRADED` without a leader, on a removed server, and when the farm wants a publisher and has none.
     """
-    answer = ask(directory, "GET", "/v1/explain")
-    if as_json:
+    answer = ask(options.directory, "GET", "/v1/explain")
+    if options.json:
         print_json({"ok": True, **answer})
     else:
         print(show_explanation(answer))

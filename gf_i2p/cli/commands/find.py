@@ -1,15 +1,16 @@
 """`gf-i2p find`: finds the servers of a farm and its leader with a client's file, from any machine."""
 
+import argparse
 import asyncio
-import json
 import sys
 from pathlib import Path
 from typing import Any, Final
 
 from gf_i2p.cli.shared.answer_text import printable
-from gf_i2p.cli.shared.argument_types import load_client_file
+from gf_i2p.cli.shared.argument_types import load_client_file, seconds
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.logs import configure
+from gf_i2p.cli.shared.terminal import print_json
 from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.transport.client.farm_client import Found, FoundPlace
 
@@ -21,17 +22,29 @@ _SILENT_SECONDS: Final = 2.0
 """Seconds until the command says that it is still looking."""
 
 
-def find(path: Path, *, seconds: float | None, as_object: bool) -> Exit:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Say whose farm is looked for, and how long."""
+    parser.add_argument("file", type=Path, metavar="FILE", help="client-NAME.toml, as init --client NAME wrote it")
+    parser.add_argument(
+        "--timeout",
+        type=seconds,
+        metavar="SECONDS",
+        help="seconds for finding the leader (default: 30, or 120 for a farm inside I2P)",
+    )
+
+
+def run(options: argparse.Namespace) -> Exit:
     """Find the farm of this client's file. Raises `CommandError` for a wrong file, and when no server answers."""
+    path, timeout = options.file, options.timeout
     configure("error", "text")  # the answer says what is wrong; the logs would say the same again
     file = load_client_file(path)
-    if seconds is None:
-        seconds = SECONDS if file.i2p is None else I2P_SECONDS
-    found = asyncio.run(_find(file, seconds, quiet=as_object))
+    if timeout is None:
+        timeout = SECONDS if file.i2p is None else I2P_SECONDS
+    found = asyncio.run(_find(file, timeout, quiet=options.json))
     if not any(place.connected for place in found.places):
         raise CommandError(f"{path}: {found.trouble}")
-    if as_object:
-        print(json.dumps(_as_json(file.cluster, found), indent=2 if sys.stdout.isatty() else None))
+    if options.json:
+        print_json(_as_json(file.cluster, found))
     else:
         print(_show(file.cluster, found))
     return Exit.OK if found.trouble is None else Exit.DEGRADED

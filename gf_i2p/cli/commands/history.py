@@ -1,10 +1,12 @@
 """`gf-i2p history verify`: reads a history to its end and describes the contents."""
 
+import argparse
 import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
+from gf_i2p.cli.shared.command import Commands, Subcommand
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.terminal import Progress
 from gf_i2p.node.files.layout import CONFIG_FILE, HISTORY_DIRECTORY
@@ -13,18 +15,23 @@ from gf_i2p.storage.history_reader import Summary, summarize
 _SHOWN_GAPS: Final = 20
 
 
-def verify(directory: Path, *, as_json: bool) -> Exit:
+def _add_of_verify(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("directory", type=Path, metavar="DIR", help="a node's directory, or a copy of its history/")
+
+
+def verify(options: argparse.Namespace) -> Exit:
     """Check the history of a node's directory, or a history's own directory; the node may run or not.
 
     Raises `HistoryError`, `OSError` and `CommandError`.
     """
+    directory = options.directory
     if (directory / CONFIG_FILE).exists():
         directory = directory / HISTORY_DIRECTORY
     if not directory.is_dir():
         raise CommandError(f"{directory} is no directory: a running node with history.enabled = true makes it")
     with Progress() as progress:
         summary = summarize(directory, on_file=lambda number, count: progress(f"reading file {number} of {count}"))
-    if as_json:
+    if options.json:
         print(json.dumps({"ok": True, **asdict(summary)}))
     else:
         print(show_summary(summary))
@@ -54,3 +61,8 @@ def show_summary(found: Summary) -> str:
     if len(found.gaps) > _SHOWN_GAPS:
         lines.append(f"         and {len(found.gaps) - _SHOWN_GAPS} more gaps; --json shows all")
     return "\n".join(lines)
+
+
+COMMANDS: Final[Commands] = {
+    "verify": Subcommand("read a history to its end, check it, and say what is in it", _add_of_verify, verify),
+}

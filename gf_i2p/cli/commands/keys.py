@@ -4,25 +4,32 @@ import argparse
 import stat
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from gf_i2p.cli.shared.argument_types import named
+from gf_i2p.cli.shared.argument_types import named, whole
+from gf_i2p.cli.shared.command import Commands, Group, Subcommand
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.router_setup import master_keys
+from gf_i2p.cli.shared.terminal import print_json
 from gf_i2p.farm.choice.tree import BRANCHES
+from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID
 from gf_i2p.netdb.encoding import from_base64
 from gf_i2p.netdb.errors import NetDbError
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.node.files.config import Config
 from gf_i2p.node.files.layout import MASTER_FILE
+from gf_i2p.node.files.router_config import check_options
 from gf_i2p.node.publish.branch_keys import branch_file, derive
 from gf_i2p.node.publish.publishing_keys import MAX_FILE_BYTES, PublishingKeys, Stage, date, load
 from gf_i2p.storage.snapshot_file import write
 
-Print = Callable[[Any], None]
+DEFAULT_DAYS: Final = 90
+MAX_DAYS: Final = 365
+"""A stolen key is good to its end: nobody can call the key back."""
 
+_FIXED: Final = ("i2cp.leaseSetType", "i2cp.leaseSetEncType")
+"""Options that an operator cannot set: the program decides the kind of its lease sets."""
 _DAY: Final = 86_400
 _STANDARD_INPUT: Final = "-"
 
@@ -30,14 +37,14 @@ _STANDARD_INPUT: Final = "-"
 # The master ---------------------------------------------------------------------------------------------------------
 
 
-def new(options: argparse.Namespace, print_json: Print) -> Exit:
+def new(options: argparse.Namespace) -> Exit:
     """`keys master new`."""
     keys = DestinationKeys.generate()
     _write(options.file, keys.encode())
-    return _told_of_master(options, keys, [], print_json)
+    return _told_of_master(options, keys, [])
 
 
-def import_(options: argparse.Namespace, print_json: Print) -> Exit:
+def import_(options: argparse.Namespace) -> Exit:
     """`keys master import`."""
     source: str = options.source
     notes = []
@@ -59,10 +66,10 @@ def import_(options: argparse.Namespace, print_json: Print) -> Exit:
     )
     keys = _master_of(data, name)
     _write(options.file, keys.encode())
-    return _told_of_master(options, keys, notes, print_json)
+    return _told_of_master(options, keys, notes)
 
 
-def show(options: argparse.Namespace, print_json: Print) -> Exit:
+def show(options: argparse.Namespace) -> Exit:
     """`keys master show`."""
     with named(options.file):
         keys = load(options.file)
@@ -105,7 +112,7 @@ def _is_text(data: bytes) -> bool:
     return data.isascii() and not any(byte < 9 for byte in data)
 
 
-def _told_of_master(options: argparse.Namespace, keys: DestinationKeys, notes: list[str], print_json: Print) -> Exit:
+def _told_of_master(options: argparse.Namespace, keys: DestinationKeys, notes: list[str]) -> Exit:
     made = PublishingKeys(keys)
     if options.json:
         described = _described(made, int(time.time()))
@@ -125,7 +132,7 @@ def _told_of_master(options: argparse.Namespace, keys: DestinationKeys, notes: l
 # A node's keys -------------------------------------------------------------------------------------------------------
 
 
-def delegate(options: argparse.Namespace, print_json: Print) -> Exit:
+def delegate(options: argparse.Namespace) -> Exit:
     """`keys delegate`."""
     with named(options.master):
         master = load(options.master)
@@ -186,7 +193,7 @@ def _branches(master: DestinationKeys, beside: Path) -> list[Path]:
     return paths
 
 
-def status(options: argparse.Namespace, print_json: Print) -> Exit:
+def status(options: argparse.Namespace) -> Exit:
     """`keys status`."""
     directory, now = options.directory, int(time.time())
     config = Config.load(directory)
@@ -275,3 +282,94 @@ def _write(path: Path, data: bytes) -> None:
         raise CommandError(
             f"{path} exists already, and keys are not overwritten: choose another name, or move the file away"
         ) from error
+
+
+# The commands --------------------------------------------------------------------------------------------------------
+
+
+def _add_of_new(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", type=Path, metavar="FILE", help="written with mode 0600; nothing is overwritten")
+
+
+def _add_of_import(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "source", metavar="SOURCE", help="a router's private key file, or its base64 (SAM's PRIV); - is standard input"
+    )
+    parser.add_argument(
+        "--out",
+        dest="file",
+        type=Path,
+        default=Path(MASTER_FILE),
+        metavar="FILE",
+        help=f"written with mode 0600; nothing is overwritten (default: {MASTER_FILE})",
+    )
+
+
+def _add_of_show(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", type=Path, metavar="FILE", help="a master's, or a node's")
+
+
+def _add_of_delegate(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("master", type=Path, metavar="MASTERFILE")
+    parser.add_argument("--server", type=whole(FIRST_MEMBER_ID - 1, low=0), required=True, metavar="ID")
+    parser.add_argument(
+        "--days",
+        type=whole(MAX_DAYS),
+        default=DEFAULT_DAYS,
+        metavar="D",
+        help=f"days until the key ends (default: {DEFAULT_DAYS}, up to {MAX_DAYS})",
+    )
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="written with mode 0600 (default: publish-server-ID.keys)"
+    )
+    parser.add_argument(
+        "--option",
+        dest="options",
+        type=_option,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="option of the tunnels by which the server serves in mode failover beside an i2pd, as inbound.length=2: "
+        "the "
+        "master signs it; repeatable. A Java router follows [publish.service.session] in the server's settings",
+    )
+    parser.add_argument(
+        "--branches",
+        action="store_true",
+        help="also write branch-0.dat to branch-15.dat beside the key, for more leaves than one set has room for "
+        "(farm set "
+        "tree=tree); all servers share these keys, and these keys do not end",
+    )
+
+
+def _add_of_status(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("directory", type=Path, metavar="DIR", help="of a node")
+
+
+def _option(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    try:
+        check_options({name: value})
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    if not equals or name in _FIXED:
+        raise argparse.ArgumentTypeError(f"{name} cannot be chosen" if equals else f"{text[:80]!r} is no NAME=VALUE")
+    return name, value
+
+
+COMMANDS: Final[Commands] = {
+    "master": Group(
+        "the master's own key",
+        {
+            "new": Subcommand("make a new master destination", _add_of_new, new),
+            "import": Subcommand(
+                "take over the private keys of a destination that a router has had", _add_of_import, import_
+            ),
+            "show": Subcommand("show the public parts of a key file", _add_of_show, show),
+        },
+    ),
+    "delegate": Subcommand(
+        "let one server publish for the master until a date, by a key of its own", _add_of_delegate, delegate
+    ),
+    "status": Subcommand("say by which keys a node publishes, and until when", _add_of_status, status),
+}

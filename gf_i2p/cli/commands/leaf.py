@@ -5,7 +5,6 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -17,10 +16,12 @@ from bridges.router import LocalRouter
 from bridges.sam.client import Sam
 from gf_i2p.cli.shared.answer_text import printable
 from gf_i2p.cli.shared.argument_types import named
+from gf_i2p.cli.shared.command import Commands, Subcommand
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.logs import configure
 from gf_i2p.cli.shared.long_running import loop_factory, stop_signal
 from gf_i2p.cli.shared.router_setup import i2cp_settings, i2pcontrol
+from gf_i2p.cli.shared.terminal import print_json
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.farm_setup import write_private
 from gf_i2p.node.files.leaf_file import REPORT_FILE, LeafFile
@@ -35,10 +36,8 @@ LATE_SECONDS: Final = 3 * INTERVAL_SECONDS
 """Seconds after which a member's last record is too old: the farm drops the leaf, or will soon."""
 _CLOSE_SECONDS: Final = 5.0
 
-Print = Callable[[Any], None]
 
-
-def run(path: Path) -> Exit:
+def _run(path: Path) -> Exit:
     """`leaf run`: returns after a stop. Raises `CommandError` when the member runs already."""
     file_path = LeafFile.find(path)
     with named(file_path):
@@ -108,7 +107,7 @@ def _write(path: Path, report: MemberReport) -> None:
         logger.warning("the report cannot be written", file=str(path), reason=error.strerror)
 
 
-def status(options: argparse.Namespace, print_json: Print) -> Exit:
+def status(options: argparse.Namespace) -> Exit:
     """`leaf status`."""
     path = LeafFile.find(options.directory).with_name(REPORT_FILE)
     running = holder(path) is not None
@@ -149,3 +148,20 @@ def _lines(report: dict[str, Any], age: float | None, directory: Path, *, runnin
     elif not report["leaves"]:
         lines.append("leaf     none: set [publish] leaf in leaf.toml")
     return lines
+
+
+# The commands --------------------------------------------------------------------------------------------------------
+
+
+def _add_directory(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("directory", type=Path, metavar="DIR|FILE", help="leaf-ID/, as `members invite-leaf` wrote it")
+
+
+COMMANDS: Final[Commands] = {
+    "run": Subcommand(
+        "tell the farm how the leaf beside this router does, in the foreground",
+        _add_directory,
+        lambda options: _run(options.directory),
+    ),
+    "status": Subcommand("show how a leaf-only member does on this machine", _add_directory, status),
+}

@@ -4,11 +4,12 @@ import argparse
 from typing import Any
 
 from gf_i2p.cli.shared.errors import Exit
-from gf_i2p.cli.shared.local_client import Ask, Print, have_it_reloaded
+from gf_i2p.cli.shared.local_client import Ask, have_it_reloaded
+from gf_i2p.cli.shared.terminal import print_json
 from gf_i2p.node.membership import leaf_invitation
 
 
-def invite(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
+def invite(options: argparse.Namespace, ask: Ask) -> Exit:
     """`members invite-leaf`: the directory's server knows the member at once; the other servers read a file."""
     invited = leaf_invitation.invite_and_accept(options.directory, options.into, options.id)
     said, reloaded, _ = have_it_reloaded(options.directory, ask)
@@ -39,7 +40,7 @@ def invite(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
     return Exit.OK
 
 
-def accept(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
+def accept(options: argparse.Namespace, ask: Ask) -> Exit:
     """`members accept`, of a leaf-only member's invitation."""
     changed = leaf_invitation.accept(options.directory, options.file)
     said, reloaded, pending = have_it_reloaded(options.directory, ask) if changed else ("", False, list[str]())
@@ -51,7 +52,7 @@ def accept(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
     return Exit.OK
 
 
-def remove(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
+def remove(options: argparse.Namespace, ask: Ask) -> Exit:
     """`members remove-leaf`: from now on this server refuses the member, and ends the member's connections."""
     changed = leaf_invitation.remove(options.directory, options.id)
     said, reloaded, _ = have_it_reloaded(options.directory, ask) if changed else ("", False, list[str]())

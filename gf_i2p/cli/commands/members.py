@@ -2,22 +2,28 @@
 
 import argparse
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from gf_i2p.admin.local_socket import LAST_SERVER, NO_LEADER
-from gf_i2p.cli.commands import leaf_members
+from gf_i2p.cli.commands import leaf_members, remote_members
+from gf_i2p.cli.shared import argument_types
 from gf_i2p.cli.shared.answer_text import in_touch, standing_lines
-from gf_i2p.cli.shared.argument_types import named
+from gf_i2p.cli.shared.argument_types import named, whole
+from gf_i2p.cli.shared.command import Commands, Subcommand
 from gf_i2p.cli.shared.errors import CommandError, Exit
-from gf_i2p.cli.shared.local_client import Ask, Print, have_it_reloaded
+from gf_i2p.cli.shared.local_client import Ask, ask, have_it_reloaded
+from gf_i2p.cli.shared.terminal import print_json
+from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.layout import CONFIG_FILE, DATABASE_FILE, SECRETS_FILE
 from gf_i2p.node.files.stopped_log import members_of_stopped
 from gf_i2p.node.membership import invitation, leaf_invitation
 from gf_i2p.storage.private_files import holder
 from gf_i2p.wire.endpoint import Endpoint
+from gf_i2p.wire.limits import MAX_ID
 
 CHANGE_SECONDS: Final = 600.0
 """Seconds for which a change is watched: a server that joins gets the whole log."""
@@ -30,7 +36,7 @@ _ELECTIONS: Final = 3
 A follower that asked for a vote hears of an entry later than the new leader has the entry."""
 
 
-def show(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
+def show(options: argparse.Namespace, ask: Ask) -> Exit:
     """`members list`."""
     answer = ask(options.directory, "GET", "/v1/status")
     members = [
@@ -56,7 +62,7 @@ def show(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
     return code
 
 
-def invite(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
+def invite(options: argparse.Namespace, ask: Ask) -> Exit:
     """`members invite`."""
     server_id, endpoint = options.server
     _check_endpoint(endpoint)
@@ -98,13 +104,13 @@ def _check_endpoint(endpoint: Endpoint | None) -> None:
         raise CommandError(f"{endpoint}: write i2p instead of the endpoint for a new address", code=Exit.USAGE)
 
 
-def accept(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
+def accept(options: argparse.Namespace, ask: Ask) -> Exit:
     """`members accept`."""
     with named(options.file):
         of_leaf = leaf_invitation.is_one(options.file)
         (leaf_invitation.load if of_leaf else invitation.load)(options.file)
     if of_leaf:
-        return leaf_members.accept(options, ask, print_json)
+        return leaf_members.accept(options, ask)
     done = invitation.accept(options.directory, options.file, members=partial(_members, ask))
     said, reloaded, pending = have_it_reloaded(options.directory, ask) if done.changed else ("", False, [])
     if options.json:
@@ -148,17 +154,17 @@ def _members(ask: Ask, directory: Path) -> frozenset[int]:
         time.sleep(_POLL_SECONDS)
 
 
-def add(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
+def add(options: argparse.Namespace, ask: Ask) -> Exit:
     """`members add`: for a server that waits to be taken in, and does not ask the leader."""
     server_id, endpoint = options.server
     if endpoint is None:
         raise CommandError("give the server's own endpoint, tcp://HOST:PORT", code=Exit.USAGE)
     body = {"add": {"id": server_id, "endpoint": str(endpoint)}}
     begun = ask(options.directory, "POST", "/v1/servers", seconds=40, body=body)
-    return _watch(options, ask, print_json, begun, server_id, present=True)
+    return _watch(options, ask, begun, server_id, present=True)
 
 
-def remove(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
+def remove(options: argparse.Namespace, ask: Ask) -> Exit:
     """`members remove`."""
     answer = ask(options.directory, "GET", "/v1/status")
     servers = {server["id"]: server for server in answer["servers"]}
@@ -185,10 +191,10 @@ def remove(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
             "committed. Start the others first; add --force if you know better"
         )
     begun = ask(options.directory, "POST", "/v1/servers", seconds=40, body={"remove": options.id})
-    return _watch(options, ask, print_json, begun, options.id, present=False)
+    return _watch(options, ask, begun, options.id, present=False)
 
 
-def step_down(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
+def step_down(options: argparse.Namespace, ask: Ask) -> Exit:
     """`members stepdown`."""
     answer = ask(options.directory, "POST", "/v1/stepdown", seconds=40, body={})
     if options.json:
@@ -198,9 +204,7 @@ def step_down(options: argparse.Namespace, ask: Ask, print_json: Print) -> Exit:
     return Exit.OK if answer["leader"] is not None else Exit.DEGRADED
 
 
-def _watch(
-    options: argparse.Namespace, ask: Ask, print_json: Print, begun: Any, server_id: int, *, present: bool
-) -> Exit:
+def _watch(options: argparse.Namespace, ask: Ask, begun: Any, server_id: int, *, present: bool) -> Exit:
     """Wait until the directory's node knows that the change is committed, or until nobody works on the change any more.
 
     `begun`: the leader that began the change, and the term.
@@ -254,3 +258,100 @@ def _lost(by: int, leader: int | None) -> CommandError:
         code=Exit.DEGRADED if leader is None else Exit.FAILED,
         outcome="unknown",
     )
+
+
+# The commands --------------------------------------------------------------------------------------------------------
+
+
+def _by_node(action: str, here: Callable[[argparse.Namespace, Ask], Exit]) -> Callable[[argparse.Namespace], Exit]:
+    """Make what asks the node of a directory, or the farm's servers when an administrator's file is given."""
+
+    def run(options: argparse.Namespace) -> Exit:
+        return remote_members.run(action, options) if options.directory.is_file() else here(options, ask)
+
+    return run
+
+
+def _add_node(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "directory",
+        type=Path,
+        metavar="DIR|FILE",
+        help="of a running server; or admin-NAME.toml, on any machine",
+    )
+
+
+def _add_directory(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("directory", type=Path, metavar="DIR", help="of a server")
+
+
+def _add_into(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--into", type=Path, required=True, metavar="DIR", help="where both are written")
+
+
+def _add_of_invite(parser: argparse.ArgumentParser) -> None:
+    _add_directory(parser)
+    parser.add_argument("server", type=argument_types.server, metavar="ID=ENDPOINT")
+    _add_into(parser)
+
+
+def _add_of_accept(parser: argparse.ArgumentParser) -> None:
+    _add_directory(parser)
+    parser.add_argument("file", type=Path, metavar="FILE", help="what `members invite` or `invite-leaf` wrote")
+
+
+def _add_of_add(parser: argparse.ArgumentParser) -> None:
+    _add_node(parser)
+    parser.add_argument("server", type=argument_types.server, metavar="ID=ENDPOINT")
+
+
+def _add_of_remove(parser: argparse.ArgumentParser) -> None:
+    _add_node(parser)
+    parser.add_argument("id", type=whole(MAX_ID - 1, low=0), metavar="ID")
+    parser.add_argument("--force", action="store_true", help="also one that is dead, or whose loss may hurt")
+
+
+def _add_of_invite_leaf(parser: argparse.ArgumentParser) -> None:
+    _add_directory(parser)
+    parser.add_argument(
+        "--id",
+        type=whole(MAX_ID - 1, low=FIRST_MEMBER_ID),
+        metavar="ID",
+        help=f"the member's id, from {FIRST_MEMBER_ID} on (default: the next one)",
+    )
+    _add_into(parser)
+
+
+def _add_of_remove_leaf(parser: argparse.ArgumentParser) -> None:
+    _add_directory(parser)
+    parser.add_argument("id", type=whole(MAX_ID - 1, low=FIRST_MEMBER_ID), metavar="ID")
+
+
+COMMANDS: Final[Commands] = {
+    "list": Subcommand("show the servers of a farm, as a running node knows them", _add_node, _by_node("list", show)),
+    "invite": Subcommand(
+        "make the directory of a new server, and the file by which the others know it",
+        _add_of_invite,
+        lambda options: invite(options, ask),
+    ),
+    "accept": Subcommand(
+        "let the server of a directory know an invited one", _add_of_accept, lambda options: accept(options, ask)
+    ),
+    "add": Subcommand(
+        "have the leader take a server in that does not ask by itself", _add_of_add, _by_node("add", add)
+    ),
+    "remove": Subcommand(
+        "remove a server from the farm; on the leader's machine, or its own", _add_of_remove, _by_node("remove", remove)
+    ),
+    "stepdown": Subcommand("have the leader hand over to another server", _add_node, _by_node("stepdown", step_down)),
+    "invite-leaf": Subcommand(
+        "make the directory of a leaf-only member, and the file by which the servers know it",
+        _add_of_invite_leaf,
+        lambda options: leaf_members.invite(options, ask),
+    ),
+    "remove-leaf": Subcommand(
+        "have the server of a directory refuse a leaf-only member",
+        _add_of_remove_leaf,
+        lambda options: leaf_members.remove(options, ask),
+    ),
+}

@@ -3,20 +3,30 @@
 import argparse
 import asyncio
 import sys
-from collections.abc import Callable
-from typing import Any
+from pathlib import Path
 
 from gf_i2p.cli.shared.answer_text import printable
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.logs import configure
-from gf_i2p.cli.shared.terminal import check_name, check_typed
+from gf_i2p.cli.shared.terminal import check_name, check_typed, print_json
 from gf_i2p.node.files.layout import DATABASE_FILE
 from gf_i2p.node.recovery.farm_of_one import Look, look, recover
 from gf_i2p.node.recovery.survivors import ask_others
 from gf_i2p.storage.private_files import holder
 
 
-def run(options: argparse.Namespace, print_json: Callable[[Any], None]) -> Exit:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Say which server is left, and what the operator has confirmed."""
+    parser.add_argument("directory", type=Path, metavar="DIR", help="of the server that is left; its node is stopped")
+    parser.add_argument("--confirm", metavar="FARM", help="the farm's name, instead of typing it")
+    parser.add_argument(
+        "--even-if-others-live",
+        action="store_true",
+        help="also when other servers of the farm answer: then there will be two farms",
+    )
+
+
+def run(options: argparse.Namespace) -> Exit:
     """Look for living servers, ask the operator, back the files up, and recover."""
     pid = holder(options.directory / DATABASE_FILE)
     if pid is not None:

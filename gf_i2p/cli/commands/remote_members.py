@@ -9,16 +9,17 @@ import argparse
 import asyncio
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from gf_i2p.admin.local_socket import LAST_SERVER
 from gf_i2p.cli.shared.answer_text import printable
 from gf_i2p.cli.shared.argument_types import load_client_file
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.logs import configure
+from gf_i2p.cli.shared.terminal import print_json
 from gf_i2p.node.access.roles import Role, User
 from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.raft.configurations import majority
@@ -29,8 +30,6 @@ from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.errors import EndpointError, LocalProtocolError, NotCommittedError, OutcomeUnknownError
 from gf_i2p.wire.log_values import ClusterServer, Configuration, encode_server_id
 from gf_i2p.wire.messages import MessageType, Request, Response
-
-Print = Callable[[Any], None]
 
 CHANGE_SECONDS: Final = 600.0
 """Seconds for which a change is watched: a server that joins gets the whole log."""
@@ -50,18 +49,18 @@ _I2P_LEAVING_SECONDS: Final = 120.0
 _SILENT_SECONDS: Final = 2.0
 
 
-def run(options: argparse.Namespace, print_json: Print) -> Exit:
+def run(action: str, options: argparse.Namespace) -> Exit:
     """Run `members list`, `add`, `remove` or `stepdown`. Raises `CommandError`."""
     configure("error", "text")  # the answer says what is wrong; the logs would say the same again
     file = load_client_file(options.directory)
     _check_role(file, options.directory)
-    if options.action == "stepdown":
+    if action == "stepdown":
         raise CommandError(
             "the farm's protocol has no message that makes a leader step down. Run this on the leader's machine "
             f"(gf-i2p members list {options.directory} names the leader): gf-i2p members stepdown DIR",
             code=Exit.USAGE,
         )
-    return asyncio.run(_run(file, options, print_json))
+    return asyncio.run(_run(action, file, options))
 
 
 def _check_role(file: ClientFile, path: Path) -> None:
@@ -78,19 +77,19 @@ def _check_role(file: ClientFile, path: Path) -> None:
         )
 
 
-async def _run(file: ClientFile, options: argparse.Namespace, print_json: Print) -> Exit:
+async def _run(action: str, file: ClientFile, options: argparse.Namespace) -> Exit:
     async with file.open() as client:
         remote = _Remote(
             client, options.directory, inside=file.i2p is not None, ca=file.ca is not None, quiet=options.json
         )
-        match options.action:
+        match action:
             case "list":
                 view = await remote.look()
-                return _show(view, remote.advice(view), print_json if options.json else None)
+                return _show(view, remote.advice(view), as_json=options.json)
             case "add":
-                return _done(await remote.add(options), options, print_json)
+                return _done(await remote.add(options), options)
             case _:
-                return _done(await remote.remove(options), options, print_json)
+                return _done(await remote.remove(options), options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,7 +383,7 @@ def _newest(survey: Survey) -> Configuration:
     return max(survey.told.values(), key=lambda each: each.log_index)
 
 
-def _show(view: _View, advice: str, print_json: Print | None) -> Exit:
+def _show(view: _View, advice: str, *, as_json: bool) -> Exit:
     leader = view.found.leader
     servers = [
         {
@@ -399,7 +398,7 @@ def _show(view: _View, advice: str, print_json: Print | None) -> Exit:
         for server in view.newest.servers
     ]
     code = Exit.DEGRADED if leader is None else Exit.OK
-    if print_json is not None:
+    if as_json:
         print_json({"ok": True, "leader": leader, "configuration": view.newest.log_index, "servers": servers})
         return code
     for server in servers:
@@ -416,7 +415,7 @@ def _show(view: _View, advice: str, print_json: Print | None) -> Exit:
     return code
 
 
-def _done(change: _Change, options: argparse.Namespace, print_json: Print) -> Exit:
+def _done(change: _Change, options: argparse.Namespace) -> Exit:
     ids = [server.id for server in change.newest.servers]
     if options.json:
         print_json({"ok": True, "servers": ids, "committed": change.sure or None})

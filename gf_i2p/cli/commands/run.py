@@ -1,5 +1,6 @@
 """`gf-i2p run`: runs one node or several in the foreground, until SIGTERM or Ctrl-C."""
 
+import argparse
 import asyncio
 import gc
 import signal
@@ -37,13 +38,25 @@ from gf_i2p.transport.tls.tls_transport import TlsTransport
 logger = structlog.get_logger()
 
 
-def run(directories: Sequence[Path]) -> Exit:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Say whose nodes run."""
+    parser.add_argument(
+        "directories",
+        type=Path,
+        nargs="+",
+        metavar="DIR",
+        help="a server's directory. Several directories are of different farms; those with the same node.listen "
+        "share it",
+    )
+
+
+def run(options: argparse.Namespace) -> Exit:
     """Run the nodes of these directories; return when all have stopped.
 
     Each directory is a server of a farm of its own. Raises `ConfigError` before any node runs, when a node or all nodes
     together cannot run. A fault of a disk that shows later ends only its own node.
     """
-    seats = [_Seat(directory) for directory in directories]
+    seats = [_Seat(directory) for directory in options.directories]
     tenants = [seat.tenant for seat in seats]
     doors = sharing(tenants)
     check_nesting(tenants)

@@ -7,7 +7,7 @@ import secrets
 import sys
 import threading
 import time
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import nullcontext
@@ -17,6 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
+from gf_i2p.cli.shared.argument_types import whole
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.simulator.canaries import CANARIES
 from gf_i2p.simulator.cluster.invariants import ALL
@@ -47,6 +48,32 @@ class Seed:
         if self.lives:
             return live(self.number, write=write)
         return simulate(self.number, self.nodes, trace=trace, write=write)
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Say which seeds are run, and how."""
+    parser.add_argument("--seeds", type=whole(10**6), metavar="N", help="how many runs (default: 100; 1 with --seed)")
+    parser.add_argument(
+        "--nodes", type=whole(9), metavar="K", help="servers at first, 1 to 9 (default: each seed decides)"
+    )
+    parser.add_argument(
+        "--seed",
+        type=whole(10**12),
+        metavar="S",
+        help="the first seed; the same seed is the same run (default: a new one)",
+    )
+    parser.add_argument(
+        "--file", type=Path, metavar="FILE", help="run the seeds of a file instead: SEED or SEED NODES in each line"
+    )
+    parser.add_argument("--jobs", type=whole(256), metavar="J", help="processes (default: one for each core)")
+    parser.add_argument(
+        "--lives", action="store_true", help="run only hours of farms' lives on a given log, without elections"
+    )
+    parser.add_argument("--trace", action="store_true", help="print each event of one seed as a line")
+    parser.add_argument("--canary", metavar="NAME", help="break all cores in one way that must be noticed")
+    parser.add_argument(
+        "--canaries", action="store_true", help="count for each canary the seeds until it is noticed; takes minutes"
+    )
 
 
 def run(options: Namespace) -> Exit:

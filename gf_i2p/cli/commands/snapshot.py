@@ -3,15 +3,15 @@
 import argparse
 import asyncio
 import sys
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 from gf_i2p.cli.shared import local_client
 from gf_i2p.cli.shared.answer_text import printable
+from gf_i2p.cli.shared.command import Commands, Subcommand
 from gf_i2p.cli.shared.errors import CommandError, Exit
-from gf_i2p.cli.shared.terminal import Progress, check_name, check_typed
+from gf_i2p.cli.shared.terminal import Progress, check_name, check_typed, print_json
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.layout import CONFIG_FILE, DATABASE_FILE
 from gf_i2p.node.recovery.restore import Plan, plan, restore
@@ -19,12 +19,10 @@ from gf_i2p.node.recovery.snapshot_copy import of_stopped, state_of
 from gf_i2p.storage.private_files import holder
 from gf_i2p.storage.snapshot_file import MAGIC, MAX_FILE_BYTES, SavedSnapshot, SnapshotFileError, load, write
 
-Print = Callable[[Any], None]
-
 _SILENT_SECONDS: Final = 2.0
 
 
-def save(options: argparse.Namespace, print_json: Print) -> Exit:
+def save(options: argparse.Namespace) -> Exit:
     """`snapshot save`."""
     directory, path = options.directory, options.file
     if not (directory / CONFIG_FILE).exists():
@@ -80,7 +78,7 @@ async def _downloaded(directory: Path, progress: Progress) -> bytes:
     return await getting
 
 
-def inspect(options: argparse.Namespace, print_json: Print) -> Exit:
+def inspect(options: argparse.Namespace) -> Exit:
     """`snapshot inspect`."""
     saved = _load(options.file)
     if options.json:
@@ -90,7 +88,7 @@ def inspect(options: argparse.Namespace, print_json: Print) -> Exit:
     return Exit.OK
 
 
-def restore_farm(options: argparse.Namespace, print_json: Print) -> Exit:
+def restore_farm(options: argparse.Namespace) -> Exit:
     """`snapshot restore`."""
     directory = options.directory
     saved = _load(options.file)
@@ -221,3 +219,30 @@ def _consequences(saved: SavedSnapshot, planned: Plan) -> str:
         "- The log goes on in a term far above all that the old farm may have reached.\n"
         "- The present files (log, history, gf-i2p.toml, secrets.toml) are kept in a directory beside this one.\n"
     )
+
+
+# The commands --------------------------------------------------------------------------------------------------------
+
+
+def _add_of_save(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("directory", type=Path, metavar="DIR", help="of a node")
+    parser.add_argument("file", type=Path, metavar="FILE")
+    parser.add_argument("--force", action="store_true", help="put it in the place of a file that exists")
+
+
+def _add_of_inspect(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", type=Path, metavar="FILE")
+
+
+def _add_of_restore(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", type=Path, metavar="FILE")
+    parser.add_argument("directory", type=Path, metavar="DIR", help="of the server; its node is stopped")
+    parser.add_argument("--confirm", metavar="FARM", help="the farm's name, instead of typing it")
+    parser.add_argument("--force", action="store_true", help="also when the log that is there has more")
+
+
+COMMANDS: Final[Commands] = {
+    "save": Subcommand("write the farm's state into a file, from a node that runs or not", _add_of_save, save),
+    "inspect": Subcommand("check a saved snapshot, and show what is in it", _add_of_inspect, inspect),
+    "restore": Subcommand("begin the farm anew with one server, when all logs are lost", _add_of_restore, restore_farm),
+}

@@ -1,5 +1,6 @@
 """`gf-i2p doctor`: makes all checks of one node, and shows the findings."""
 
+import argparse
 import asyncio
 import json
 import shutil
@@ -17,11 +18,16 @@ from gf_i2p.cli.shared.errors import Exit
 from gf_i2p.cli.shared.logs import configure
 
 
-def doctor(directory: Path, *, as_object: bool) -> Exit:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Say whose node is looked at."""
+    parser.add_argument("directory", type=Path, metavar="DIR")
+
+
+def run(options: argparse.Namespace) -> Exit:
     """Check the node of this directory. Raises `CommandError` when the directory is no node's."""
     configure("error", "text")  # a fault is a finding; the logs would say the same again
-    groups = all_checks(directory)
-    output = _Output(groups, as_object=as_object)
+    groups = all_checks(options.directory)
+    output = _Output(groups, as_object=options.json)
     findings = asyncio.run(examine([check for group in groups for check in group], output.found, output.waiting))
     output.finish(findings)
     return Exit.OK if is_well(findings) else Exit.FAILED

@@ -2,7 +2,7 @@
 
 import argparse
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -12,7 +12,7 @@ from gf_i2p.cli.pipeline.arguments import add_days, add_lake, check_out
 from gf_i2p.cli.pipeline.spark_job import working
 from gf_i2p.cli.shared.answer_text import printable
 from gf_i2p.cli.shared.errors import CommandError, Exit
-from gf_i2p.cli.shared.terminal import Progress
+from gf_i2p.cli.shared.terminal import Progress, print_json
 from gf_i2p.pipeline.backtest import grid
 from gf_i2p.pipeline.backtest.recommendation import Advice, Result, advise, command, compared, fragment
 from gf_i2p.pipeline.days import Span
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the recommendation for the one farm, as TOML")
 
 
-def run(options: argparse.Namespace, print_json: Callable[[Any], None]) -> Exit:
+def run(options: argparse.Namespace) -> Exit:
     """Run the job. Raises `PipelineError`, `CommandError` and `OSError`."""
     sets, lake, span = _sets(options), Lake(options.lake), Span.parse(options.since, options.until)
     if options.out is not None:

@@ -2,17 +2,16 @@
 
 import argparse
 import time
-from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from gf_i2p.cli.pipeline.arguments import add_lake
 from gf_i2p.cli.pipeline.spark_job import working
 from gf_i2p.cli.shared.argument_types import whole
 from gf_i2p.cli.shared.errors import Exit
-from gf_i2p.cli.shared.terminal import Progress
+from gf_i2p.cli.shared.terminal import Progress, print_json
 from gf_i2p.netdb.errors import StructureError
 from gf_i2p.pipeline.days import FIRST_DAY, LAST_DAY
 from gf_i2p.pipeline.errors import UsageError
@@ -72,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(options: argparse.Namespace, print_json: Callable[[Any], None]) -> Exit:
+def run(options: argparse.Namespace) -> Exit:
     """Run the job. Raises `PipelineError` and `OSError`."""
     targets: list[Target] = list(options.hashes)
     if options.file is not None:

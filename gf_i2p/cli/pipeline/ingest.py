@@ -1,15 +1,14 @@
 """`gf-i2p pipeline ingest`: takes nodes' histories into the lake, and describes their contents."""
 
 import argparse
-from collections.abc import Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gf_i2p.cli.pipeline.arguments import add_lake
 from gf_i2p.cli.pipeline.spark_job import working
 from gf_i2p.cli.shared.answer_text import printable
 from gf_i2p.cli.shared.errors import Exit
-from gf_i2p.cli.shared.terminal import Progress
+from gf_i2p.cli.shared.terminal import Progress, print_json
 from gf_i2p.pipeline.lake.paths import Lake
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(options: argparse.Namespace, print_json: Callable[[Any], None]) -> Exit:
+def run(options: argparse.Namespace) -> Exit:
     """Run the job. Raises `PipelineError`."""
     with Progress() as progress, working(options, progress) as (spark, steps):
         from gf_i2p.pipeline.ingest.job import ingest  # noqa: PLC0415 -- needs Spark

@@ -8,16 +8,16 @@ import argparse
 import asyncio
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from gf_i2p.cli.commands import administer
 from gf_i2p.cli.pipeline.arguments import add_lake
 from gf_i2p.cli.pipeline.spark_job import working
 from gf_i2p.cli.shared.answer_text import printable
 from gf_i2p.cli.shared.errors import CommandError, Exit
-from gf_i2p.cli.shared.terminal import Progress
+from gf_i2p.cli.shared.terminal import Progress, print_json
 from gf_i2p.farm.admin_entries import AdminEntry
 from gf_i2p.farm.strict_json import RecordError
 from gf_i2p.node.files.client_file import ClientFile
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--yes", action="store_true", help="do not ask")
 
 
-def run(options: argparse.Namespace, print_json: Callable[[Any], None]) -> Exit:
+def run(options: argparse.Namespace) -> Exit:
     """Run the job. Raises `PipelineError`, `CommandError` and `OSError`."""
     if options.parameters is None and not options.sensing:
         raise CommandError("there is nothing to post: give --parameters FILE, --sensing, or both", code=Exit.USAGE)

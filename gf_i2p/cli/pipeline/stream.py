@@ -3,20 +3,20 @@
 import argparse
 import json
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event as Flag
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Final
 
 from gf_i2p.cli.pipeline.arguments import add_lake
 from gf_i2p.cli.pipeline.spark_job import working
 from gf_i2p.cli.shared.answer_text import printable
 from gf_i2p.cli.shared.argument_types import whole
 from gf_i2p.cli.shared.errors import CommandError, Exit
-from gf_i2p.cli.shared.terminal import Progress
+from gf_i2p.cli.shared.terminal import Progress, print_json
 from gf_i2p.pipeline.lake.paths import Lake
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(options: argparse.Namespace, print_json: Callable[[Any], None]) -> Exit:
+def run(options: argparse.Namespace) -> Exit:
     """Run the job until a stop is asked for. Raises `PipelineError` and `OSError`."""
     with (
         _alerts(options.alerts) as (file, told_ms),

@@ -1,14 +1,12 @@
 """`gf-i2p pipeline synth`: makes histories of invented farms."""
 
 import argparse
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from gf_i2p.cli.shared.argument_types import whole
 from gf_i2p.cli.shared.errors import Exit
-from gf_i2p.cli.shared.terminal import Progress
+from gf_i2p.cli.shared.terminal import Progress, print_json
 
 HELP = "make histories of invented farms, for tests and to try sizes"
 
@@ -41,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--jobs", type=whole(256), metavar="J", help="processes (default: one for each core)")
 
 
-def run(options: argparse.Namespace, print_json: Callable[[Any], None]) -> Exit:
+def run(options: argparse.Namespace) -> Exit:
     """Make the histories. Raises `PipelineError` and `OSError`."""
     from gf_i2p.pipeline.synth.job import SynthOptions, synth  # noqa: PLC0415 -- the simulator is needed here only
 

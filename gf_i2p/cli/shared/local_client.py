@@ -1,5 +1,6 @@
 """Client of a running node's local socket; also makes a node reload its files after a command has changed them."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,6 +12,11 @@ from gf_i2p.admin.local_socket import socket_address
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.node.files.layout import CONFIG_FILE, DATABASE_FILE, SOCKET_FILE
 from gf_i2p.storage.private_files import holder
+
+
+def ask(directory: Path, method: str, path: str, *, seconds: float = 10.0, body: object = None) -> Any:
+    """Ask the node that runs in this directory; see `request`."""
+    return asyncio.run(request(directory, method, path, seconds=seconds, body=body))
 
 
 async def request(directory: Path, method: str, path: str, *, seconds: float = 10.0, body: object = None) -> Any:
@@ -72,7 +78,6 @@ async def _asked(
 
 Ask = Callable[..., Any]
 """Asks the node of a directory. Arguments: directory, method, path; `seconds` and `body` by name."""
-Print = Callable[[Any], None]
 
 
 def have_it_reloaded(directory: Path, ask: Ask) -> tuple[str, bool | None, list[str]]:

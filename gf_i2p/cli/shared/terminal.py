@@ -1,8 +1,9 @@
-"""Terminal output of a running command: a progress line, and the question before a change without return."""
+"""What goes to standard output and to a terminal: JSON, a line of progress, the question before a command goes on."""
 
+import json
 import sys
 import time
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from gf_i2p.cli.shared.errors import CommandError, Exit
 
@@ -52,3 +53,8 @@ def check_name(given: str, farm: str) -> None:
     """Raise `CommandError` when the name is not the farm's."""
     if given != farm:
         raise CommandError("that is not the farm's name: nothing was changed", code=Exit.USAGE)
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON object: in one line, or indented for a person on a terminal."""
+    print(json.dumps(value, indent=None if not sys.stdout.isatty() else 2))

@@ -87,8 +87,17 @@ class FailoverMachine:
         verdict = self._lease.judge(self._server, self.mode, situation)
         effects.renew = verdict.right is Right.WAIT and self._right is not Right.WAIT
         self._right, self._reason = verdict.right, verdict.reason
-        if not self._closing:
-            getattr(self, f"_when_{self.state}")(situation, effects)
+        if self._closing:
+            return effects
+        match self.state:
+            case FailoverState.IDLE:
+                self._when_idle(situation, effects)
+            case FailoverState.OPENING:
+                self._when_opening(situation, effects)
+            case FailoverState.SERVING:
+                self._when_serving(situation, effects)
+            case FailoverState.DRAINING:
+                self._when_draining(situation, effects)
         return effects
 
     def announce(self, published: int, situation: Situation) -> Announcement:

@@ -426,7 +426,7 @@ class NobodyAccused(Invariant):
 class StepsSucceed(Invariant):
     """No step of a core fails, and no write is one that the storage refuses.
 
-    Gf_i2p/node/driver.py: a failed step halts the node.
+    `gf_i2p/node/consensus/driver.py`: a failed step halts the node.
     """
 
 

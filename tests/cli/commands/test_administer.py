@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from gf_i2p.cli import main
 from gf_i2p.cli.commands import administer
 from gf_i2p.cli.main import main as run
 from gf_i2p.cli.shared.answer_text import NO_LEADER_KNOWN, OUTSIDE
@@ -62,7 +61,7 @@ class Node:
 @pytest.fixture
 def node(monkeypatch: pytest.MonkeyPatch) -> Node:
     made = Node()
-    monkeypatch.setattr(main, "_ask", made)
+    monkeypatch.setattr(administer, "ask", made)
     monkeypatch.setattr(administer, "_POLL_SECONDS", 0.001)
     return made
 
@@ -275,7 +274,7 @@ def test_a_node_that_cannot_be_asked_afterwards_leaves_it_open(
             raise CommandError("the node broke off")
         return node(*arguments, **options)
 
-    monkeypatch.setattr(main, "_ask", ask)
+    monkeypatch.setattr(administer, "ask", ask)
     code, text = out("publisher", "drain", "node", "1", "--json")
     assert (code, json.loads(text)["outcome"]) == (1, "unknown")
     assert f"committed at index {node.index}" in text

@@ -1,11 +1,14 @@
 """`gf-i2p explain` as text: the farm's choice, what administrators have said, what this server does."""
 
+import json
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gf_i2p.cli.commands.explain import explain, show_explanation
+from gf_i2p.cli.commands import explain
+from gf_i2p.cli.commands.explain import show_explanation
 from gf_i2p.cli.shared.answer_text import NO_LEADER_KNOWN, OUTSIDE
 from gf_i2p.cli.shared.errors import Exit
 from tests.cli.shared.test_answer_text import SENT
@@ -104,10 +107,14 @@ def test_a_date_that_is_none_is_no_defect() -> None:
 @pytest.mark.parametrize(("publisher", "code"), [(1, Exit.OK), (None, Exit.DEGRADED)])
 @pytest.mark.parametrize("as_json", [True, False])
 def test_the_exit_code_says_whether_anybody_publishes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], publisher: int | None, code: Exit, as_json: bool
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    publisher: int | None,
+    code: Exit,
+    as_json: bool,
 ) -> None:
     asked: list[object] = []
-    printed: list[Any] = []
     given = answer()
     given["farm"]["publisher"] = publisher
 
@@ -115,10 +122,12 @@ def test_the_exit_code_says_whether_anybody_publishes(
         asked.append(what)
         return given
 
-    assert explain(tmp_path, ask, printed.append, as_json=as_json) == code
+    monkeypatch.setattr(explain, "ask", ask)
+    assert explain.run(Namespace(directory=tmp_path, json=as_json)) == code
     assert asked == [(tmp_path, "GET", "/v1/explain")]
-    assert printed == ([{"ok": True, **given}] if as_json else [])
-    assert bool(capsys.readouterr().out) is not as_json
+    told = capsys.readouterr().out
+    assert told.startswith('{"ok": true') is as_json
+    assert not as_json or json.loads(told) == {"ok": True, **given}
 
 
 @pytest.mark.parametrize(
@@ -131,11 +140,12 @@ def test_the_exit_code_says_whether_anybody_publishes(
     ],
 )
 def test_where_publishing_is_off_nobody_is_missed(
-    tmp_path: Path, off: bool, mode: str, leader: int | None, code: Exit
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, off: bool, mode: str, leader: int | None, code: Exit
 ) -> None:
     given = answer(this={"mode": mode}, leader=leader)
     given["farm"] |= {"publisher": None, "off": off}
-    assert explain(tmp_path, lambda *_: given, lambda _: None, as_json=True) == code
+    monkeypatch.setattr(explain, "ask", lambda *_: given)
+    assert explain.run(Namespace(directory=tmp_path, json=True)) == code
 
 
 @pytest.mark.parametrize(
@@ -143,8 +153,13 @@ def test_where_publishing_is_off_nobody_is_missed(
     [({"membership": "removed"}, OUTSIDE["removed"]), ({"leader": None}, NO_LEADER_KNOWN)],
 )
 def test_what_is_wrong_with_the_servers_place_comes_first(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, Any], said: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    changes: dict[str, Any],
+    said: str,
 ) -> None:
     given = answer(**changes)
-    assert explain(tmp_path, lambda *_: given, lambda _: None, as_json=False) == Exit.DEGRADED
+    monkeypatch.setattr(explain, "ask", lambda *_: given)
+    assert explain.run(Namespace(directory=tmp_path, json=False)) == Exit.DEGRADED
     assert capsys.readouterr().out.splitlines()[:2] == [said, ""]

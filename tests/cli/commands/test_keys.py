@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from gf_i2p.cli.commands.keys_arguments import DEFAULT_DAYS, MAX_DAYS
+from gf_i2p.cli.commands.keys import DEFAULT_DAYS, MAX_DAYS
 from gf_i2p.cli.main import main
 from gf_i2p.cli.shared.router_setup import master_keys
 from gf_i2p.farm.choice.tree import BRANCHES

@@ -82,10 +82,17 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(members, "_POLL_SECONDS", 0.001)
 
 
-def test_a_server_is_removed_and_the_end_of_it_is_awaited() -> None:
+@pytest.fixture
+def printed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The JSON objects that commands have printed."""
+    found: list[Any] = []
+    monkeypatch.setattr(members, "print_json", found.append)
+    return found
+
+
+def test_a_server_is_removed_and_the_end_of_it_is_awaited(printed: list[Any]) -> None:
     node = Node(status(1, 2, 3), status(1, 2, 3), status(1, 2, committed=False), status(1, 2))
-    printed: list[Any] = []
-    assert members.remove(options(id=3), node, printed.append) is Exit.OK
+    assert members.remove(options(id=3), node) is Exit.OK
     assert node.asked == [("/v1/servers", {"remove": 3})]
     assert printed == [{"ok": True, "servers": [1, 2]}]
     assert len(node.statuses) == 1, "not before it is committed"
@@ -98,19 +105,19 @@ def test_a_server_is_removed_and_the_end_of_it_is_awaited() -> None:
 def test_a_removal_that_may_hurt_is_not_begun(server: int, away: tuple[int, ...], says: str) -> None:
     node = Node(status(1, 2, 3, away=away))
     with pytest.raises(CommandError, match=says):
-        members.remove(options(id=server), node, print)
+        members.remove(options(id=server), node)
     assert node.asked == []
 
 
 def test_force_removes_the_dead() -> None:
     node = Node(status(1, 2, 3, away=(3,)), status(1, 2))
-    assert members.remove(options(id=3, force=True), node, lambda _: None) is Exit.OK
+    assert members.remove(options(id=3, force=True), node) is Exit.OK
 
 
 def test_a_server_that_is_given_up_is_reported_with_the_reason() -> None:
     node = Node(status(1, 2, refused="server 3 has not joined: nothing was heard from it"))
     with pytest.raises(CommandError, match="nothing was heard"):
-        members.add(options(server=(3, Endpoint("h", 3))), node, print)
+        members.add(options(server=(3, Endpoint("h", 3))), node)
 
 
 @pytest.mark.parametrize("leader", [2, None, 1])
@@ -126,7 +133,7 @@ def test_a_leader_that_lost_its_office_with_the_change_is_not_waited_for(leader:
     )
     act, words = (members.add, {"server": (3, Endpoint("h", 3))}) if present else (members.remove, {"id": 3})
     with pytest.raises(CommandError, match="server 1 had begun the change, and has lost its office") as caught:
-        act(options(**words), node, print)
+        act(options(**words), node)
     assert (caught.value.outcome, caught.value.code) == ("unknown", Exit.DEGRADED if leader is None else Exit.FAILED)
     assert "members list" in str(caught.value)
     assert len(node.statuses) == 1, "not while anything of it is under way"
@@ -139,13 +146,13 @@ def test_what_another_leader_commits_is_done_all_the_same() -> None:
         status(1, 2, committed=False, leader=None, term=6),
         status(1, 2, leader=2, term=6),
     )
-    assert members.remove(options(id=3), node, lambda _: None) is Exit.OK
+    assert members.remove(options(id=3), node) is Exit.OK
 
 
 def test_a_server_that_joins_waits_though_it_knows_no_leader_yet() -> None:
     outside = {**status(1, 2, leader=None, term=0), "membership": "joining"}
     node = Node(outside, outside, outside, outside, status(1, 2, 3))
-    assert members.add(options(server=(3, Endpoint("h", 3))), node, lambda _: None) is Exit.OK
+    assert members.add(options(server=(3, Endpoint("h", 3))), node) is Exit.OK
 
 
 def test_a_node_that_dies_while_it_is_waited_for_leaves_it_open() -> None:
@@ -155,29 +162,27 @@ def test_a_node_that_dies_while_it_is_waited_for_leaves_it_open() -> None:
         (Node(status(1, 2, 3), dead), partial(members.remove, options(id=3))),
     ):
         with pytest.raises(CommandError, match=r"the change had begun.*members list.*another server") as caught:
-            act(node, print)
+            act(node)
         assert caught.value.outcome == "unknown"
 
 
-def test_a_list_without_a_leader_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_list_without_a_leader_says_so(capsys: pytest.CaptureFixture[str], printed: list[Any]) -> None:
     node = Node(status(1, 2, 3, away=(2, 3), leader=None))
-    assert members.show(options(json=False), node, print) is Exit.DEGRADED
+    assert members.show(options(json=False), node) is Exit.DEGRADED
     text = capsys.readouterr().out
     assert "no leader is known" in text.lower()
     assert "    3  tcp://h:3  not connected" in text
-    printed: list[Any] = []
-    assert members.show(options(), node, printed.append) is Exit.DEGRADED
+    assert members.show(options(), node) is Exit.DEGRADED
     assert printed[0]["leader"] is None
-    assert members.show(options(), Node(status(1, 2, 3, away=(3,))), printed.append) is Exit.OK
+    assert members.show(options(), Node(status(1, 2, 3, away=(3,)))) is Exit.OK
     assert printed[1]["leader"] == 1
 
 
-def test_a_list_on_a_server_that_is_out_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_list_on_a_server_that_is_out_says_so(capsys: pytest.CaptureFixture[str], printed: list[Any]) -> None:
     out = {**status(1, 2), "membership": "removed"}
-    assert members.show(options(json=False), Node(out), print) is Exit.DEGRADED
+    assert members.show(options(json=False), Node(out)) is Exit.DEGRADED
     assert "This server was removed from the farm" in capsys.readouterr().out
-    printed: list[Any] = []
-    assert members.show(options(), Node(out), printed.append) is Exit.DEGRADED
+    assert members.show(options(), Node(out)) is Exit.DEGRADED
     assert printed[0]["membership"] == "removed"
 
 
@@ -192,7 +197,7 @@ def test_on_a_server_that_is_out_nobody_is_let_in_and_that_is_said_briefly(
     for membership, says in (("removed", "was removed from the farm itself"), ("joining", "is joining itself")):
         node = Node({**status(1, 2), "membership": membership})
         with pytest.raises((CommandError, ConfigError), match=says) as caught:
-            members.accept(options(directory=one, file=written.accept), node, print)
+            members.accept(options(directory=one, file=written.accept), node)
         if membership == "removed":
             assert len(str(caught.value)) < 250
 
@@ -201,7 +206,7 @@ def test_a_removal_without_a_leader_is_not_tried() -> None:
     node = Node(status(1, 2, 3, away=(1, 2), leader=None))
     for server in (1, 3):
         with pytest.raises(CommandError, match="gf-i2p recover") as caught:
-            members.remove(options(id=server), node, print)
+            members.remove(options(id=server), node)
         assert (caught.value.code, caught.value.outcome) == (Exit.DEGRADED, "no")
 
 
@@ -209,7 +214,7 @@ def test_a_removal_without_a_leader_is_not_tried() -> None:
 def test_the_last_server_is_stopped_and_not_removed(force: bool) -> None:
     node = Node(status(1))
     with pytest.raises(CommandError, match="the last server cannot leave its farm: stop it"):
-        members.remove(options(id=1, force=force), node, print)
+        members.remove(options(id=1, force=force), node)
     assert node.asked == []
 
 

@@ -2,14 +2,12 @@
 
 import argparse
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from gf_i2p.cli.main import main
-from gf_i2p.cli.pipeline import run
+from gf_i2p.cli.pipeline.jobs import COMMANDS
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.session import SessionOptions, session
@@ -64,12 +62,12 @@ def test_a_place_where_nothing_can_be_written_is_told_before_the_work(
 
 
 def test_what_fails_later_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(options: argparse.Namespace, print_json: Callable[[Any], None]) -> Exit:
+    def fails(options: argparse.Namespace) -> Exit:
         raise PipelineError("there is nothing")
 
     monkeypatch.setattr("gf_i2p.cli.pipeline.report.run", fails)
     with pytest.raises(CommandError, match="there is nothing") as error:
-        run(argparse.Namespace(job="report", lake="lake", remote=None), print)
+        COMMANDS["report"].run(argparse.Namespace(lake="lake", remote=None))
     assert error.value.code is Exit.FAILED
 
 

@@ -5,16 +5,14 @@ import os
 import stat
 import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
 import pytest
 
 from gf_i2p.cli.pipeline import ingest as command
-from gf_i2p.cli.pipeline import run
+from gf_i2p.cli.pipeline.jobs import COMMANDS
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.lake.locks import WRITES, directory, held
@@ -148,16 +146,16 @@ def test_nothing_is_believed_of_who_has_it(tmp_path: Path, said: str) -> None:
 
 
 def test_the_command_runs_no_job_beside_another(tmp_path: Path) -> None:
-    options = argparse.Namespace(job="ingest", lake=str(tmp_path), remote=None)
+    options = argparse.Namespace(lake=str(tmp_path), remote=None)
     ran: list[bool] = []
 
-    def job(_: argparse.Namespace, __: Callable[[Any], None]) -> Exit:
+    def job(_: argparse.Namespace) -> Exit:
         ran.append(bool(refused(Lake(str(tmp_path)), "ingest")))
         return Exit.OK
 
     with patch.object(command, "run", job):
-        assert run(options, print) is Exit.OK
+        assert COMMANDS["ingest"].run(options) is Exit.OK
         with held(Lake(str(tmp_path)), "stream"), pytest.raises(CommandError, match=f"process {os.getpid()}") as error:
-            run(options, print)
+            COMMANDS["ingest"].run(options)
     assert error.value.code is Exit.FAILED
     assert ran == [True]

@@ -1,0 +1,43 @@
+"""`gf-i2p entries`: committed entries of the farm's log, as a running node has them."""
+
+import argparse
+from pathlib import Path
+
+from gf_i2p.admin.local_socket import MAX_PAGE
+from gf_i2p.cli.shared.answer_text import show_entries
+from gf_i2p.cli.shared.argument_types import whole
+from gf_i2p.cli.shared.errors import Exit
+from gf_i2p.cli.shared.local_client import ask
+from gf_i2p.cli.shared.terminal import print_json
+from gf_i2p.wire.limits import MAX_INTEGER
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Say which entries are shown."""
+    parser.add_argument("directory", type=Path, metavar="DIR")
+    parser.add_argument(
+        "--first", type=whole(MAX_INTEGER), metavar="INDEX", help="the first index (default: where the log begins)"
+    )
+    parser.add_argument(
+        "--limit",
+        type=whole(MAX_PAGE),
+        default=100,
+        metavar="N",
+        help=f"show at most N entries (default: 100, up to {MAX_PAGE})",
+    )
+    parser.add_argument(
+        "--stale", action="store_true", help="ask a server that does not lead; newer entries may be missing"
+    )
+
+
+def run(options: argparse.Namespace) -> Exit:
+    """Ask the node, and print the entries. Raises `CommandError`."""
+    path = f"/v1/entries?limit={options.limit}&stale={int(options.stale)}"
+    if options.first is not None:
+        path += f"&first={options.first}"
+    answer = ask(options.directory, "GET", path)
+    if options.json:
+        print_json({"ok": True, **answer})
+    else:
+        print(show_entries(answer))
+    return Exit.OK

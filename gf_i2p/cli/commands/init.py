@@ -1,0 +1,81 @@
+"""`gf-i2p init`: makes the directories of a new farm."""
+
+import argparse
+from pathlib import Path
+
+from gf_i2p.cli.shared.argument_types import server
+from gf_i2p.cli.shared.errors import CommandError, Exit
+from gf_i2p.cli.shared.terminal import print_json
+from gf_i2p.node.files.farm_setup import make_farm
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Say where the farm is made, of which servers and users."""
+    parser.add_argument(
+        "directory", type=Path, metavar="DIR", help="where server-ID/, client-NAME.toml and admin-NAME.toml are written"
+    )
+    parser.add_argument(
+        "--server",
+        action="append",
+        required=True,
+        type=server,
+        metavar="ID=ENDPOINT",
+        help="a server and the endpoint at which the others reach it: i2p (a new address inside I2P) or "
+        "tcp://HOST:PORT; once for each server. Three servers make a farm that survives the loss of one",
+    )
+    parser.add_argument("--cluster", default="farm", help="the farm's name (default: farm)")
+    parser.add_argument("--profile", choices=["auto", "lan", "i2p"], default="auto", help="time-outs (default: auto)")
+    parser.add_argument(
+        "--client", action="append", default=[], metavar="NAME", help="also make credentials for a client that posts"
+    )
+    parser.add_argument(
+        "--admin",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="also make credentials for an administrator, who changes the servers from any machine",
+    )
+    parser.add_argument(
+        "--beside",
+        type=Path,
+        metavar="FARM",
+        help="the directory of another farm on the same machines: servers with the same id and endpoint get the "
+        "same certificate, so that one process can run both",
+    )
+
+
+def run(options: argparse.Namespace) -> Exit:
+    """Make the directories. Raises `CommandError` and `ConfigError`."""
+    servers = dict(options.server)
+    for names, who in ((options.client, "clients"), (options.admin, "administrators")):
+        if len(set(names)) != len(names):
+            raise CommandError(f"two {who} have the same name", code=Exit.USAGE)
+    known = [endpoint for endpoint in servers.values() if endpoint is not None]
+    if len(servers) != len(options.server) or len(set(known)) != len(known):
+        raise CommandError("two servers have the same id or the same endpoint", code=Exit.USAGE)
+    for endpoint in known:
+        if endpoint.is_i2p:
+            raise CommandError(
+                f"{endpoint}: the keys for this address are yours; write i2p instead of the endpoint for "
+                "a new address, and put your keys and address in its place afterwards",
+                code=Exit.USAGE,
+            )
+    written = make_farm(
+        options.directory,
+        servers,
+        cluster=options.cluster,
+        profile=options.profile,
+        clients=options.client,
+        admins=options.admin,
+        beside=options.beside,
+    )
+    if options.json:
+        print_json({"ok": True, "written": [str(path) for path in written]})
+        return Exit.OK
+    for path in written:
+        print(f"wrote {path}")
+    print("\nCopy each server directory, and no other, to its machine by a safe way (it holds keys). Then run there:")
+    print(f"  gf-i2p run {written[0]}")
+    if len(servers) < 3:
+        print(f"\nA farm of {len(servers)} survives the loss of no server; three survive one, five survive two.")
+    return Exit.OK

@@ -1,0 +1,53 @@
+"""`gf-i2p post`: appends entries to the farm's log through a running node."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from gf_i2p.admin.local_socket import DEFAULT_TIMEOUT
+from gf_i2p.cli.shared.argument_types import seconds
+from gf_i2p.cli.shared.errors import CommandError, Exit
+from gf_i2p.cli.shared.local_client import ask
+from gf_i2p.cli.shared.terminal import print_json
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Say what is posted, and for how long it may take."""
+    parser.add_argument("directory", type=Path, metavar="DIR")
+    parser.add_argument(
+        "value", nargs="?", metavar="TEXT", help="the entry, by convention JSON; - or nothing: each input line"
+    )
+    parser.add_argument(
+        "--timeout", type=seconds, default=DEFAULT_TIMEOUT, metavar="SECONDS", help="seconds to wait (default: 30)"
+    )
+
+
+def run(options: argparse.Namespace) -> Exit:
+    """Post, and wait until the entries are committed. Raises `CommandError`."""
+    if options.value in {None, "-"}:
+        lines = _utf8(sys.stdin.buffer.read(), "standard input").split("\n")  # JSON may hold other line ends
+        values = [line.removesuffix("\r") for line in lines if line.strip()]
+        if not values:
+            raise CommandError("nothing to post: give the entry as an argument, or lines on standard input")
+    else:
+        values = [_utf8(os.fsencode(options.value), "the entry")]
+        if not values[0].strip():
+            raise CommandError("the entry is empty, perhaps a variable that is not set", code=Exit.USAGE)
+    path = f"/v1/entries?timeout={options.timeout}"
+    answer = ask(options.directory, "POST", path, seconds=options.timeout + 5, body={"values": values})
+    if options.json:
+        print_json({"ok": True, **answer})
+    else:
+        print(f"committed at index {answer['index']}")
+    return Exit.OK
+
+
+def _utf8(data: bytes, what: str) -> str:
+    """Decode typed or piped bytes as text. Raises `CommandError` for other bytes; nothing is replaced silently."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise CommandError(
+            f"{what} is not UTF-8 text: {error.reason} at byte {error.start}", code=Exit.USAGE
+        ) from error

@@ -1,0 +1,24 @@
+"""`gf-i2p status`: what a running node knows."""
+
+import argparse
+from pathlib import Path
+
+from gf_i2p.cli.shared.answer_text import show_status
+from gf_i2p.cli.shared.errors import Exit
+from gf_i2p.cli.shared.local_client import ask
+from gf_i2p.cli.shared.terminal import print_json
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Say which node is asked."""
+    parser.add_argument("directory", type=Path, metavar="DIR")
+
+
+def run(options: argparse.Namespace) -> Exit:
+    """Ask the node, and print its answer. Returns `DEGRADED` when the farm has no leader, or this server is out."""
+    answer = ask(options.directory, "GET", "/v1/status")
+    if options.json:
+        print_json({"ok": True, **answer})
+    else:
+        print(show_status(answer))
+    return Exit.OK if answer["healthy"] else Exit.DEGRADED

@@ -1,0 +1,53 @@
+"""Which jobs `gf-i2p pipeline` has, and how each is run: beside no other that writes the same tables."""
+
+import argparse
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from gf_i2p.cli.pipeline import backtest, floodfills, health, ingest, post, report, stream, synth
+from gf_i2p.cli.shared.command import Command, Subcommand
+from gf_i2p.cli.shared.errors import CommandError, Exit
+from gf_i2p.pipeline.errors import PipelineError, UsageError
+from gf_i2p.pipeline.lake.locks import WRITES, held
+from gf_i2p.pipeline.lake.paths import Lake
+
+
+class Job(Command, Protocol):
+    """The module of a job. Its `run` raises `PipelineError`, `CommandError` and `OSError`."""
+
+    HELP: str
+    """What the job does, in a clause."""
+
+
+_JOBS: Final[dict[str, Job]] = {
+    "synth": synth,
+    "ingest": ingest,
+    "health": health,
+    "backtest": backtest,
+    "floodfills": floodfills,
+    "stream": stream,
+    "report": report,
+    "post": post,
+}
+
+
+def _run(name: str) -> Callable[[argparse.Namespace], Exit]:
+    """Make what runs one job, and names its errors for the operator."""
+
+    def run(options: argparse.Namespace) -> Exit:
+        job = _JOBS[name]
+        try:
+            if name not in WRITES:
+                return job.run(options)
+            with held(Lake(options.lake), name, options.remote):
+                return job.run(options)
+        except UsageError as error:
+            raise CommandError(str(error), code=Exit.USAGE) from None
+        except PipelineError as error:
+            raise CommandError(str(error)) from None
+
+    return run
+
+
+METAVAR: Final = "JOB"
+COMMANDS: Final = {name: Subcommand(job.HELP, job.add_arguments, _run(name)) for name, job in _JOBS.items()}

@@ -1,0 +1,66 @@
+"""What a command is: `add_arguments(parser)` says what it takes, `run(options)` does it.
+
+A module of `gf_i2p.cli.commands` is one command and has these two functions, or it is a group of commands, as
+`gf-i2p keys`, and lists them as `COMMANDS`.
+"""
+
+import argparse
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from gf_i2p.cli.shared.errors import Exit
+
+
+class Command(Protocol):
+    """A module that is one command."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the command's own arguments; `--json` is there already."""
+
+    def run(self, options: argparse.Namespace) -> Exit:
+        """Run the command. Raises `CommandError`, and what `gf_i2p.cli.main.expected` names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subcommand:
+    """A command of a group."""
+
+    help: str
+    """Short description of the job."""
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[argparse.Namespace], Exit]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Several commands behind one word."""
+
+    help: str
+    commands: Mapping[str, "Subcommand | Group"]
+
+
+Commands: TypeAlias = Mapping[str, Subcommand | Group]
+
+
+def add_subcommands(parser: argparse.ArgumentParser, commands: Commands, metavar: str = "COMMAND") -> None:
+    """Add the commands of a group. `options.run` is then the function of the one that was named."""
+    words = parser.add_subparsers(required=True, metavar=metavar)
+    for name, command in commands.items():
+        if isinstance(command, Group):
+            add_subcommands(words.add_parser(name, help=command.help), command.commands)
+            continue
+        subparser = words.add_parser(name, help=command.help, description=description(command.help))
+        add_json(subparser)
+        subparser.set_defaults(run=command.run)
+        command.add_arguments(subparser)
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Add the option that every command has."""
+    parser.add_argument("--json", action="store_true", help="print one JSON object, also for a failure")
+
+
+def description(text: str) -> str:
+    """Make a sentence of a command's help."""
+    return f"{text[0].upper()}{text[1:]}."
