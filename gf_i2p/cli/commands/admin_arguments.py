@@ -1,4 +1,4 @@
-"""What the commands of `gf-i2p leaves`, `publisher` and `farm` take: what administrators say of a farm."""
+"""Arguments of `gf-i2p leaves`, `publisher` and `farm`, by which administrators change a farm."""
 
 import argparse
 from pathlib import Path
@@ -12,7 +12,7 @@ from gf_i2p.wire.limits import MAX_ID
 
 
 class Action(NamedTuple):
-    """What one command of a group does."""
+    """One command of a group."""
 
     group: str
     name: str

@@ -19,7 +19,7 @@ from gf_i2p.cli.shared.terminal import print_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say which node is asked."""
+    """Add the argument."""
     parser.add_argument("directory", type=Path, metavar="DIR")
 
 

@@ -23,7 +23,7 @@ _SILENT_SECONDS: Final = 2.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say whose farm is looked for, and how long."""
+    """Add the arguments."""
     parser.add_argument("file", type=Path, metavar="FILE", help="client-NAME.toml, as init --client NAME wrote it")
     parser.add_argument(
         "--timeout",

@@ -64,5 +64,5 @@ def show_summary(found: Summary) -> str:
 
 
 COMMANDS: Final[Commands] = {
-    "verify": Subcommand("read a history to its end, check it, and say what is in it", _add_of_verify, verify),
+    "verify": Subcommand("read a history to its end, check it, and describe it", _add_of_verify, verify),
 }

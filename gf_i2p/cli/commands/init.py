@@ -10,7 +10,7 @@ from gf_i2p.node.files.farm_setup import make_farm
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say where the farm is made, of which servers and users."""
+    """Add the arguments."""
     parser.add_argument(
         "directory", type=Path, metavar="DIR", help="where server-ID/, client-NAME.toml and admin-NAME.toml are written"
     )

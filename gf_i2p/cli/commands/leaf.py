@@ -159,9 +159,9 @@ def _add_directory(parser: argparse.ArgumentParser) -> None:
 
 COMMANDS: Final[Commands] = {
     "run": Subcommand(
-        "tell the farm how the leaf beside this router does, in the foreground",
+        "report the leaf beside this router to the farm, in the foreground",
         _add_directory,
         lambda options: _run(options.directory),
     ),
-    "status": Subcommand("show how a leaf-only member does on this machine", _add_directory, status),
+    "status": Subcommand("show the state of a leaf-only member on this machine", _add_directory, status),
 }

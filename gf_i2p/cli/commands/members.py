@@ -264,7 +264,7 @@ def _lost(by: int, leader: int | None) -> CommandError:
 
 
 def _by_node(action: str, here: Callable[[argparse.Namespace, Ask], Exit]) -> Callable[[argparse.Namespace], Exit]:
-    """Make what asks the node of a directory, or the farm's servers when an administrator's file is given."""
+    """Make a command that asks a directory's node, or with an administrator's file the farm's servers."""
 
     def run(options: argparse.Namespace) -> Exit:
         return remote_members.run(action, options) if options.directory.is_file() else here(options, ask)
@@ -297,7 +297,7 @@ def _add_of_invite(parser: argparse.ArgumentParser) -> None:
 
 def _add_of_accept(parser: argparse.ArgumentParser) -> None:
     _add_directory(parser)
-    parser.add_argument("file", type=Path, metavar="FILE", help="what `members invite` or `invite-leaf` wrote")
+    parser.add_argument("file", type=Path, metavar="FILE", help="the file from `members invite` or `invite-leaf`")
 
 
 def _add_of_add(parser: argparse.ArgumentParser) -> None:
@@ -308,7 +308,7 @@ def _add_of_add(parser: argparse.ArgumentParser) -> None:
 def _add_of_remove(parser: argparse.ArgumentParser) -> None:
     _add_node(parser)
     parser.add_argument("id", type=whole(MAX_ID - 1, low=0), metavar="ID")
-    parser.add_argument("--force", action="store_true", help="also one that is dead, or whose loss may hurt")
+    parser.add_argument("--force", action="store_true", help="also a dead server, or one that the farm may need")
 
 
 def _add_of_invite_leaf(parser: argparse.ArgumentParser) -> None:
@@ -330,7 +330,7 @@ def _add_of_remove_leaf(parser: argparse.ArgumentParser) -> None:
 COMMANDS: Final[Commands] = {
     "list": Subcommand("show the servers of a farm, as a running node knows them", _add_node, _by_node("list", show)),
     "invite": Subcommand(
-        "make the directory of a new server, and the file by which the others know it",
+        "make the directory of a new server, and the file by which the other servers know it",
         _add_of_invite,
         lambda options: invite(options, ask),
     ),
@@ -338,7 +338,7 @@ COMMANDS: Final[Commands] = {
         "let the server of a directory know an invited one", _add_of_accept, lambda options: accept(options, ask)
     ),
     "add": Subcommand(
-        "have the leader take a server in that does not ask by itself", _add_of_add, _by_node("add", add)
+        "have the leader take in a server that does not ask the leader", _add_of_add, _by_node("add", add)
     ),
     "remove": Subcommand(
         "remove a server from the farm; on the leader's machine, or its own", _add_of_remove, _by_node("remove", remove)

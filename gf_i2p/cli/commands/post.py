@@ -13,7 +13,7 @@ from gf_i2p.cli.shared.terminal import print_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what is posted, and for how long it may take."""
+    """Add the arguments."""
     parser.add_argument("directory", type=Path, metavar="DIR")
     parser.add_argument(
         "value", nargs="?", metavar="TEXT", help="the entry, by convention JSON; - or nothing: each input line"

@@ -16,8 +16,8 @@ from gf_i2p.storage.private_files import holder
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say which server is left, and what the operator has confirmed."""
-    parser.add_argument("directory", type=Path, metavar="DIR", help="of the server that is left; its node is stopped")
+    """Add the arguments."""
+    parser.add_argument("directory", type=Path, metavar="DIR", help="of the last server; its node must be stopped")
     parser.add_argument("--confirm", metavar="FARM", help="the farm's name, instead of typing it")
     parser.add_argument(
         "--even-if-others-live",

@@ -39,7 +39,7 @@ logger = structlog.get_logger()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say whose nodes run."""
+    """Add the argument."""
     parser.add_argument(
         "directories",
         type=Path,

@@ -51,7 +51,7 @@ class Seed:
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Say which seeds are run, and how."""
+    """Add the arguments."""
     parser.add_argument("--seeds", type=whole(10**6), metavar="N", help="how many runs (default: 100; 1 with --seed)")
     parser.add_argument(
         "--nodes", type=whole(9), metavar="K", help="servers at first, 1 to 9 (default: each seed decides)"
@@ -70,7 +70,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--lives", action="store_true", help="run only hours of farms' lives on a given log, without elections"
     )
     parser.add_argument("--trace", action="store_true", help="print each event of one seed as a line")
-    parser.add_argument("--canary", metavar="NAME", help="break all cores in one way that must be noticed")
+    parser.add_argument("--canary", metavar="NAME", help="break all cores in one way, which must be noticed")
     parser.add_argument(
         "--canaries", action="store_true", help="count for each canary the seeds until it is noticed; takes minutes"
     )

@@ -227,7 +227,7 @@ def _consequences(saved: SavedSnapshot, planned: Plan) -> str:
 def _add_of_save(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("directory", type=Path, metavar="DIR", help="of a node")
     parser.add_argument("file", type=Path, metavar="FILE")
-    parser.add_argument("--force", action="store_true", help="put it in the place of a file that exists")
+    parser.add_argument("--force", action="store_true", help="replace a file that exists")
 
 
 def _add_of_inspect(parser: argparse.ArgumentParser) -> None:
@@ -236,13 +236,13 @@ def _add_of_inspect(parser: argparse.ArgumentParser) -> None:
 
 def _add_of_restore(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE")
-    parser.add_argument("directory", type=Path, metavar="DIR", help="of the server; its node is stopped")
+    parser.add_argument("directory", type=Path, metavar="DIR", help="of the server; its node must be stopped")
     parser.add_argument("--confirm", metavar="FARM", help="the farm's name, instead of typing it")
-    parser.add_argument("--force", action="store_true", help="also when the log that is there has more")
+    parser.add_argument("--force", action="store_true", help="also when the present log has more entries")
 
 
 COMMANDS: Final[Commands] = {
-    "save": Subcommand("write the farm's state into a file, from a node that runs or not", _add_of_save, save),
-    "inspect": Subcommand("check a saved snapshot, and show what is in it", _add_of_inspect, inspect),
+    "save": Subcommand("write the farm's state into a file, from a running or a stopped node", _add_of_save, save),
+    "inspect": Subcommand("check a saved snapshot, and describe it", _add_of_inspect, inspect),
     "restore": Subcommand("begin the farm anew with one server, when all logs are lost", _add_of_restore, restore_farm),
 }

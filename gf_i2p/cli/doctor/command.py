@@ -19,7 +19,7 @@ from gf_i2p.cli.shared.logs import configure
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say whose node is looked at."""
+    """Add the argument."""
     parser.add_argument("directory", type=Path, metavar="DIR")
 
 

@@ -59,7 +59,7 @@ class NodeFiles:
             self._secrets_error = str(error)
 
     def checks(self) -> list[Check]:
-        """List what can be looked at."""
+        """List the checks."""
         checks = [
             Check("configuration", self._configuration),
             Check(SECRETS, self._secrets),

@@ -68,7 +68,7 @@ class PeerChecks:
         self._round_trips: dict[int, float] = {}
 
     def checks(self) -> list[Check]:
-        """List what can be looked at."""
+        """List the checks."""
         checks = [self._check(server) for server in self._config.servers if server.id != self._config.node.id]
         return [*checks, Check("time-outs", self._timing, after=tuple(check.name for check in checks))]
 

@@ -1,4 +1,4 @@
-"""What goes to standard output and to a terminal: JSON, a line of progress, the question before a command goes on."""
+"""Output of a command: JSON, a line of progress, and the question before a change without return."""
 
 import json
 import sys
