@@ -1,1 +1,1 @@
-"""Router bridges: what the node asks of a router, over i2pcontrol, I2CP and SAM. No bridge knows Raft."""
+"""Router bridges: the node's access to a router, over i2pcontrol, I2CP and SAM. No bridge knows Raft."""

@@ -1,13 +1,13 @@
-"""How a router can fail us."""
+"""Errors of a router."""
 
 
 class RouterError(Exception):
-    """The router, or one of its interfaces, cannot be used; `str()` says what to check, in a sentence."""
+    """The router or one of its interfaces cannot be used; `str()` says in a sentence what to check."""
 
 
 class RouterUnreachableError(RouterError):
-    """Nobody answers where the interface should be, or the connection broke: it may come back by itself."""
+    """The interface does not answer, or the connection broke: it may come back by itself."""
 
 
 class RouterRefusedError(RouterError):
-    """The router answered, and said no: trying the same again will not help."""
+    """The router answered with a refusal: the same request will not help."""

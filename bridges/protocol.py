@@ -1,6 +1,7 @@
-"""What the node asks of a router, whatever the router is and however it is asked.
+"""The node's protocol for routers of any kind, by any interface.
 
-Proposal 150, "Router Interface", with its six calls; where that leaves a question open ("Who signs?"), this is our
+Proposal 150, "Router Interface", with its six calls. Where the proposal leaves a question open ("Who signs?"), this is
+our
 answer: the node signs, so that no private key ever crosses an interface. Hashes are the 32-byte SHA-256 of
 destinations. Every call raises `RouterError` with a sentence for the operator.
 """
@@ -19,40 +20,41 @@ def _always() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """What is to be published, ready for the router."""
+    """A set to publish, ready for the router."""
 
     lease_set: MetaLeaseSet
     session: bytes
-    """The SessionConfig of I2CP, signed (I2CP specification, "SessionConfig"): see `gf_i2p.netdb.session_config`.
+    """The signed SessionConfig of I2CP (I2CP specification, "SessionConfig"): see `gf_i2p.netdb.session_config`.
 
-    It opens the session in which the set is published. Java takes one for 180 s after its date; i2pd at any time.
+    This config opens the session in which the set is published. Java takes a config for 180 s after its date; i2pd
+    always.
     """
     signed_session: bytes | None = None
-    """Another one, that the destination's own key has signed once, when a transient key signs `session`.
+    """For a transient key in `session`: another config that the destination's own key has signed once.
 
-    i2pd takes no session from a transient key, and never looks at a config's date; Java takes only a fresh one.
+    i2pd takes no session from a transient key, and never looks at a config's date. Java takes only a fresh config.
     """
     wanted: Callable[[], bool] = field(default=_always, compare=False)
-    """Asked before the router gets the set, each time: a node that stood still may have lost the office meanwhile."""
+    """Asked each time before the router gets the set: a node that stood still may have lost the office meanwhile."""
 
 
 class MetaPublishing(Protocol):
-    """A way to publish through one router."""
+    """Access to one router that can publish."""
 
     async def publish_meta_lease_set(self, publication: Publication) -> None:
-        """Publish, or replace what is published for the same master (publishMetaLS).
+        """Publish a set, or replace the published set of the same master (publishMetaLS).
 
-        Returns when the router has been given the set. Call it again with a fresh set before the last is ten minutes
-        old, and whenever it raises; between calls the bridge answers the router's requests with the last set.
+        Returns when the router has got the set. Call this again with a fresh set before the last set is ten minutes
+        old, and after every error. Between calls the bridge answers the router's requests with the last set.
         """
         ...
 
     async def stop_publishing_meta_lease_set(self, master: bytes) -> None:
-        """Publish nothing for this master any more (stopPublishingMetaLS). Nothing happens if nothing is."""
+        """Publish nothing for this master any more (stopPublishingMetaLS). Without a publication nothing happens."""
         ...
 
     def publication_trouble(self, master: bytes) -> str | None:
-        """Say why what was last given is not with the router any more, in a sentence; None while all is well."""
+        """Say in a sentence why the router no longer has the last set; None while all is well."""
         ...
 
     async def close(self) -> None:
@@ -62,33 +64,33 @@ class MetaPublishing(Protocol):
 
 @runtime_checkable
 class SetFinding(Protocol):
-    """What some routers can do besides: look for a master's set as a client would."""
+    """An extra of some routers: looking for a master's set as a client would."""
 
     async def find_set(self, master: bytes, store_type: int) -> float | None:
-        """Say how many seconds it took to find the set of this master; None: it was not found.
+        """Return the seconds for finding the set of this master; None when the set was not found.
 
-        `store_type`: 3 (LeaseSet2) or 7 (Meta). Which version it was, no router of today tells. Raises
-        `RouterRefusedError` where this router cannot find sets of that type whether they are there or not.
+        `store_type`: 3 (LeaseSet2) or 7 (Meta). No router of today tells the version of the found set. Raises
+        `RouterRefusedError` when this router can never find sets of that type.
         """
         ...
 
 
 class RouterBridge(MetaPublishing, Protocol):
-    """A way to one router."""
+    """Access to one router."""
 
     async def local_router_status(self) -> RouterStatus:
-        """Say how the router does (getLocalRouterStatus)."""
+        """Return the state of the router (getLocalRouterStatus)."""
         ...
 
     async def local_leaf_hash(self, master: bytes) -> bytes | None:
-        """Say which local destination serves this master's service (getLocalLeafHash); None: none does."""
+        """Return the local destination that serves this master (getLocalLeafHash); None when no destination does."""
         ...
 
     async def local_leaf_status(self, leaf: bytes) -> LeafStatus:
-        """Say how that one does (getLocalLeafStatus).
+        """Return the state of a local leaf (getLocalLeafStatus).
 
-        `up` means that its lease set was found, and no more: no stream was opened to it, and a lease set can be found
-        for up to ten minutes after the service behind it has gone. `remote_measured_status` opens one.
+        `up` only means that the lease set was found. No stream was opened, and a lease set can be found for up to ten
+        minutes after its service has gone. `remote_measured_status` opens a stream.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Publishes by the best that the router has: our extension of i2pcontrol, or else I2CP."""
+"""Publishes by the router's best interface: our extension of i2pcontrol, or else I2CP."""
 
 import asyncio
 import contextlib
@@ -18,13 +18,13 @@ _KINDS: Final = (RouterRefusedError, RouterUnreachableError)
 
 
 class PublisherChoice:
-    """`MetaPublishing` that asks the endpoint once whether it has the extension, and again after it was away.
+    """`MetaPublishing` that asks the endpoint once for the extension, and again after the endpoint was away.
 
-    An endpoint that cannot be asked leaves I2CP for now: whoever has both publishes even so.
+    When the endpoint cannot be asked, I2CP is used for now: so a node with both still publishes.
     """
 
     def __init__(self, control: I2pControl, i2cp: MetaPublishing) -> None:
-        """`control`: not closed here."""
+        """`control`: the caller closes it."""
         self._control = control
         self._extension = ExtensionPublisher(control)
         self._i2cp = i2cp
@@ -38,8 +38,8 @@ class PublisherChoice:
         master = publication.lease_set.destination.hash
         before = self._holders.get(master, chosen)
         if before is not chosen:
-            with contextlib.suppress(RouterError):  # it is away: then there is nothing to be stopped
-                await before.stop_publishing_meta_lease_set(master)  # a router lets one client have a destination
+            with contextlib.suppress(RouterError):  # a holder that is away needs no stop
+                await before.stop_publishing_meta_lease_set(master)  # a router gives a destination to one client
         self._holders[master] = chosen
         try:
             await chosen.publish_meta_lease_set(publication)
@@ -67,7 +67,7 @@ class PublisherChoice:
         await asyncio.gather(self._extension.close(), self._i2cp.close())
 
     async def _choose(self) -> tuple[MetaPublishing, str | None]:
-        """Return what to publish by, and why that is not certain."""
+        """Return the publisher to use, and why that choice is in doubt."""
         if self._chosen is not None and self._outages == self._control.outages:
             return self._chosen, None
         try:

@@ -1,4 +1,4 @@
-"""One router, asked by all the interfaces that it has: the `RouterBridge` that a node runs with."""
+"""One router with all its interfaces: the `RouterBridge` of a node."""
 
 import asyncio
 import time
@@ -18,21 +18,21 @@ from gf_i2p.netdb.errors import StructureError
 from gf_i2p.netdb.meta_lease_set import STORE_TYPE as META_STORE_TYPE
 
 AGAIN_SECONDS: Final = 5.0
-"""A router without tunnels yet answers at once, and would say the same again."""
+"""Pause before a second look-up: a router without tunnels answers at once, and would say the same again."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocalRouter:
-    """Status and tunnels by i2pcontrol where there is one, leaves and sensing by SAM.
+    """Status and tunnels by i2pcontrol, if configured; leaves and sensing by SAM.
 
-    `publisher`: by I2CP (`MetaPublisher`), or by whatever the router has (`PublisherChoice`).
+    `publisher`: I2CP (`MetaPublisher`), or the router's best interface (`PublisherChoice`).
 
-    `leaf`: our router's destination that serves: its b32 address, or the name of its server tunnel, which only an i2pd
-    tells, by i2pcontrol. None: this router has none.
+    `leaf`: the local destination that serves: a b32 address, or the name of a server tunnel, whose address only i2pd
+    tells, by i2pcontrol. None: this router has no leaf.
 
-    `i2cp`: where the router is asked which one it is; None: nobody needs to know.
+    `i2cp`: the interface that shows the kind of router; None when the kind is not needed.
 
-    `again_seconds`: after which a leaf that was not found is looked for once more; None: that is the caller's business.
+    `again_seconds`: pause before the second look for a missing leaf; None: no second look.
     """
 
     sam: Sam
@@ -43,14 +43,14 @@ class LocalRouter:
     again_seconds: float | None = AGAIN_SECONDS
 
     async def local_router_status(self) -> RouterStatus:
-        """See `RouterBridge`. Without i2pcontrol nothing is known but that the router is there."""
+        """See `RouterBridge`. Without i2pcontrol only the router's presence is known."""
         if self.control is not None:
             return await self.control.local_router_status()
         await self.sam.probe()
         return RouterStatus()
 
     async def local_leaf_hash(self, master: bytes) -> bytes | None:
-        """See `RouterBridge`. It is the same for every master: who needs more runs a farm for each."""
+        """See `RouterBridge`. The leaf is the same for every master: an operator with several runs a farm for each."""
         del master
         if self.leaf is None:
             return None
@@ -59,17 +59,17 @@ class LocalRouter:
         except StructureError as error:
             if self.control is None:
                 raise RouterRefusedError(
-                    f"the leaf {self.leaf!r} is no b32 address, and without i2pcontrol nobody says which address a "
-                    "tunnel of this name has: configure the address, or i2pcontrol"
+                    f"the leaf {self.leaf!r} is no b32 address, and without i2pcontrol the address of a tunnel by "
+                    f"this name is "
+                    "unknown: configure the address, or i2pcontrol"
                 ) from error
             return await self.control.local_leaf_hash(self.leaf)
 
     async def local_leaf_status(self, leaf: bytes) -> LeafStatus:
-        """See `RouterBridge`. The lease set is looked for as clients would look for it.
+        """See `RouterBridge`. The router looks for the lease set as clients would.
 
-        Twice, if need be: a question that got lost on its way is no leaf that is down, and a leaf that has just come up
-        is found by the second one. One that the farm takes for down has to stay up for a minute to be listed again, and
-        for longer the more often this happens.
+        A missing leaf is looked for twice. A question may be lost on its way, and a leaf may have just come up. A leaf
+        that the farm takes for down must stay up for a minute to be listed again, and for longer each time.
         """
         address = to_b32_address(leaf)
         if await self.sam.lookup(address) is not None:
@@ -84,13 +84,13 @@ class LocalRouter:
         return await measure(self.sam, to_b32_address(target))
 
     async def find_set(self, master: bytes, store_type: int) -> float | None:
-        """See `SetFinding`. i2pd takes what it finds of type 7 for nothing; Java tells its destination."""
+        """See `SetFinding`. i2pd ignores a found set of type 7; Java tells its destination."""
         if store_type == META_STORE_TYPE:
             kind = None if self.i2cp is None else await router_kind(self.i2cp)
             if kind is not RouterKind.JAVA:
                 raise RouterRefusedError(
-                    "i2pd drops a Meta lease set that it finds, so whether one is there does not show through it; a "
-                    "Java router tells"
+                    "i2pd drops every Meta lease set that it finds, so i2pd does not show whether one is there; a "
+                    "Java router does"
                 )
         began = time.monotonic()
         found = await self.sam.lookup(to_b32_address(master))

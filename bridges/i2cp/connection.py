@@ -21,10 +21,10 @@ from bridges.i2cp.messages import (
 from bridges.i2cp.settings import I2cpSettings
 
 _VERSION: Final = "0.9.57"
-"""What we claim to speak. It decides which messages Java sends, and both routers were run with it."""
+"""The version that we claim. It decides which messages Java sends, and both routers were run with it."""
 _READ_BYTES: Final = 65_536
 _KEEPALIVE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
-"""In seconds. A router says nothing for ten minutes when all is well; if its machine has vanished, a minute tells."""
+"""In seconds. A healthy router may be silent for ten minutes; these find a vanished machine within a minute."""
 _WHAT_IS_IT: Final = (
     "check that the port is I2CP's and that the router has started; where Java's i2cp.SSL is true, set its "
     "certificate's fingerprint"
@@ -32,7 +32,7 @@ _WHAT_IS_IT: Final = (
 
 
 class I2cpConnection:
-    """A connection on which the router has told its date. Use `open`; then `close` it, whatever happens."""
+    """A connection on which the router has told its date. Use `open`; then `close` the connection in any case."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class I2cpConnection:
     ) -> None:
         self.settings = settings
         self.ahead_ms = 0
-        """How far the router's clock is ahead of ours; what the router took to answer counts for it."""
+        """How far the router's clock is ahead of ours, in ms; the router's time to answer is included."""
         self._reader = reader
         self._writer = writer
         self._decoder = Decoder()
@@ -52,7 +52,7 @@ class I2cpConnection:
 
     @classmethod
     async def open(cls, settings: I2cpSettings, clock: Callable[[], float] = time.time) -> Self:
-        """Connect, make sure of the certificate if one is configured, and ask for the date.
+        """Connect, check a configured certificate, and ask for the date.
 
         `clock`: gives seconds since the epoch. Raises `RouterError`.
         """
@@ -85,14 +85,14 @@ class I2cpConnection:
                 self._writer.write(data)
                 await self._writer.drain()
         except TimeoutError as error:
-            raise RouterUnreachableError(f"{self.settings} takes nothing any more: restart the router") from error
+            raise RouterUnreachableError(f"{self.settings} no longer takes data: restart the router") from error
         except OSError as error:
             raise self._gone() from error
 
     def post(self, data: bytes, backlog: int) -> bool:
         """Send whole messages, or drop them when the router has not taken `backlog` bytes yet. Never waits.
 
-        Return whether they are sent. A broken connection shows when one receives.
+        Return whether the messages are sent. `receive` notices a broken connection.
         """
         transport = self._writer.transport
         if transport.is_closing() or transport.get_write_buffer_size() > backlog:
@@ -101,7 +101,7 @@ class I2cpConnection:
         return True
 
     async def receive(self) -> RouterMessage:
-        """Wait for the next message, as long as it takes. Raises `RouterError` when there will be none."""
+        """Wait for the next message without a time limit. Raises `RouterError` when the connection has ended."""
         while (message := self._decoder.next()) is None:
             try:
                 data = await self._reader.read(_READ_BYTES)
@@ -113,20 +113,20 @@ class I2cpConnection:
         return message
 
     async def wait_for_end(self) -> None:
-        """Wait until the router hangs up, but not for long; what it says until then is passed over."""
+        """Wait for a short time until the router hangs up; messages until then are ignored."""
         with contextlib.suppress(RouterError, TimeoutError):
             async with asyncio.timeout(self.settings.deadlines.goodbye):
                 while True:
                     await self.receive()
 
     def close(self) -> None:
-        """Hang up at once. What was not sent yet is not sent."""
+        """Hang up at once. Unsent data is lost."""
         self._writer.transport.abort()
 
     def _gone(self) -> RouterUnreachableError:
         if self._greeted:
             return RouterUnreachableError(
-                f"{self.settings} hung up: the router stops, or refuses something; see its log"
+                f"{self.settings} hung up: the router stops, or refuses a message; see its log"
             )
         return RouterUnreachableError(f"{self.settings} hung up before it told its date: {_WHAT_IS_IT}")
 
@@ -135,7 +135,7 @@ def _unwelcome(settings: I2cpSettings, message: Disconnect) -> RouterRefusedErro
     advice = "see the router's log"
     if "auth" in message.reason.lower():
         advice = "set the user name and password that Java has for I2CP (its i2cp.auth is true)"
-    return RouterRefusedError(f"{settings} wants none of us, it says {message.reason!r}: {advice}")
+    return RouterRefusedError(f"{settings} refuses the connection and says {message.reason!r}: {advice}")
 
 
 async def _connect(settings: I2cpSettings) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -150,7 +150,7 @@ async def _connect(settings: I2cpSettings) -> tuple[asyncio.StreamReader, asynci
     except (OSError, TimeoutError) as error:
         raise RouterUnreachableError(
             f"{settings} does not answer ({str(error) or 'too late'}): check that the router runs, that its I2CP is on "
-            "(i2pd: [i2cp] enabled = true; Java: i2cp.disableInterface=false) and that its address and port are right"
+            "(i2pd: [i2cp] enabled = true; Java: i2cp.disableInterface=false) and that address and port are right"
         ) from error
     try:
         _keep_alive(writer)
@@ -164,8 +164,8 @@ async def _connect(settings: I2cpSettings) -> tuple[asyncio.StreamReader, asynci
 
 def _tls() -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2  # what an older Java has
-    # The fingerprint names one key exactly; OpenSSL still makes the router prove that it holds that key.
+    context.minimum_version = ssl.TLSVersion.TLSv1_2  # an older Java has no later version
+    # The fingerprint names one key exactly. OpenSSL still makes the router prove that it holds that key.
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     return context
@@ -177,7 +177,7 @@ def _check_certificate(settings: I2cpSettings, fingerprint: str, writer: asyncio
     if seen != fingerprint:
         raise RouterRefusedError(
             f"{settings} shows another certificate than configured: {seen}, not {fingerprint}. Nothing was sent. If "
-            "the router made a new one, set its fingerprint here; otherwise somebody else answers there"
+            "the router has a new certificate, set its fingerprint here; otherwise another program answers there"
         )
 
 
@@ -185,6 +185,6 @@ def _keep_alive(writer: asyncio.StreamWriter) -> None:
     sock: socket.socket = writer.get_extra_info("socket")
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in _KEEPALIVE:
-        option = getattr(socket, name, None)  # not every system has them all
+        option = getattr(socket, name, None)  # some systems lack some of them
         if option is not None:
             sock.setsockopt(socket.IPPROTO_TCP, option, value)

@@ -1,4 +1,4 @@
-"""One master's publication: its session at the router, opened when needed, answered for while it lives."""
+"""One master's publication: opens the session at the router when needed, and answers the router's requests."""
 
 import asyncio
 from collections.abc import Callable
@@ -31,17 +31,17 @@ logger = structlog.get_logger()
 
 @dataclass(slots=True)
 class _Session:
-    """One that the router has opened, and its connection: i2pd has one session a connection."""
+    """An open session and its connection: i2pd has one session on each connection."""
 
     connection: I2cpConnection
     kind: RouterKind
     number: int
     task: "asyncio.Task[None] | None" = None
-    """Heeds what the router says."""
+    """Answers the router."""
 
 
 class Master:
-    """Publishes for one master; nothing is sent before the first `publish`.
+    """Publishes for one master. The first `publish` opens the connection.
 
     States and transitions, each seen in `status`:
 
@@ -57,16 +57,16 @@ class Master:
         self._settings = settings
         self._clock = clock
         self._log = logger.bind(master=b32)
-        self._turn = asyncio.Lock()  # publish and stop, one by one
+        self._turn = asyncio.Lock()  # for publish and stop, which run one by one
         self._opening: asyncio.Timeout | None = None
-        self._stops = 0  # calls of stop that are under way
+        self._stops = 0  # running calls of stop
         self._session: _Session | None = None
         self._set: MetaLeaseSet | None = None
         self._wanted: Callable[[], bool] = lambda: True
         self._unkept = asyncio.Event()
         self._unkept.set()
 
-    # What the node asks for ---------------------------------------------------------------------------------------
+    # Calls of the node ----------------------------------------------------------------------------------------------
 
     async def publish(self, publication: Publication) -> None:
         """See `RouterBridge.publish_meta_lease_set`."""
@@ -85,7 +85,7 @@ class Master:
                 await self._open(configs)
 
     async def stop(self) -> None:
-        """End the session, and every `publish` that is under way."""
+        """End the session, and every running `publish`."""
         self._stops += 1
         if self._opening is not None and not self._opening.expired():
             self._opening.reschedule(asyncio.get_running_loop().time())
@@ -100,7 +100,7 @@ class Master:
             self._stops -= 1
 
     async def unkept(self) -> PublicationStatus:
-        """Wait until nobody keeps anything published: at once when that is so."""
+        """Wait until nothing is kept published; returns at once when that is so already."""
         await self._unkept.wait()
         return self.status
 
@@ -108,11 +108,11 @@ class Master:
 
     def _check_version(self, fresh: MetaLeaseSet) -> None:
         last = self.status.published
-        # Through a new session the same set again makes sense: the router that had it may not have passed it on.
+        # In a new session the same set makes sense again: its former router may not have passed the set on.
         if last is not None and (fresh.published < last or (fresh.published == last and self._session is not None)):
             raise RouterRefusedError(
-                f"the lease set was not sent: it is published at {fresh.published}, and the last one at {last}; "
-                "routers keep the later one. If the clock was set back, wait until it has passed that time"
+                f"the lease set was not sent: it is published at {fresh.published}, and the last set at {last}; "
+                "routers keep the later set. If the clock was set back, wait until it has passed that time"
             )
 
     def _check_time(self, lease_set: MetaLeaseSet) -> None:
@@ -157,7 +157,7 @@ class Master:
         return session
 
     async def _first_request(self, session: _Session) -> None:
-        """Wait until the router has asked for the set, and has got it."""
+        """Wait until the router has asked for the set and has got the set."""
         seconds = self._settings.deadlines.tunnels
         try:
             async with asyncio.timeout(seconds):
@@ -193,7 +193,7 @@ class Master:
                 raise session_ended(self._settings, reason)
 
     async def _answer(self, session: _Session) -> None:
-        """Give what we have, which may have grown old; then nothing: the router would publish what others refuse."""
+        """Give the router the last set only while that set is fresh: the router would publish an old set, too."""
         assert self._set is not None
         if not self._wanted():
             self._become(Phase.STALE, "the router asked for the set, and this node was not sure to be the publisher")
@@ -223,7 +223,7 @@ class Master:
         self._become(Phase.SENT)
 
     async def _end(self, session: _Session) -> None:
-        """Tell the router, and let it finish: until then it would refuse the same destination again."""
+        """End the session at the router, and wait for that: until then the router would refuse a new session."""
         try:
             if session.task is not None:
                 session.task.cancel()
@@ -254,11 +254,11 @@ def _stopped() -> RouterError:
 
 @dataclass(frozen=True, slots=True)
 class _Configs:
-    """What may open the session: which of them shows when the router is known."""
+    """The configs that may open the session. The kind of router decides."""
 
     fresh: SessionConfig
     signed: SessionConfig | None
-    """By the destination's own key, long ago perhaps."""
+    """Signed by the destination's own key, perhaps long ago."""
 
     @classmethod
     def read(cls, publication: Publication) -> Self:
@@ -267,7 +267,7 @@ class _Configs:
         return cls(fresh, None if signed is None else _read_config(publication, signed))
 
     def of(self, kind: RouterKind) -> SessionConfig:
-        """Give the one that this router takes."""
+        """Give the config that this kind of router takes."""
         return self.signed if self.signed is not None and kind is RouterKind.I2PD else self.fresh
 
 

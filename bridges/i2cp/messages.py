@@ -1,6 +1,6 @@
-"""I2CP's messages, those that publishing and serving need: values to bytes and bytes to values, no I/O and no clock.
+"""I2CP's messages for publishing and serving: values to bytes and bytes to values, no I/O and no clock.
 
-I2CP specification, "Message Types". A client sends one byte, once; then both sides send frames: the length of the body
+I2CP specification, "Message Types". A client sends one byte, once. Then both sides send frames: the length of the body
 (4 bytes), a type (1 byte), the body. All numbers are big-endian.
 """
 
@@ -19,11 +19,11 @@ from gf_i2p.netdb.mapping import encode_mapping
 from gf_i2p.netdb.meta_lease_set import STORE_TYPE
 
 PROTOCOL_BYTE: Final = b"\x2a"
-"""What a client's side of a connection begins with."""
+"""First byte of a client's side of a connection."""
 MAX_BODY_BYTES: Final = 65_536
-"""Both routers' limit is about this; a frame that announces more is refused before any of it is kept."""
+"""About both routers' limit. A frame that announces more is refused before its body is kept."""
 NO_SESSION: Final = 0xFFFF
-"""A session number that no router gives."""
+"""A session number that no router assigns."""
 
 _HEADER: Final = struct.Struct(">IB")
 _NUMBER: Final = struct.Struct(">H")
@@ -33,11 +33,11 @@ _NONCE_AND_FLAGS: Final = bytes(4 + 2)
 
 
 class MalformedError(RouterError):
-    """What came is no I2CP message, or a broken one. The stream cannot find its place again."""
+    """The bytes are no I2CP message, or a broken one. The stream cannot find the next frame."""
 
 
 class Type(IntEnum):
-    """The types of the messages that we send or heed."""
+    """The types of the messages that this program sends or reads."""
 
     CREATE_SESSION = 1
     DESTROY_SESSION = 3
@@ -52,7 +52,7 @@ class Type(IntEnum):
 
 
 class Status(IntEnum):
-    """What SessionStatus says."""
+    """Status in a SessionStatus message."""
 
     DESTROYED = 0
     CREATED = 1
@@ -66,31 +66,31 @@ class Status(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class SetDate:
-    """The router's clock and version; Java sends it also unasked."""
+    """The router's clock and version; Java sends this also unasked."""
 
     date_ms: int
     """Milliseconds since the epoch."""
     version: str
-    """Of the router's I2CP; i2pd 2.45 gives back what the client claimed. Empty before API 0.8.7."""
+    """Version of the router's I2CP; i2pd 2.45 repeats the client's version. Empty before API 0.8.7."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionStatus:
-    """What has become of a session."""
+    """Outcome of a request about a session."""
 
     session: int
-    """A random one with some refusals of i2pd."""
+    """The session's number; random in some refusals of i2pd."""
     status: int
-    """One of `Status`, or a number that we do not know."""
+    """One of `Status`, or an unknown number."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestVariableLeaseSet:
-    """The router wants a lease set for these tunnels: when they are first built, and whenever they change."""
+    """The router wants a lease set for these tunnels, which are new or have changed."""
 
     session: int
     leases: bytes
-    """44 bytes each. A Meta lease set does not list them."""
+    """44 bytes for each tunnel. A Meta lease set does not list tunnels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,16 +103,16 @@ class Disconnect:
 
 @dataclass(frozen=True, slots=True)
 class MessagePayload:
-    """Somebody has sent something to the session's destination. It does not say who."""
+    """A message for the session's destination. The sender is not named."""
 
     session: int
     payload: bytes = field(repr=False)
-    """Packed as gzip, with ports and protocol in its header (I2CP specification, "Payload")."""
+    """Packed as gzip, with ports and protocol in the gzip header (I2CP specification, "Payload")."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unused:
-    """A message that we pass over: what has become of one that we sent, or one that we do not know."""
+    """An ignored message: the outcome of a message that we sent, or an unknown type."""
 
     type: int
 
@@ -121,9 +121,9 @@ RouterMessage: TypeAlias = SetDate | SessionStatus | RequestVariableLeaseSet | D
 
 
 def read_message(kind: int, body: bytes) -> RouterMessage:
-    """Read the body of one frame. Raises `MalformedError` when it is too short.
+    """Read the body of one frame. Raises `MalformedError` for a body that is too short.
 
-    Bytes after the fields that we know are passed over: a newer router may have more to say.
+    Bytes after the known fields are ignored: a newer router may have more fields.
     """
     reader = Reader(body, f"an I2CP message of type {kind}")
     try:
@@ -148,9 +148,9 @@ def read_message(kind: int, body: bytes) -> RouterMessage:
 
 
 class Decoder:
-    """Messages out of a stream that arrives in pieces of any size.
+    """Makes messages from a stream that arrives in pieces of any size.
 
-    It holds at most one frame that is not whole, and the piece that was fed last.
+    The decoder holds at most one incomplete frame, and the piece that was fed last.
     """
 
     def __init__(self) -> None:
@@ -161,9 +161,9 @@ class Decoder:
         self._buffer += data
 
     def next(self) -> RouterMessage | None:
-        """Return the next message, None while it is not whole.
+        """Return the next message, None while it is incomplete.
 
-        Raises `MalformedError` at the first frame that is broken, and from then on at every call.
+        Raises `MalformedError` at the first broken frame, and then at every call.
         """
         if len(self._buffer) < _HEADER.size:
             return None
@@ -181,7 +181,7 @@ class Decoder:
 
     @property
     def buffered(self) -> int:
-        """Bytes that make no whole message yet."""
+        """Number of bytes of the incomplete frame."""
         return len(self._buffer)
 
 
@@ -189,10 +189,10 @@ class Decoder:
 
 
 def get_date(version: str, login: tuple[str, str] | None = None) -> bytes:
-    """Ask for the date, which opens the conversation.
+    """Ask for the date. This opens the conversation.
 
-    `version`: what we claim to speak. `login`: user name and password, where Java asks for them. Both as
-    `encode_mapping` takes them; its `LimitError` shows the text, so check a password before.
+    `version`: the version that we claim. `login`: user name and password, for a Java router that asks for them. Both
+    must suit `encode_mapping`. Its `LimitError` shows the text, so check a password before.
     """
     body = bytes([len(version)]) + version.encode("ascii")
     if login is not None:
@@ -208,18 +208,18 @@ def create_session(config: bytes) -> bytes:
 def create_lease_set2(session: int, lease_set: bytes, *, key_count: bool) -> bytes:
     """Give the router a Meta lease set, asked or unasked.
 
-    `key_count`: whether the number of private keys follows, none in a Meta lease set. i2pd needs it, and drops the set
-    without a word when it is missing. Java does not read it, and takes it for the start of the next message.
+    `key_count`: whether to append the number of private keys, which is 0. i2pd needs the number, and silently drops a
+    set without it. Java does not read the number, and would take it for the start of the next message.
     """
     keys = _NO_PRIVATE_KEYS if key_count else b""
     return _frame(Type.CREATE_LEASE_SET2, _NUMBER.pack(session) + bytes([STORE_TYPE]) + lease_set + keys)
 
 
 def create_service_lease_set(session: int, lease_set: bytes, private_keys: Sequence[tuple[int, bytes]]) -> bytes:
-    """Give the router the lease set of a service, asked or unasked, and what it needs to decrypt for it.
+    """Give the router the lease set of a service, asked or unasked, with the private keys for decryption.
 
-    `private_keys`: encryption type and private key, in the order of the set's public ones. A secret, which is why I2CP
-    without TLS stays on this machine.
+    `private_keys`: encryption type and private key, in the order of the set's public keys. A secret: so I2CP without
+    TLS stays on this machine.
     """
     body = bytearray(_NUMBER.pack(session) + bytes([service_set.STORE_TYPE]) + lease_set + bytes([len(private_keys)]))
     for kind, key in private_keys:
@@ -228,9 +228,9 @@ def create_service_lease_set(session: int, lease_set: bytes, private_keys: Seque
 
 
 def send_message(session: int, destination: bytes, payload: bytes, expires_ms: int) -> bytes:
-    """Send a packed payload to a destination, without being told what becomes of it (SendMessageExpires, nonce 0).
+    """Send a packed payload to a destination, without a report of its outcome (SendMessageExpires, nonce 0).
 
-    `expires_ms`: when the router may drop it, in milliseconds since the epoch.
+    `expires_ms`: when the router may drop the message, in milliseconds since the epoch.
     """
     tail = _NONCE_AND_FLAGS + expires_ms.to_bytes(6, "big")
     head = _NUMBER.pack(session) + destination + len(payload).to_bytes(4, "big")
@@ -238,7 +238,7 @@ def send_message(session: int, destination: bytes, payload: bytes, expires_ms: i
 
 
 def destroy_session(session: int) -> bytes:
-    """End a session. i2pd says so and hangs up; Java hangs up."""
+    """End a session. i2pd confirms the end and hangs up; Java hangs up."""
     return _frame(Type.DESTROY_SESSION, _NUMBER.pack(session))
 
 

@@ -1,4 +1,4 @@
-"""What has become of a publication, for the node and for people."""
+"""Status of a publication, for the node and for people."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,18 +7,18 @@ from bridges.i2cp.settings import RouterKind
 
 
 class Phase(StrEnum):
-    """How far it is."""
+    """Progress of a publication."""
 
     IDLE = "idle"
     """Nothing is published, and nothing should be."""
     OPENING = "opening"
     """A session is being opened; its tunnels may still have to be built."""
     SENT = "sent"
-    """The router has been given a set, and gets it whenever it asks."""
+    """The router has a set, and gets the set again when it asks."""
     STALE = "stale"
-    """The router asked, and the last set was too old to be given: publish a fresh one."""
+    """The router asked when the last set was too old: publish a fresh set."""
     LOST = "lost"
-    """There is no session any more, or none could be opened: publish again."""
+    """There is no session any more, or no session could be opened: publish again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,21 +27,21 @@ class PublicationStatus:
 
     phase: Phase = Phase.IDLE
     reason: str = ""
-    """Why it is stale or lost, in a sentence."""
+    """Why the publication is stale or lost, in a sentence."""
     since: float | None = None
-    """When `phase` and `reason` became what they are."""
+    """When `phase` or `reason` last changed."""
     published: int | None = None
-    """`published` of the set that the router was given last."""
+    """`published` of the last set that the router got."""
     given_at: float | None = None
-    """When that was."""
+    """When the router got that set."""
     given: int = 0
-    """How many times a set was given, on our own and when the router asked."""
+    """How many times the router got a set, asked or unasked."""
     sessions: int = 0
-    """How many sessions were opened: over 1 the router has lost some."""
+    """Number of sessions that were opened: above 1 the router has lost sessions."""
     kind: RouterKind | None = None
-    """Which router it was, once that is known."""
+    """The kind of router; None until it is known."""
 
     @property
     def kept(self) -> bool:
-        """Whether the bridge is at it; otherwise the node must act, or nothing is to be published."""
+        """Whether the bridge keeps the publication; otherwise the node must act, or nothing is to be published."""
         return self.phase in {Phase.OPENING, Phase.SENT}

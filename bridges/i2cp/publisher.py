@@ -12,24 +12,25 @@ from bridges.protocol import Publication
 
 
 class MetaPublisher:
-    """`MetaPublishing` by I2CP; its calls are described there.
+    """`MetaPublishing` by I2CP; that protocol describes the calls.
 
-    The caller has the cadence: a fresh set every seven to eight minutes, since Java keeps none of ten, and with i2pd
-    every 20 to 30 s until the set was seen on floodfills, since i2pd does not try again when its first try fails. Java
-    passes on one a minute at most. In between, the router's own requests are answered from here, within i2pd's 10 s.
+    The caller decides when to publish: a fresh set every seven to eight minutes, since Java keeps no set of ten
+    minutes. With i2pd a fresh set is due every 20 to 30 s until floodfills have one, since i2pd does not repeat a
+    failed try. Java passes on one set a minute at most. In between, this class answers the router's requests, within
+    i2pd's 10 s.
     """
 
     def __init__(self, settings: I2cpSettings, *, clock: Callable[[], float] = time.time) -> None:
-        """`clock`: seconds since the epoch."""
+        """`clock`: gives seconds since the epoch."""
         self._settings = settings
         self._clock = clock
         self._masters: dict[bytes, Master] = {}
         self._closed = False
 
     async def publish_meta_lease_set(self, publication: Publication) -> None:
-        """Open a session and wait until the router has asked for the set; or give it the fresh set at once.
+        """Open a session and wait until the router has asked for the set; in an open session give the set at once.
 
-        The first may take minutes, see `Deadlines`. Raises `RouterError`; then `published` says the same.
+        Opening may take minutes, see `Deadlines`. Raises `RouterError`; `published` has the same reason.
         """
         if self._closed:
             raise RouterError("nothing is published any more: this bridge was closed")
@@ -40,7 +41,7 @@ class MetaPublisher:
         await master.publish(publication)
 
     async def stop_publishing_meta_lease_set(self, master: bytes) -> None:
-        """End the master's session. What floodfills have, they keep until it expires."""
+        """End the master's session. Floodfills keep their set until it expires."""
         found = self._masters.get(master)
         if found is not None:
             await found.stop()
@@ -51,20 +52,20 @@ class MetaPublisher:
         await asyncio.gather(*(master.stop() for master in self._masters.values()))
 
     def published(self, master: bytes) -> PublicationStatus:
-        """Say what has become of a master's publication."""
+        """Return the status of a master's publication."""
         found = self._masters.get(master)
         return PublicationStatus() if found is None else found.status
 
     def publication_trouble(self, master: bytes) -> str | None:
-        """See `MetaPublishing`; `published` tells more."""
+        """See `MetaPublishing`; `published` has more."""
         status = self.published(master)
         return None if status.kept else status.reason or "nothing is published"
 
     async def lost(self, master: bytes) -> PublicationStatus:
-        """Wait until nothing is kept published for the master any more, and say why: then publish again.
+        """Wait until nothing is kept published for the master, and return the reason: then publish again.
 
-        At once when that is so already, also when nothing was ever published. Its phase is idle, stale or lost; or
-        another one if a `publish` was quicker than the caller.
+        Returns at once when that is so already, also when nothing was ever published. The phase is idle, stale or lost,
+        or another one if a `publish` was quicker than the caller.
         """
         found = self._masters.get(master)
         return PublicationStatus() if found is None else await found.unkept()

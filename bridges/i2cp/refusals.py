@@ -1,4 +1,4 @@
-"""Why a router may have refused a session, and what to do about it."""
+"""Reasons why a router may have refused a session, with advice."""
 
 from typing import Final
 
@@ -9,7 +9,7 @@ from gf_i2p.netdb.errors import SignatureError
 from gf_i2p.netdb.session_config import SessionConfig
 
 _JAVA_SECONDS: Final = 180
-"""How far a SessionConfig's date may be from a Java router's clock."""
+"""Most seconds between a SessionConfig's date and a Java router's clock."""
 
 
 def session_refused(
@@ -20,8 +20,8 @@ def session_refused(
     Args:
         settings: for the router's address.
         kind: i2pd or Java.
-        config: what it refused.
-        router_ms: the router's clock when it did, milliseconds since the epoch.
+        config: the refused config.
+        router_ms: the router's clock at the refusal, milliseconds since the epoch.
         said: the number in its SessionStatus (i2pd), or the reason in its Disconnect (Java).
     """
     if isinstance(said, int):
@@ -37,16 +37,17 @@ def _i2pd(config: SessionConfig, said: int | str) -> str:
         return "see the router's log"
     if config.delegated:
         return (
-            "the session config is signed by a transient key, and i2pd takes only one that is signed by the "
-            "destination's own key. Make one where that key is (`gf-i2p keys delegate` does); i2pd does not look at "
-            "its date, so once is enough. The lease set may be signed by the transient key all the same"
+            "the session config is signed by a transient key, and i2pd takes only a config that the destination's "
+            "own key "
+            "has signed. Make one where that key is (`gf-i2p keys delegate` does); i2pd does not look at the config's "
+            "date, so once is enough. The lease set may still be signed by the transient key"
         )
     try:
         config.verify()
     except SignatureError:
         return "the session config is not signed by the destination's own key: make it anew"
     return (
-        "another client of this router holds the destination. Stop what runs with the same keys: another node, a "
+        "another client of this router holds the destination. Stop the program with the same keys: another node, a "
         "tunnel in tunnels.conf, a SAM session"
     )
 
@@ -54,24 +55,25 @@ def _i2pd(config: SessionConfig, said: int | str) -> str:
 def _java(config: SessionConfig, router_ms: int, reason: str) -> str:
     if "duplicate" in reason:
         return (
-            "another client of this router holds the destination. Stop what runs with the same keys: another node, a "
+            "another client of this router holds the destination. Stop the program with the same keys: another node, a "
             "tunnel in the Hidden Services Manager, a SAM session"
         )
     off = (config.date_ms - router_ms) / 1000
     if "skew" in reason or abs(off) > _JAVA_SECONDS:
         return (
             f"the session config's date is {abs(off):.0f} s {'after' if off > 0 else 'before'} the router's clock, and "
-            f"Java takes {_JAVA_SECONDS} s. Make a fresh one for each session, and check the clocks of both machines"
+            f"Java takes {_JAVA_SECONDS} s. Make a fresh config for each session, and check the clocks of both machines"
         )
     if config.destination.crypto_type != 0:
         return (
             f"the destination's crypto type is {config.destination.crypto_type}, and Java takes only 0: the service "
-            "needs a new destination to be published through Java, or an i2pd to publish it"
+            "needs a new destination to be published through Java, or an i2pd as its publisher"
         )
     if config.delegated:
         return (
-            "the session config is signed by a transient key: check that its authorisation has not ended, and that it "
-            "is by this destination"
+            "the session config is signed by a transient key: check that the key's authorisation has not ended, and "
+            "that "
+            "it is by this destination"
         )
     try:
         config.verify()

@@ -1,4 +1,4 @@
-"""Which router is it? They differ in how they take the end of a session that there never was."""
+"""Recognises the kind of router. i2pd and Java treat the end of a session that never existed differently."""
 
 import asyncio
 
@@ -9,10 +9,10 @@ from bridges.i2cp.settings import I2cpSettings, RouterKind
 
 
 async def router_kind(settings: I2cpSettings) -> RouterKind:
-    """Say what is configured, or else ask on a connection for this alone: i2pd or Java. Raises `RouterError`.
+    """Return the configured kind, or else ask on a connection for this alone: i2pd or Java. Raises `RouterError`.
 
-    i2pd answers with SessionStatus "destroyed", and Java hangs up without one (i2pd 2.45.1, Java 2.8.0). What they say
-    their version is does not tell: i2pd 2.45 repeats ours.
+    i2pd answers with SessionStatus "destroyed", and Java hangs up without a SessionStatus (i2pd 2.45.1, Java 2.8.0).
+    The version that a router tells does not help: i2pd 2.45 repeats ours.
     """
     if settings.kind is not RouterKind.AUTO:
         return settings.kind
@@ -22,9 +22,7 @@ async def router_kind(settings: I2cpSettings) -> RouterKind:
         async with asyncio.timeout(settings.deadlines.answer):
             return await _kind(connection)
     except TimeoutError:
-        raise RouterError(
-            f"{settings} does not show whether it is i2pd or Java: say it with the setting `kind`"
-        ) from None
+        raise RouterError(f"{settings} does not show whether it is i2pd or Java: set `kind`") from None
     finally:
         connection.close()
 
@@ -34,7 +32,7 @@ async def _kind(connection: I2cpConnection) -> RouterKind:
         try:
             message = await connection.receive()
         except RouterUnreachableError:
-            # An i2pd that stops now looks the same; but then no session follows, and the next one asks again.
+            # An i2pd that stops now looks the same. But then no session follows, and the next session asks again.
             return RouterKind.JAVA
         match message:
             case SessionStatus(session, Status.DESTROYED) if session == NO_SESSION:

@@ -1,7 +1,7 @@
 """Serves destinations through a router's I2CP: `ServiceHosting`, with lease sets and streaming of our own.
 
-SAM would leave both to the router. But i2pd's HTTP proxy keeps a lease set that it has found until its leases end, for
-up to ten minutes after their holder has died. Ours end after a minute, and are renewed all the time.
+With SAM the router would make both. But i2pd's HTTP proxy keeps a found lease set until the leases end, for up to ten
+minutes after the death of their holder. Our leases end after a minute, and are renewed all the time.
 """
 
 import asyncio
@@ -47,25 +47,25 @@ from gf_i2p.netdb.session_config import SessionConfig, session_config
 logger = structlog.get_logger()
 
 LEASE_SECONDS: Final = {RouterKind.I2PD: 60, RouterKind.JAVA: 150}
-"""How long a lease is good for. A client that knows a dead holder's lease set looks for the next one after that.
+"""Length of a lease. A client with a dead holder's lease set looks for the next holder after that time.
 
-Twice as long as the router takes from one publication to the next: i2pd 20 s at least, Java 60 s.
+A lease is twice as long as the router's own pause between two publications: i2pd 20 s at least, Java 60 s.
 """
 RENEW_SECONDS: float = 25.0
-"""Between two lease sets."""
+"""Seconds between two lease sets."""
 _PATIENCE: float = 6.0
-"""Seconds for a new set to be announced, before a router that has asked gets the last one again: i2pd waits 10 s."""
+"""Seconds for announcing a new set. After that, a router that has asked gets the last set again: i2pd waits 10 s."""
 _AGAIN: float = 3.0
-"""Seconds until a set is announced anew, after one that was not."""
+"""Seconds until the next try after a set that could not be announced."""
 _MESSAGE_MS = 60_000
-"""How long a router may try to send a packet."""
+"""Milliseconds for which a router may try to send a packet."""
 
 
 class I2cpHosting:
     """`ServiceHosting` at one router."""
 
     def __init__(self, settings: I2cpSettings, *, clock: Callable[[], float] = time.time) -> None:
-        """`clock`: seconds since the epoch."""
+        """`clock`: gives seconds since the epoch."""
         self._settings = settings
         self._clock = clock
 
@@ -89,16 +89,16 @@ class I2cpHosting:
 
 
 def _config(offer: ServiceOffer, kind: RouterKind, date_ms: int) -> SessionConfig:
-    """Give what opens the session at this kind of router. Raises `RouterRefusedError`."""
+    """Give the config that opens the session at this kind of router. Raises `RouterRefusedError`."""
     if offer.signed_session is None or kind is not RouterKind.I2PD:
         data = session_config(offer.keys, date_ms, offer.options)
     else:
         data = offer.signed_session
-    return read_config(data, offer.keys.destination, of="the keys are", whose="the destination that is to be served")
+    return read_config(data, offer.keys.destination, of="the keys are", whose="the destination of the service")
 
 
 class I2cpService:
-    """`Service` in one session. Made by `I2cpHosting`."""
+    """`Service` in one session. `I2cpHosting` makes it."""
 
     def __init__(
         self,
@@ -110,15 +110,15 @@ class I2cpService:
     ) -> None:
         self.state = ServiceState.SERVING
         self.reason = ""
-        """Why it is lost, in a sentence."""
+        """Why the service is lost, in a sentence."""
         self.announced: LeaseSet2 | None = None
         """See `Service.announced`."""
         self.unannounced: str | None = None
         """Why the router has no fresher set than its last, in a sentence."""
         self.given = 0
-        """How many lease sets the router has got."""
+        """Number of lease sets that the router has got."""
         self.dropped = 0
-        """Packets that the router did not take in time."""
+        """Number of packets that the router did not take in time."""
         self._offer = offer
         self._connection = connection
         self._lease_seconds = LEASE_SECONDS[kind]
@@ -136,7 +136,7 @@ class I2cpService:
         self._failure: RouterError | None = None
 
     async def start(self) -> None:
-        """Wait until the router has asked for the lease set, and got it. Raises `RouterError`."""
+        """Wait until the router has asked for the lease set and has got the set. Raises `RouterError`."""
         for work in (self._heed(), self._renew()):
             task = asyncio.create_task(work)
             task.add_done_callback(partial(self._over))
@@ -162,7 +162,7 @@ class I2cpService:
 
     @property
     def served(self) -> int:
-        """How many streams were opened in all."""
+        """Number of streams that were opened in all."""
         return self._forwarder.served
 
     @property
@@ -207,7 +207,7 @@ class I2cpService:
             return
         self.state = ServiceState.CLOSED
         try:
-            await self._forwarder.close()  # which tells the clients, as long as there is a session
+            await self._forwarder.close()  # this tells the clients while there is still a session
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -235,7 +235,7 @@ class I2cpService:
                     raise session_ended(self._connection.settings, reason)
 
     async def _renew(self) -> None:
-        """Give the router a lease set when it asks, and a fresh one before the last has aged much."""
+        """Give the router a lease set when it asks, and a fresh one before the last set is old."""
         await self._asked.wait()
         while True:
             asked = self._asked.is_set()
@@ -244,20 +244,21 @@ class I2cpService:
             if self.state is ServiceState.SERVING:
                 pause = await self._give_fresh(asked=asked)
             elif asked:
-                await self._give_again()  # it is the next holder's turn to publish
+                await self._give_again()  # a draining service publishes no new set
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._asked.wait()
 
     async def _give_fresh(self, *, asked: bool) -> float:
-        """Return when to give the next one, in seconds."""
+        """Announce and give a fresh set; return the seconds until the next one."""
         fresh = self._build()
         if fresh is None:
             self.unannounced = (
-                "there is no lease set to give: all tunnels have ended, or this machine's clock or another server's is "
+                "there is no lease set to give: all tunnels have ended, or the clock of this machine or of another "
+                "server is "
                 "far ahead of the router's. See the router's tunnels, and check the clocks"
             )
-            return RENEW_SECONDS  # the router asks when it has new ones
+            return RENEW_SECONDS  # the router asks when it has new tunnels
         announcing = asyncio.ensure_future(self._offer.announce(fresh))
         try:
             while not announcing.done():
@@ -310,7 +311,7 @@ class I2cpService:
             self.dropped += 1
 
     def _over(self, task: "asyncio.Task[None]") -> None:
-        """Heed the end of one of our tasks: neither ends while all is well."""
+        """Handle the end of a task: no task ends while all is well."""
         if task.cancelled() or self.state in {ServiceState.CLOSED, ServiceState.LOST}:
             return
         error = task.exception()

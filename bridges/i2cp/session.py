@@ -1,4 +1,4 @@
-"""The beginning and the end of a session on a connection, whatever it is for."""
+"""Beginning and end of a session on a connection, for publishing and for serving."""
 
 import asyncio
 from collections.abc import Callable
@@ -42,36 +42,37 @@ async def begin_session(
 
 
 async def end_session(connection: I2cpConnection, number: int) -> None:
-    """Tell the router, and let it finish: until then it would refuse the same destination again. Then hang up."""
+    """End the session at the router, wait for that, and hang up. Earlier the router would refuse a new session."""
     try:
         await connection.send(destroy_session(number))
         await connection.wait_for_end()
     except RouterError:
-        pass  # it is gone already
+        pass  # the router is gone already
     finally:
         connection.close()
 
 
 def session_ended(settings: I2cpSettings, reason: str) -> RouterRefusedError:
-    """Make the error for a router that says why it hangs up."""
+    """Make the error for a router that hangs up with a reason."""
     advice = "see the router's log"
     if "leaseset" in reason.lower():
-        advice = "it refused the lease set; check the clocks of both machines, and see the router's log"
-    return RouterRefusedError(f"{settings} ended the session, it says {reason!r}: {advice}")
+        advice = "the router refused the lease set; check the clocks of both machines, and see the router's log"
+    return RouterRefusedError(f"{settings} ended the session and says {reason!r}: {advice}")
 
 
 def no_request(settings: I2cpSettings) -> RouterUnreachableError:
-    """Make the error for a router that does not ask for the lease set of a session that it has opened."""
+    """Make the error for a router that does not ask for the lease set of an open session."""
     return RouterUnreachableError(
-        f"{settings} did not ask for the lease set within {settings.deadlines.tunnels:g} s: its tunnels are not built. "
-        "See in the router's console whether it knows peers and builds tunnels; after a start that takes minutes"
+        f"{settings} did not ask for the lease set within {settings.deadlines.tunnels:g} s: the tunnels are not built. "
+        "See in the router's console whether the router knows peers and builds tunnels; after a start that takes "
+        "minutes"
     )
 
 
 def read_config(data: bytes, destination: Destination, *, of: str, whose: str) -> SessionConfig:
-    """Read a SessionConfig that is to open a session for this destination. Raises `RouterRefusedError`.
+    """Read a SessionConfig for a session of this destination. Raises `RouterRefusedError`.
 
-    `of`: what has that destination; `whose`: the same as an advice, both for people.
+    `of` and `whose` name the owner of that destination in the texts for people, as a subject and in advice.
     """
     try:
         config = SessionConfig.parse(data)
@@ -80,6 +81,6 @@ def read_config(data: bytes, destination: Destination, *, of: str, whose: str) -
     if config.destination != destination:
         raise RouterRefusedError(
             f"no session was opened: its config is for {config.destination.b32}, and {of} for {destination.b32}. Make "
-            f"it for {whose}"
+            f"the config for {whose}"
         )
     return config

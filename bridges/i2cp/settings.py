@@ -1,4 +1,4 @@
-"""Where a router's I2CP is, and how it is to be spoken to."""
+"""Settings of a router's I2CP: address, kind of router, TLS, login, deadlines."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -11,76 +11,78 @@ DEFAULT_PORT: Final = 7654
 
 
 class RouterKind(StrEnum):
-    """Which router it is. The two read one message differently, so that a wrong one here loses lease sets."""
+    """The kind of router. The two kinds read one message differently, so a wrong kind here loses lease sets."""
 
     AUTO = "auto"
-    """Ask: one more connection before each session."""
+    """Ask the router, by one more connection before each session."""
     I2PD = "i2pd"
     JAVA = "java"
 
 
 @dataclass(frozen=True, slots=True)
 class Deadlines:
-    """How long we wait, in seconds."""
+    """Time limits, in seconds."""
 
     connect: float = 10.0
     """For TCP and TLS."""
     answer: float = 30.0
-    """For what the router can answer at once, and for it to take what we send."""
+    """For an answer that the router can give at once, and for the router to take our data."""
     tunnels: float = 120.0
-    """From a session's start to the router's first request for its lease set: tunnels are built in between."""
+    """From a session's start to the router's first request for a lease set: the router builds tunnels in between."""
     goodbye: float = 5.0
-    """For the router to hang up at the end of a session. Not longer: it is the end."""
+    """For the router to hang up at the end of a session. No longer, for it is the end."""
 
 
 @dataclass(frozen=True, slots=True)
 class I2cpSettings:
-    """Where I2CP is. Raises `ValueError` with a sentence for the operator, without secrets."""
+    """Settings of I2CP. Raises `ValueError` with a sentence for the operator, without secrets."""
 
     host: str = "127.0.0.1"
     port: int = DEFAULT_PORT
     kind: RouterKind = RouterKind.AUTO
     fingerprint: str | None = None
-    """Of the certificate that Java shows when its `i2cp.SSL` is true: "sha256:" and 64 hexadecimal digits.
+    """Fingerprint of the certificate of a Java router with `i2cp.SSL`: "sha256:" and 64 hexadecimal digits.
 
-    With it, I2CP runs over TLS, and nothing is said to anybody with another certificate. i2pd has no TLS here.
+    With a fingerprint, I2CP runs over TLS, and nothing is sent to a router with another certificate. i2pd has no TLS
+    here.
     """
     username: str | None = None
-    """With `password`, for a Java router whose `i2cp.auth` is true. i2pd asks for none."""
+    """With `password`, for a Java router with `i2cp.auth`. i2pd asks for neither."""
     password: str | None = field(default=None, repr=False)
     allow_plain: bool = False
-    """Speak without TLS to another machine than this one. Only for a network that carries nothing but ours."""
+    """Speak without TLS to another machine. Only for a network that carries nothing but our traffic."""
     deadlines: Deadlines = Deadlines()
 
     def __post_init__(self) -> None:
         if self.host.lower().rstrip(".").endswith(".i2p"):
-            raise ValueError(f"I2CP's host {self.host} lies inside I2P: it must be the address of our own router")
+            raise ValueError(f"I2CP's host {self.host} lies inside I2P: give the address of the node's own router")
         if (self.username is None) != (self.password is None):
             raise ValueError("I2CP's user name and password are set together, or neither is")
         if self.username is not None and self.password is not None and self.fingerprint is None and not self._here:
-            raise ValueError(f"I2CP's password would go to {self.host} in the clear: set its certificate's fingerprint")
+            raise ValueError(f"I2CP's password would go to {self.host} in the clear: set the certificate's fingerprint")
         for name, text in (("user name", self.username), ("password", self.password)):
             if text is not None and not _fits(text):
                 raise ValueError(
                     f"I2CP's {name} has 1 to {MAX_STRING_BYTES} printable ASCII characters without semicolon: choose "
-                    "another one, here and in the router"
+                    "another, here and in the router"
                 )
         if self.fingerprint is None and not self.allow_plain and not self._here:
             raise ValueError(
-                f"I2CP at {self.host} is not on this machine, and plain I2CP protects nothing on its way: whoever "
-                "reaches it uses the router. Run the node beside its router; or use TLS (Java: i2cp.SSL=true, and set "
-                "the fingerprint here; i2pd has none); or, where the network between the two is yours alone, set "
+                f"I2CP at {self.host} is not on this machine, and plain I2CP has no protection: everybody who "
+                f"reaches it can "
+                "use the router. Run the node beside its router; or use TLS (Java: i2cp.SSL=true, and set "
+                "the fingerprint here; i2pd has none); or, on a network between the two that is yours alone, set "
                 "allow_plain"
             )
 
     @property
     def login(self) -> tuple[str, str] | None:
-        """User name and password, if any. A secret."""
+        """User name and password; None without them. A secret."""
         return None if self.username is None or self.password is None else (self.username, self.password)
 
     @property
     def _here(self) -> bool:
-        """Whether it is this machine for sure. Names but this one may lead anywhere."""
+        """Whether the host is surely this machine. A name other than localhost may lead anywhere."""
         try:
             return ip_address(self.host).is_loopback
         except ValueError:

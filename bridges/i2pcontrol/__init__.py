@@ -1,1 +1,1 @@
-"""i2pcontrol as a client: the router's status, and publishing by our extension of i2pcontrol."""
+"""Client of i2pcontrol: the router's status, and publishing by our extension of i2pcontrol."""

@@ -1,4 +1,4 @@
-"""Where a router's i2pcontrol is, and what it takes to be let in: address, password, certificate."""
+"""Access to a router's i2pcontrol: address, password, certificate."""
 
 import re
 from dataclasses import dataclass, field
@@ -10,26 +10,26 @@ DEFAULT_URL: Final = "https://127.0.0.1:7650/"
 
 _PRINTABLE: Final = re.compile(r"[!-~]+")
 _NAME: Final = re.compile(r"(?![\d.]+$)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*")
-"""A host's name, as DNS takes it; one of digits alone would be a broken address."""
+"""A host name of DNS; a name of digits alone would be a broken address."""
 _MAX_NAME: Final = 253
 _FINGERPRINT_BYTES: Final = 32
 _NO_FINGERPRINT: Final = bytes(_FINGERPRINT_BYTES)
-"""No certificate has it: to be told which one the router has, and send nothing."""
+"""A digest that no certificate has: with it the error tells the router's fingerprint, and nothing is sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How to reach one router. Raises `ValueError` on what cannot be, and on what would tell others the password.
+    """Access to one router. Raises `ValueError` for impossible and for unsafe settings.
 
-    Plain HTTP is for loopback only, where Java's console has it: http://127.0.0.1:7657/jsonrpc/.
+    Plain HTTP is for loopback only, as with Java's console: http://127.0.0.1:7657/jsonrpc/.
     """
 
     url: str
     password: str = field(repr=False)
     fingerprint: str | None = None
-    """SHA-256 of the router's certificate: 64 hexadecimal digits, with "sha256:" before or colons between or not."""
+    """SHA-256 of the router's certificate: 64 hexadecimal digits, "sha256:" before and colons between are allowed."""
     any_certificate: bool = False
-    """Take whatever certificate comes: anybody between us and the router may read the password."""
+    """Take any certificate: then everybody between us and the router may read the password."""
 
     def __post_init__(self) -> None:
         place = _place(self.url)
@@ -42,7 +42,7 @@ class Access:
         self.pin()
 
     def pin(self) -> bytes | None:
-        """Give the digest that the certificate must have; None: none is looked at."""
+        """Give the digest that the certificate must have; None when the certificate is not checked."""
         if self.any_certificate or _place(self.url).scheme == "http":
             return None
         if self.fingerprint is None:
@@ -57,15 +57,15 @@ class Access:
 
 
 def check_url(url: str) -> str:
-    """Give back a URL of i2pcontrol that we would go to. Raises `ValueError` on any other."""
+    """Return a URL of i2pcontrol that is allowed. Raises `ValueError` for any other URL."""
     _place(url)
     return url
 
 
 def _place(url: str) -> SplitResult:
-    """Take the URL apart. Raises `ValueError` when we would not go there."""
+    """Take the URL apart. Raises `ValueError` when the URL is not allowed."""
     if "@" in url:  # first, since the other messages show the URL
-        raise ValueError("a URL of i2pcontrol has no user name and no password in it; the password has its own setting")
+        raise ValueError("a URL of i2pcontrol has no user name and no password; the password has its own setting")
     try:
         place = urlsplit(url)
         host = place.hostname or ""
@@ -73,7 +73,7 @@ def _place(url: str) -> SplitResult:
     except ValueError as error:
         raise ValueError(f"{url!r} is no URL: expected something like {DEFAULT_URL}") from error
     if host.rstrip(".").endswith(".i2p"):
-        raise ValueError(f"{url!r} lies inside I2P, where this does not reach: use the router's own address")
+        raise ValueError(f"{url!r} lies inside I2P, out of this client's reach: use the router's own address")
     if place.scheme not in {"https", "http"} or not _is_host(host) or not _PRINTABLE.fullmatch(url):
         raise ValueError(f"{url!r} is no URL of i2pcontrol: expected something like {DEFAULT_URL}")
     if place.scheme == "http" and not _is_loopback(host):

@@ -1,7 +1,7 @@
 """The six calls of `RouterBridge` as methods of i2pcontrol: names, parameters, results and errors, for both sides.
 
-docs/router-interface.md describes them for everybody; proposal 150 leaves them to "a separate proposal". Whatever is
-made here or read here has JSON's types.
+docs/router-interface.md describes these methods; proposal 150 leaves them to "a separate proposal". All values that
+this module makes or reads have JSON's types.
 """
 
 import math
@@ -22,11 +22,11 @@ from gf_i2p.netdb.session_config import SessionConfig
 from gf_i2p.netdb.signing import SIGNATURE_BYTES
 
 MAX_REQUEST_BYTES: Final = 16 * 1024
-"""Of a request's JSON. The largest lease set and two session configs have some 12,700 characters in base64."""
+"""Most bytes of a request's JSON. The largest lease set and two session configs have some 12,700 base64 characters."""
 MAX_TIMEOUT: Final = 300.0
-"""Seconds that a caller may have one call take."""
+"""Longest time limit of one call, in seconds."""
 MAX_REASON_CHARACTERS: Final = 1000
-"""Of what the other side says is the matter."""
+"""Most characters of the other side's reason."""
 
 _HASH_BYTES: Final = 32
 _SESSION_BYTES: Final = MAX_DESTINATION_BYTES + 2 + MAX_MAPPING_BYTES + 8 + SIGNATURE_BYTES
@@ -34,7 +34,7 @@ _MAX_SECONDS: Final = 2**32 - 1
 
 
 class Method(StrEnum):
-    """What the extension adds."""
+    """The methods of the extension."""
 
     ROUTER_STATUS = "GetLocalRouterStatus"
     LEAF_HASH = "GetLocalLeafHash"
@@ -43,11 +43,11 @@ class Method(StrEnum):
     PUBLISH = "PublishMetaLS"
     STOP = "StopPublishingMetaLS"
     PUBLICATION = "GetMetaLSStatus"
-    """What has become of a publication: the others need it, the proposal has it not."""
+    """Status of a publication. The other methods need this one; the proposal lacks it."""
 
 
 class Code(IntEnum):
-    """Of errors: those of JSON-RPC 2, those of i2pcontrol's API 1, and ours from -32010 on."""
+    """Error codes: those of JSON-RPC 2, those of i2pcontrol's API 1, and ours from -32010 on."""
 
     PARSE = -32700
     REQUEST = -32600
@@ -61,32 +61,32 @@ class Code(IntEnum):
     NO_API = -32005
     OTHER_API = -32006
     REFUSED = -32010
-    """The router, or this endpoint for its sake, says no: the same again will not help."""
+    """The router refuses, or this endpoint refuses for the router: the same request will not help."""
     UNREACHABLE = -32011
-    """The router, or the interface of it that is needed, does not answer: it may come back."""
+    """The router or the needed interface does not answer: it may come back."""
     ROUTER = -32012
-    """The router's answer is of no use."""
+    """The router's answer is unusable."""
     TIMEOUT = -32013
-    """Not done within the call's time."""
+    """Not done within the time limit of the call."""
     BUSY = -32014
-    """Too much of that is under way already."""
+    """Too many such calls are running already."""
 
 
 class ParameterError(ValueError):
-    """A parameter is missing, unknown, or not what it must be; `str()` says which and why."""
+    """A parameter is missing, unknown or wrong; `str()` names it and says why."""
 
 
 class State(StrEnum):
-    """How far a master's publication is."""
+    """Progress of a master's publication."""
 
     IDLE = "idle"
     """Nothing is published, and nothing should be."""
     OPENING = "opening"
-    """The router is being given the first set: tunnels may still have to be built."""
+    """The router is about to get the first set: tunnels may still have to be built."""
     SENT = "sent"
-    """The router has the last set, and gets it again whenever it asks."""
+    """The router has the last set, and gets the set again when it asks."""
     LOST = "lost"
-    """It has not, or not any more, and nobody goes on trying: publish a fresh set."""
+    """The router does not have the set, or no longer, and nobody tries again: publish a fresh set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,36 +95,35 @@ class PublicationState:
 
     state: State = State.IDLE
     reason: str | None = None
-    """Why it is lost, for people."""
+    """Why the publication is lost, for people."""
     published: int | None = None
-    """Of the set that the router was given last; seconds since the epoch."""
+    """`published` of the last set that the router got; seconds since the epoch."""
     expires: int | None = None
-    """When that one's last entry ends; seconds since the epoch."""
+    """End of that set's last entry; seconds since the epoch."""
 
 
 # Results ------------------------------------------------------------------------------------------------------------
 
 
 def encode_status(status: RouterStatus | LeafStatus | MeasuredStatus | PublicationState) -> dict[str, Json]:
-    """Give the fields by their names, as i2pcontrol writes names: `uptime_ms` is UptimeMs."""
+    """Give the fields by their i2pcontrol names: `uptime_ms` is UptimeMs."""
     return {_camel(field.name): getattr(status, field.name) for field in fields(status)}
 
 
 def encode_leaf(leaf: bytes | None) -> dict[str, Json]:
-    """Give a destination's hash, and the same as an address; both null without one."""
+    """Give a destination's hash and address; both null without a destination."""
     if leaf is None:
         return {"LeafHash": None, "Address": None}
     return {"LeafHash": to_base64(leaf), "Address": to_b32_address(leaf)}
 
 
 def decode_publication_state(result: Mapping[str, Json]) -> PublicationState:
-    """Read what the endpoint says. Raises `RouterError`; members that we do not know are passed over."""
+    """Read the endpoint's answer; unknown members are ignored. Raises `RouterError`."""
     try:
         state = State(str(result.get("State")))
     except ValueError as error:
         raise RouterError(
-            f"the endpoint says that the publication is {clip(str(result.get('State')), 20)}, which is no state that "
-            "we know"
+            f"the endpoint says that the publication is {clip(str(result.get('State')), 20)}, which is an unknown state"
         ) from error
     reason = result.get("Reason")
     return PublicationState(
@@ -159,13 +158,13 @@ def encode_publication(publication: Publication, timeout: float) -> dict[str, Js
 
 
 class Parameters:
-    """The parameters of one call, taken one by one; `finish` when that was all. Raises `ParameterError`."""
+    """The parameters of one call. Take them one by one, then call `finish`. Raises `ParameterError`."""
 
     def __init__(self, params: Mapping[str, Json]) -> None:
         self._left = dict(params)
 
     def hash(self, name: str) -> bytes:
-        """Take a destination's hash: I2P base64, or a b32 address."""
+        """Take a destination's hash, in I2P base64 or as a b32 address."""
         text = self._text(name)
         try:
             found = from_b32_address(text) if text.lower().endswith(".i2p") else from_base64(text, _HASH_BYTES)
@@ -176,20 +175,20 @@ class Parameters:
         return found
 
     def publication(self) -> Publication:
-        """Take what PublishMetaLS takes, and verify the set's signature."""
+        """Take the parameters of PublishMetaLS, and verify the set's signature."""
         master = self.hash("MasterHash")
         try:
             lease_set = MetaLeaseSet.parse(self._bytes("LeaseSet", MAX_LEASE_SET_BYTES))
         except NetDbError as error:
             raise ParameterError(f"LeaseSet: {error}") from error
         if lease_set.destination.hash != master:
-            raise ParameterError(f"LeaseSet: it is that of {lease_set.destination.b32}, not of MasterHash")
+            raise ParameterError(f"LeaseSet: it is of {lease_set.destination.b32}, not of MasterHash")
         session = self._session("SessionConfig", lease_set)
         signed = self._session("SignedSessionConfig", lease_set) if "SignedSessionConfig" in self._left else None
         return Publication(lease_set, session, signed)
 
     def timeout(self, default: float) -> float:
-        """Take how long the call may take, in seconds; it may be missing."""
+        """Take the time limit of the call, in seconds; the parameter is optional."""
         value = self._left.pop("Timeout", default)
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_TIMEOUT:
             raise ParameterError(f"Timeout: expected seconds, a number from 0 to {MAX_TIMEOUT:g}")
@@ -197,7 +196,7 @@ class Parameters:
         return float(value)
 
     def finish(self) -> None:
-        """Refuse what is left: a misspelt name would otherwise go unnoticed."""
+        """Raise for any parameter that is left: a misspelt name would otherwise go unnoticed."""
         if self._left:
             raise ParameterError(f"{clip(next(iter(self._left)), 40)}: this method has no such parameter")
 
@@ -207,7 +206,7 @@ class Parameters:
         except NetDbError as error:
             raise ParameterError(f"{name}: {error}") from error
         if config.destination != lease_set.destination:
-            raise ParameterError(f"{name}: it is that of {config.destination.b32}, not of MasterHash")
+            raise ParameterError(f"{name}: it is of {config.destination.b32}, not of MasterHash")
         return config.data
 
     def _text(self, name: str) -> str:

@@ -1,4 +1,4 @@
-"""Publishes through an i2pcontrol endpoint that has our extension (docs/router-interface.md)."""
+"""Publishes through an i2pcontrol endpoint with our extension (docs/router-interface.md)."""
 
 import asyncio
 from typing import Final
@@ -24,15 +24,15 @@ from gf_i2p.netdb.encoding import to_base64
 logger = structlog.get_logger()
 
 ANSWER_SECONDS: Final = 2.0
-"""So long an endpoint may keep a call of ours: the node's others wait for it."""
+"""Time for which an endpoint may keep a call open: the node's other calls wait meanwhile."""
 POLL_SECONDS: Final = 1.0
-"""Between two questions for how it goes, while tunnels are built."""
+"""Pause between two questions while tunnels are built."""
 OPENING_SECONDS: Final = 300.0
-"""Then we give up; `I2cpSettings` give up earlier."""
+"""After this time we give up; `I2cpSettings` give up earlier."""
 WATCH_SECONDS: Final = 10.0
-"""Between two questions for whether all is well."""
+"""Pause between two questions whether all is well."""
 MISSES: Final = 3
-"""An endpoint that does not answer so often in a row is away, and what it had is lost. One may be a restart."""
+"""Missing answers in a row after which the endpoint counts as lost, with its sets. One may be a restart."""
 CLOSE_SECONDS: Final = 5.0
 
 
@@ -40,9 +40,9 @@ class ExtensionPublisher:
     """`MetaPublishing` by the extension."""
 
     def __init__(self, control: I2pControl) -> None:
-        """`control`: not closed here."""
+        """`control`: the caller closes it."""
         self._control = control
-        self._troubles: dict[bytes, str | None] = {}  # of each master that is published for
+        self._troubles: dict[bytes, str | None] = {}  # of each published master
         self._misses = 0
         self._watching: asyncio.Task[None] | None = None
 
@@ -53,13 +53,13 @@ class ExtensionPublisher:
         except UnknownMethodError:
             return False
         except RpcError as error:
-            if error.code == Code.PARAMETERS:  # it misses them, so it knows them
+            if error.code == Code.PARAMETERS:  # an endpoint that misses parameters knows the method
                 return True
             raise
         return False
 
     async def publish_meta_lease_set(self, publication: Publication) -> None:
-        """See `MetaPublishing`. While the endpoint builds tunnels it is asked every second how it goes."""
+        """See `MetaPublishing`. While the endpoint builds tunnels, this asks for the state every second."""
         master = publication.lease_set.destination.hash
         self._troubles[master] = "the first set is on its way"
         try:
@@ -79,11 +79,11 @@ class ExtensionPublisher:
             await self._stop(master, CALL_SECONDS)
 
     def publication_trouble(self, master: bytes) -> str | None:
-        """See `MetaPublishing`. It is known some seconds late: the endpoint is asked now and then."""
+        """See `MetaPublishing`. Trouble shows some seconds late: the endpoint is asked now and then."""
         return self._troubles.get(master, "nothing is published")
 
     async def close(self) -> None:
-        """Stop publishing. An endpoint that does not hear of it ends by itself what is not renewed."""
+        """Stop publishing. An endpoint that does not hear of this ends publications that are not renewed."""
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.wait([self._watching])
@@ -135,7 +135,7 @@ class ExtensionPublisher:
             self._note(master, None if well else _why(self._control, state))
 
     def _note(self, master: bytes, trouble: str | None) -> None:
-        if master in self._troubles:  # it may have been stopped meanwhile
+        if master in self._troubles:  # publishing may have been stopped meanwhile
             self._troubles[master] = trouble
 
 
@@ -145,5 +145,5 @@ def _about(master: bytes) -> dict[str, Json]:
 
 def _why(control: I2pControl, state: PublicationState) -> str:
     if state.state is State.IDLE:
-        return f"{control} publishes nothing for this master: it was stopped meanwhile, or restarted"
-    return f"{control} has lost the publication, it says {state.reason or 'not why'}"
+        return f"{control} publishes nothing for this master: the endpoint stopped meanwhile, or restarted"
+    return f"{control} has lost the publication: {state.reason or 'no reason is given'}"

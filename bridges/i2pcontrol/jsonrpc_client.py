@@ -1,13 +1,13 @@
-"""JSON-RPC 2 as i2pcontrol speaks it: one HTTPS request a call, a password that buys a token, an own certificate.
+"""JSON-RPC 2 as in i2pcontrol: one HTTPS request for each call, a token for the password, and a certificate.
 
-What the two routers need (i2pcontrol, API 1; found by running i2pd 2.45.1 and Java 2.8.0):
+Needs of the two routers (i2pcontrol, API 1; found by running i2pd 2.45.1 and Java 2.8.0):
 
-- i2pd reads once, into 1024 bytes; so the request is small and leaves in one piece. It prints what is no JSON when the
-  first parameter is one that it does not know; so the token is the last. It echoes ids unquoted; so ours is a number,
-  always the same one, since a connection carries one call.
+- i2pd reads once, into 1024 bytes; so a request is small and leaves in one piece. i2pd prints invalid JSON when the
+  first parameter is unknown; so the token is the last. i2pd echoes ids unquoted; so our id is a number, always the
+  same one, since a connection carries one call.
 - i2pd answers a wrong password with an empty result and does not check tokens (newer ones may); Java does both right.
-- The certificate is one that the router has made for itself. It is known by its fingerprint, which is compared
-  before anything is sent, or the operator says that any will do.
+- The router makes its own certificate. Its fingerprint is compared before anything is sent, unless the operator
+  allows any certificate.
 """
 
 import asyncio
@@ -22,21 +22,21 @@ from bridges.i2pcontrol.access import Access
 from bridges.i2pcontrol.strict_json import Json, JsonError, clip, parse_object
 
 CALL_SECONDS: Final = 20.0
-"""For one call with all that it takes: connecting, a new token, a second try. A router answers in milliseconds."""
+"""Time for one call with connecting, a new token and a second try. A router answers in milliseconds."""
 MAX_REQUEST_BYTES: Final = 1024
-"""With its HTTP head: i2pd's buffer."""
+"""Most bytes of a request with its HTTP head: i2pd's buffer."""
 MAX_REPLY_BYTES: Final = 64 * 1024
-"""Without its HTTP head. i2pd's have under 1 KiB; Java's longest, all its settings, some ten."""
+"""Most bytes of a reply without its HTTP head. i2pd's have under 1 KiB; Java's longest, all its settings, some ten."""
 MAX_TOKEN_CHARACTERS: Final = 128
-"""Java's have 44, i2pd's ten."""
+"""Java's tokens have 44 characters, i2pd's ten."""
 
 _HEAD_BYTES: Final = 160
-"""More than our HTTP heads have, host and path left out."""
+"""More than our HTTP heads have without host and path."""
 _ID: Final = 1
 
 _WRONG_PASSWORD: Final = -32001
 _TOKEN_ERRORS: Final = frozenset({-32002, -32003, -32004})
-"""None, unknown, expired."""
+"""No token, an unknown one, an expired one."""
 _UNKNOWN_METHOD: Final = -32601
 
 _HOW_TO_COMPARE: Final = (
@@ -58,20 +58,20 @@ class UnknownMethodError(RpcError):
 
 
 class PasswordError(RouterRefusedError):
-    """The router does not take our password."""
+    """The router refuses our password."""
 
 
 class CertificateError(RouterError):
-    """The router has shown a certificate that nothing vouches for. It was told nothing."""
+    """The router has shown a certificate that nothing vouches for. Nothing was sent."""
 
     def __init__(self, message: str, fingerprint: str) -> None:
         super().__init__(message)
         self.fingerprint = fingerprint
-        """Of the certificate, as OpenSSL prints it: SHA-256 in hexadecimal, with colons."""
+        """Fingerprint of the certificate, as OpenSSL prints it: SHA-256 in hexadecimal, with colons."""
 
 
 class JsonRpc:
-    """Calls methods of one router. Made outside of any event loop, used inside of one. Calls run one by one."""
+    """Calls methods of one router. Made outside of any event loop, used inside one loop. Calls run one by one."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
@@ -92,11 +92,11 @@ class JsonRpc:
         seconds: float = CALL_SECONDS,
         most: int = MAX_REQUEST_BYTES,
     ) -> dict[str, Json]:
-        """Call a method; return its result, whatever is in there. A token is got, and renewed, on the way.
+        """Call a method; return its result, unchecked. The call gets and renews a token when needed.
 
-        `most`: bytes of the request with its HTTP head; more than the default only for what is known to be no i2pd.
-        Raises `RouterUnreachableError` when the router is away: call again later. Raises `CertificateError`,
-        `PasswordError`, `UnknownMethodError`, `RpcError` or another `RouterError` when it is there.
+        `most`: most bytes of the request with its HTTP head; more than the default only for an endpoint that is no
+        i2pd. Raises `RouterUnreachableError` when the router is away: call again later. Raises `CertificateError`,
+        `PasswordError`, `UnknownMethodError`, `RpcError` or another `RouterError` when the router is there.
         """
         async with self._lock:
             try:
@@ -121,7 +121,8 @@ class JsonRpc:
         except RpcError as error:
             if error.code not in _TOKEN_ERRORS:
                 raise
-        # It has expired, or the router was restarted. Once: a router that refuses a fresh one refuses them all.
+        # The token has expired, or the router was restarted. One retry: a router that refuses a fresh token refuses
+        # all.
         self._token = None
         self._token = await self._authenticate()
         return await self._exchange(method, params, self._token, most)
@@ -132,11 +133,11 @@ class JsonRpc:
         except RpcError as error:
             if error.code != _WRONG_PASSWORD:
                 raise
-            result = {}  # what i2pd says
+            result = {}  # i2pd's answer to a wrong password
         token = result.get("Token")
         if token is None:
             raise PasswordError(
-                f"{self} refuses the password: give the router's (i2pd: [i2pcontrol] password; Java: set on "
+                f"{self} refuses the password: give the router's password (i2pd: [i2pcontrol] password; Java: set on "
                 "i2pcontrol's page /password)"
             )
         if not isinstance(token, str) or not 0 < len(token) <= MAX_TOKEN_CHARACTERS:
@@ -154,13 +155,13 @@ class JsonRpc:
         request = {"id": _ID, "jsonrpc": "2.0", "method": method, "params": ordered}
         data = await self._post(method, json.dumps(request, separators=(",", ":")).encode(), most)
         if not data:
-            raise RouterError(f"{self} answered {method} with nothing: Java does so to what it cannot read")
+            raise RouterError(f"{self} answered {method} with nothing: Java does so to a request that it cannot read")
         try:
             reply = parse_object(data)
         except JsonError as error:
             raise RouterError(
-                f"{self} answered {method} with what we cannot read, because {error}: is it i2pcontrol? (i2pd prints "
-                "what is no JSON when it does not know a parameter)"
+                f"{self} answered {method} unreadably, because {error}: is it i2pcontrol? (i2pd prints "
+                "invalid JSON when it does not know a parameter)"
             ) from error
         if reply.get("error") is not None:
             raise self._refusal(method, reply["error"])
@@ -174,13 +175,14 @@ class JsonRpc:
         said = error.get("message") if isinstance(error, dict) else error
         text = f"{self} said no to {method}: {clip(str(said))} (error {clip(str(code), 20)})"
         if code == _UNKNOWN_METHOD:
-            return UnknownMethodError(f"{text}; it has no such method", _UNKNOWN_METHOD)
+            return UnknownMethodError(f"{text}; the router has no such method", _UNKNOWN_METHOD)
         return RpcError(text, code if isinstance(code, int) else None)
 
     async def _post(self, method: str, body: bytes, most: int) -> bytes:
         if len(body) + len(self._access.url) + _HEAD_BYTES > most:
             raise RouterError(
-                f"the request {method} has {len(body)} bytes: with its head more than the {most} that are read; ask "
+                f"the request {method} has {len(body)} bytes: with its head more than the {most} that the router "
+                f"reads; ask "
                 "for less at once"
             )
         if self._session is None:
@@ -195,9 +197,7 @@ class JsonRpc:
         except aiohttp.ServerFingerprintMismatch as error:
             raise self._stranger(error.got) from error
         except aiohttp.ClientSSLError as error:
-            raise RouterError(
-                f"{self} does not speak TLS as we do ({error}): is it plain HTTP, or another port?"
-            ) from error
+            raise RouterError(f"{self} does not speak our TLS ({error}): is it plain HTTP, or another port?") from error
         except aiohttp.ClientConnectorError as error:
             raise RouterUnreachableError(
                 f"{self} does not answer ({error}): check that the router runs, and that i2pcontrol is on (i2pd: "
@@ -205,7 +205,7 @@ class JsonRpc:
                 "I2PControl)"
             ) from error
         except aiohttp.ClientResponseError as error:
-            raise RouterError(f"{self} answered {method} with what is no HTTP: is it i2pcontrol?") from error
+            raise RouterError(f"{self} answered {method} without HTTP: is it i2pcontrol?") from error
         except (aiohttp.ClientError, OSError) as error:
             raise RouterUnreachableError(f"{self} hung up at {method}: it may be starting or stopping") from error
 
@@ -233,19 +233,19 @@ class JsonRpc:
                 "If they are the same, configure it as the fingerprint.",
             )
         else:
-            what = "another certificate than the configured one, and somebody may stand between"
-            then = "Only if the router has made itself a new one, configure that."
+            what = "another certificate than the configured one, and another program may stand between"
+            then = "Configure the new fingerprint only if the router has made itself a new certificate."
         text = f"{self} shows {what}; its SHA-256 fingerprint is {fingerprint}. {_HOW_TO_COMPARE}. {then}"
         return CertificateError(f"{text} Nothing was sent.", fingerprint)
 
 
 def _session() -> aiohttp.ClientSession:
     return aiohttp.ClientSession(
-        # One call a connection, as i2pd does it; the head no longer than it must be.
+        # One call a connection, as i2pd wants it, with a head as short as possible.
         connector=aiohttp.TCPConnector(force_close=True, use_dns_cache=False),
         headers={"Content-Type": "application/json"},
         skip_auto_headers=("Accept", "Accept-Encoding", "User-Agent"),
-        timeout=aiohttp.ClientTimeout(),  # the deadline is that of the call
+        timeout=aiohttp.ClientTimeout(),  # `call` has the deadline
         cookie_jar=aiohttp.DummyCookieJar(),
         auto_decompress=False,
     )

@@ -1,8 +1,8 @@
-"""What i2pcontrol's RouterInfo, NetworkSetting and ClientServicesInfo say, and what each router means by it.
+"""Answers of i2pcontrol's RouterInfo, NetworkSetting and ClientServicesInfo, and each router's meaning of them.
 
-Both leave out of their answers what they do not know, so that the names in an answer tell which router it is. Java has
-numbers of its own for the state of the network (its RouterInfoHandler); i2pd has changed its numbers twice
-(`RouterStatus` in its RouterContext.h: 2.44.0, 2.49.0), and says which with nothing but its version.
+Both routers leave unknown names out of their answers, so the names in an answer show the kind of router. Java has its
+own numbers for the state of the network (its RouterInfoHandler). i2pd has changed its numbers twice (`RouterStatus` in
+its RouterContext.h: 2.44.0, 2.49.0), and only its version tells which numbers it uses.
 """
 
 import math
@@ -36,13 +36,13 @@ KEYS: Final = (
     UPTIME, VERSION, NET_STATUS, INBOUND, OUTBOUND, PARTICIPATING, KNOWN_PEERS, ACTIVE_PEERS,
     ONLY_I2PD, ONLY_JAVA, *NEWER_I2PD,
 )  # fmt: skip
-"""All that we ever ask of RouterInfo."""
+"""All names that we ever ask of RouterInfo."""
 
 LIMIT_IN: Final = "i2p.router.net.bw.in"
 LIMIT_OUT: Final = "i2p.router.net.bw.out"
-"""Of NetworkSetting. null reads them; anything else would set them."""
+"""Names in NetworkSetting. The value null reads a setting; any other value would change the setting."""
 LIMIT_UNIT: Final = 1024
-"""Bytes in what both routers call a KB."""
+"""Bytes in a KB of both routers."""
 
 _MOST: Final = 2**53
 """No count of a router is larger; JSON's numbers are exact up to here."""
@@ -51,14 +51,14 @@ _MAX_TEXT: Final = 64
 
 
 class Kind(StrEnum):
-    """Which router it is."""
+    """The kind of router."""
 
     I2PD = "i2pd"
     JAVA = "Java I2P"
 
 
 def kind(info: Mapping[str, Json]) -> Kind | None:
-    """Tell by the names in an answer of RouterInfo to all of `KEYS`; None when they tell nothing."""
+    """Recognise the router by the names in an answer about all of `KEYS`; None when the names do not show it."""
     i2pd, java = ONLY_I2PD in info, ONLY_JAVA in info
     if i2pd == java:
         return None
@@ -66,18 +66,18 @@ def kind(info: Mapping[str, Json]) -> Kind | None:
 
 
 class Answer:
-    """The values of one answer: each as what it should be, or None, and then `note` is told what was odd."""
+    """The values of one answer, checked. A missing or odd value is None, and `note` is told."""
 
     def __init__(self, values: Mapping[str, Json], note: Callable[[str], None]) -> None:
         self._values = values
         self._note = note
 
     def has(self, name: str) -> bool:
-        """Whether the router has said it."""
+        """Whether the answer has this name."""
         return name in self._values
 
     def count(self, name: str) -> int | None:
-        """Give a whole number, 0 or more. The routers print some as texts."""
+        """Give a whole number, 0 or more. The routers print some numbers as texts."""
         number = self.amount(name)
         return None if number is None else int(number)
 
@@ -96,7 +96,7 @@ class Answer:
         return number
 
     def text(self, name: str) -> str | None:
-        """Give a short text that can be shown."""
+        """Give a short printable text."""
         value = self._value(name)
         if value is None:
             return None
@@ -111,7 +111,7 @@ class Answer:
         return self._values.get(name)
 
     def _odd(self, name: str, value: Json) -> None:
-        self._note(f"the router says something odd for {name}: {clip(str(value))}; it is left out")
+        self._note(f"the router's value for {name} is odd, and is left out: {clip(str(value))}")
 
 
 # Reachability ---------------------------------------------------------------------------------------------------------
@@ -122,14 +122,14 @@ _OK, _TESTING, _FIREWALLED, _UNKNOWN = (
 _HIDDEN, _WARNING, _ERROR = Reachability.HIDDEN, Reachability.WARNING, Reachability.ERROR
 
 _JAVA: Final = (_OK, _TESTING, _FIREWALLED, _HIDDEN, *[_WARNING] * 4, *[_ERROR] * 7)
-# i2pd's Proxy (it reaches others through a proxy) and Stan (it must not be seen) publish no address: hidden. Mesh, in
-# Yggdrasil only, is reached there.
+# i2pd's Proxy (a router behind a proxy) and Stan (a router that must not be seen) publish no address: hidden. Mesh, a
+# router in Yggdrasil only, can be reached there.
 _I2PD: Final = (
     ((2, 49), (_OK, _FIREWALLED, _UNKNOWN, _HIDDEN, _OK, _HIDDEN)),
     ((2, 44), (_OK, _TESTING, _FIREWALLED, _UNKNOWN, _HIDDEN, _OK)),
     ((0, 0), (_OK, _TESTING, _FIREWALLED, _ERROR, _UNKNOWN, _HIDDEN, _OK)),
 )
-"""Since which version the numbers mean what."""
+"""The meaning of the numbers, by the first version that uses them."""
 _I2PD_ERRORS: Final = {
     1: "its clock is wrong",
     2: "it is offline",
@@ -138,21 +138,21 @@ _I2PD_ERRORS: Final = {
     5: "it has no file descriptors left",
 }
 _HARMLESS_ERRORS: Final = frozenset({3, 4})
-"""The kinds of NAT: what comes of them stands in the status."""
+"""The kinds of NAT: the status shows their effect."""
 
 
 def reachability(router: Kind | None, answer: Answer, note: Callable[[str], None]) -> Reachability | None:
-    """Say what the router thinks of its place in the network; None when we cannot know what its numbers mean."""
+    """Return the router's opinion of its place in the network; None when the meaning of its numbers is unknown."""
     number = answer.count(NET_STATUS)
     if number is None:
         return None
-    if number == 0:  # the one number that all agree about
+    if number == 0:  # the one number with the same meaning everywhere
         return _with_error(_OK, answer, note)
     if router is Kind.JAVA:
         return _look_up(_JAVA, number, router, note)
     version = _VERSION.match(answer.text(VERSION) or "")
     if router is None or version is None:
-        note(f"the router's network status is {number}, and what that means depends on which router it is: left out")
+        note(f"the router's network status is {number}, whose meaning depends on the kind of router: left out")
         return None
     since = int(version[1]), int(version[2])
     table = next(table for first, table in _I2PD if since >= first)
@@ -161,7 +161,7 @@ def reachability(router: Kind | None, answer: Answer, note: Callable[[str], None
         v6 = answer.count(NET_STATUS_V6)
         other = None if v6 is None else _look_up(table, v6, router, note)
         if other is _OK or status is _UNKNOWN:
-            status = other  # what works does not get worse by what does not
+            status = other  # one working network is enough
     if status is _UNKNOWN and answer.has(NET_TESTING) and answer.count(NET_TESTING):
         status = _TESTING
     return None if status is None else _with_error(status, answer, note)
@@ -172,7 +172,7 @@ def _look_up(
 ) -> Reachability | None:
     if number < len(table):
         return table[number]
-    note(f"{router} says network status {number}, which we do not know: left out")
+    note(f"{router} says network status {number}, which is unknown: left out")
     return None
 
 
@@ -192,10 +192,10 @@ class ServerTunnel:
 
     name: str
     address: str
-    """As i2pd gives it: a b32 address, or a name of its address book."""
+    """As in i2pd's answer: a b32 address, or a name of the address book."""
 
     def hash(self) -> bytes | None:
-        """Give the hash of its destination; None when the address does not tell."""
+        """Give the hash of the tunnel's destination; None when the address does not tell it."""
         try:
             return from_b32_address(self.address)
         except StructureError:
@@ -203,18 +203,18 @@ class ServerTunnel:
 
 
 def server_tunnels(services: Mapping[str, Json]) -> list[ServerTunnel]:
-    """Read the answer to ClientServicesInfo with I2PTunnel. What is no tunnel in it is left out."""
+    """Read the answer to ClientServicesInfo with I2PTunnel. Entries that are no tunnel are left out."""
     tunnels = services.get("I2PTunnel")
     return list(_tunnels(tunnels.get("server"), "")) if isinstance(tunnels, dict) else []
 
 
 def _tunnels(branch: Json, prefix: str) -> Iterator[ServerTunnel]:
     if not isinstance(branch, dict):
-        return  # "" for none
+        return  # i2pd writes "" for no tunnels
     for name, value in branch.items():
         if isinstance(value, dict):
             address = value.get("address")
             if isinstance(address, str):
                 yield ServerTunnel(prefix + name, address)
-            # A tunnel "web" can have a tunnel "web.test" inside; its own values are texts and yield nothing.
+            # A tunnel "web" can contain a tunnel "web.test"; the tunnel's own values are texts and yield nothing.
             yield from _tunnels(value, f"{prefix}{name}.")

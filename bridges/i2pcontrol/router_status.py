@@ -1,7 +1,7 @@
-"""How the router does, by i2pcontrol: that part of `bridges.protocol` that i2pcontrol can answer.
+"""The router's status by i2pcontrol: the part of `bridges.protocol` that i2pcontrol can answer.
 
-Each call costs i2pd two lines in its log, for it reports the token and every name that it does not know as an error.
-So we ask for what this router has answered before, and for settings seldom.
+Each call costs i2pd two lines in its log, for i2pd reports the token and every unknown name as an error. So we only ask
+for names that this router has answered before, and seldom for settings.
 """
 
 import asyncio
@@ -19,29 +19,29 @@ from gf_i2p.farm.record.router_facts import LeafStatus, RouterStatus
 from gf_i2p.netdb.encoding import to_b32_address
 
 KNOWN_SECONDS: Final = 600.0
-"""How long we rely on what changes seldom: which values the router has, and its bandwidth limits."""
+"""Time for which facts that change seldom are kept: the router's names, and its bandwidth limits."""
 LAG_PERIOD_MS: Final = 60_000
-"""Java keeps averages over this time."""
+"""Period of Java's averages, in ms."""
 SAFE_TUNNELS_BYTES: Final = 640
-"""Of the list of tunnels. i2pd has 1,024 for it and the 165 around it, and one more tunnel may add some 150."""
+"""Safe size of the list of tunnels. i2pd has 1,024 bytes, 165 for the rest, and a tunnel may add some 150."""
 SAFE_TUNNELS: Final = 4
-"""So many fit with names of up to 60 characters."""
+"""Tunnels that are safe with names of up to 60 characters."""
 MAX_NOTES: Final = 32
 
 _USE_THE_LEAF: Final = "Configure the leaf's destination itself"
 
 
 class I2pControl:
-    """One router, asked by i2pcontrol. Methods raise `bridges.errors.RouterError`s, see `JsonRpc.call`.
+    """One router's i2pcontrol. Methods raise `bridges.errors.RouterError`s, see `JsonRpc.call`.
 
     `ask_for_tunnels`: the operator says that this i2pd has at most `SAFE_TUNNELS` tunnels, servers and clients
-    together. Without that the calls about leaves are refused, because they can kill the router: i2pd copies the list
-    into a buffer without looking at its size (2.45.1 was well with 8 tunnels and died of 9; 2.58's source is the same).
+    together. Otherwise the calls about leaves are refused, because they can kill the router: i2pd copies the list into
+    a buffer without a check of its size (2.45.1 was well with 8 tunnels and died of 9; 2.58's source is the same).
     """
 
     def __init__(self, access: Access, *, ask_for_tunnels: bool = False) -> None:
         self.outages = 0
-        """How often the router was found to be away: what was learnt before may be wrong now."""
+        """How often the router was away: earlier facts may be wrong now."""
         self._rpc = JsonRpc(access)
         self._ask_for_tunnels = ask_for_tunnels
         self._tunnels_bytes = 0
@@ -56,12 +56,12 @@ class I2pControl:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was odd about this router's answers so far, each thing once, for people."""
+        """Odd points in this router's answers so far, each once, for people."""
         return tuple(self._notes)
 
     @property
     def kind(self) -> Kind | None:
-        """Which router it is; None before the first status, and when that did not tell."""
+        """The kind of router; None before the first status, and when that status did not show it."""
         return self._kind
 
     async def call(
@@ -72,11 +72,11 @@ class I2pControl:
         seconds: float = CALL_SECONDS,
         most: int = MAX_REQUEST_BYTES,
     ) -> dict[str, Json]:
-        """Call any method; see `JsonRpc.call`. `UnknownMethodError` says that this router does not have it."""
+        """Call any method; see `JsonRpc.call`. Raises `UnknownMethodError` when this router lacks the method."""
         try:
             return await self._rpc.call(method, params, seconds=seconds, most=most)
         except RouterUnreachableError:
-            self._forget()  # what comes back may be another version, or another router
+            self._forget()  # another version or another router may come back
             self.outages += 1
             raise
 
@@ -87,7 +87,7 @@ class I2pControl:
     # The router -----------------------------------------------------------------------------------------------------
 
     async def local_router_status(self) -> RouterStatus:
-        """See `RouterBridge.local_router_status`. What the router does not say, or says oddly, is None; see `notes`."""
+        """See `RouterBridge.local_router_status`. A missing or odd value is None; see `notes`."""
         now = asyncio.get_running_loop().time()
         if now >= self._known_until:
             self._forget()
@@ -122,7 +122,7 @@ class I2pControl:
         self._known_until = 0.0
 
     async def _bandwidth_limits(self) -> tuple[int | None, int | None]:
-        """In and out, bytes per second."""
+        """Return the limits in and out, in bytes per second."""
         if self._limits is None:
             try:
                 found = await self.call("NetworkSetting", {names.LIMIT_IN: None, names.LIMIT_OUT: None})
@@ -135,7 +135,7 @@ class I2pControl:
 
     async def _job_lag(self) -> int | None:
         if self._kind is not Kind.JAVA:
-            return None  # i2pd has no such thing
+            return None  # i2pd does not measure a job lag
         try:
             rate = await self.call("GetRate", {"Stat": "jobQueue.jobLag", "Period": LAG_PERIOD_MS})
         except RpcError as error:
@@ -143,17 +143,17 @@ class I2pControl:
             return None
         return Answer(rate, self._note).count("Result")
 
-    # Its leaves -----------------------------------------------------------------------------------------------------
+    # The leaves -----------------------------------------------------------------------------------------------------
 
     async def local_leaf_hash(self, tunnel_name: str) -> bytes:
-        """Give the hash of the destination of the server tunnel with this name in i2pd's tunnels.conf."""
+        """Give the destination's hash for the server tunnel with this name in i2pd's tunnels.conf."""
         tunnels = await self.tunnels()
         tunnel = next((tunnel for tunnel in tunnels if tunnel.name == tunnel_name), None)
         if tunnel is None:
             known = ", ".join(clip(each.name, 40) for each in tunnels[:5]) or "none at all"
             raise RouterRefusedError(
                 f"{self} has no server tunnel {clip(tunnel_name)}; it has {known}. Take the name of a section "
-                "of tunnels.conf; i2pd runs what stood there when it was started or reloaded"
+                "of tunnels.conf; i2pd runs the sections that were there at its start or its last reload"
             )
         found = tunnel.hash()
         if found is None:
@@ -164,9 +164,9 @@ class I2pControl:
         return found
 
     async def local_leaf_status(self, leaf: bytes) -> LeafStatus:
-        """See `LeafStatus`; only for leaves that are server tunnels of i2pd. Others are not up.
+        """See `LeafStatus`; only for leaves that are server tunnels of i2pd. Other leaves are not up.
 
-        `up` says less here than `RouterBridge.local_leaf_status`: that i2pd has the tunnel in its list.
+        Here `up` says less than in `RouterBridge.local_leaf_status`: i2pd has the tunnel in its list.
         """
         address = to_b32_address(leaf)
         for tunnel in await self.tunnels():
@@ -175,7 +175,7 @@ class I2pControl:
         return LeafStatus(up=False)
 
     async def tunnels(self) -> list[ServerTunnel]:
-        """List i2pd's server tunnels. Refused when that is not safe."""
+        """List i2pd's server tunnels. Refused when the question is not safe."""
         if not self._ask_for_tunnels:
             raise RouterRefusedError(
                 f"{self} is not asked for its tunnels: i2pd would write a long list past the end of a buffer, and die. "

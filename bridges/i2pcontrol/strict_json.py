@@ -1,4 +1,4 @@
-"""JSON as a router may send it to us: one object, with limits on everything."""
+"""Limited JSON from a router: one object."""
 
 import json
 import math
@@ -7,24 +7,24 @@ from typing import Any, Final, NoReturn, TypeAlias
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
 MAX_DEPTH: Final = 16
-"""Lists and objects inside each other. i2pcontrol's deepest answer, a SAM session's sockets, has six."""
+"""Most lists and objects inside each other. i2pcontrol's deepest answer, a SAM session's sockets, has six."""
 MAX_DIGITS: Final = 32
-"""Of a number: reading longer ones costs time, and no count of a router has so many."""
+"""Most digits of a number: longer numbers cost time, and no count of a router has so many digits."""
 
 
 class JsonError(ValueError):
-    """A text is not what we take; `str()` says why, in words that can follow "because"."""
+    """The text is refused; `str()` says why, in words that can follow "because"."""
 
 
 class NoObjectError(JsonError):
-    """It is JSON, but no object."""
+    """The text is JSON, but no object."""
 
 
 def parse_object(data: bytes) -> dict[str, Json]:
     """Read UTF-8 that is one JSON object. Raises `JsonError`.
 
-    Refused, beside what is no JSON: names that stand twice in one object, NaN and infinities, numbers that are too
-    long, and nesting that is too deep.
+    Besides texts that are no JSON, these are refused: a name that comes twice in one object, NaN and infinities,
+    numbers that are too long, and nesting that is too deep.
     """
     try:
         text = data.decode("utf-8")
@@ -43,12 +43,12 @@ def parse_object(data: bytes) -> dict[str, Json]:
 
 
 def clip(text: str, most: int = 120) -> str:
-    """Give a foreign text quoted, without control characters, and not too long: for messages to people."""
+    """Quote a foreign text for people, without control characters, and cut to `most` characters."""
     return repr(text if len(text) <= most else text[:most] + "…")
 
 
 def _check_depth(text: str) -> None:
-    """Measure before the parser recurses."""
+    """Raise for deep nesting, before the parser recurses."""
     depth = 0
     inside = escaped = False
     for character in text:

@@ -1,1 +1,1 @@
-"""SAM as a client: destinations, names, and sessions that carry streams."""
+"""Client of SAM: destinations, names, and sessions that carry streams."""

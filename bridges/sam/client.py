@@ -1,7 +1,7 @@
-"""SAM 3.1, the part that we use: destinations, names, and a session that forwards streams or makes them.
+"""The needed part of SAM 3.1: destinations, names, and a session that forwards streams or opens them.
 
-The version is 3.1 on purpose: it is enough, and Java I2P then sends no PING, which i2pd answers by hanging up. Values
-have no spaces, since i2pd splits at every one (I2P's SAM v3 specification, API 0.9.66; i2pd 2.45.1).
+Version 3.1 is chosen on purpose: it is enough, and then Java I2P sends no PING, which makes i2pd hang up. Values have
+no spaces, since i2pd splits at every space (I2P's SAM v3 specification, API 0.9.66; i2pd 2.45.1).
 """
 
 import asyncio
@@ -26,15 +26,15 @@ DEFAULT_PORT: Final = 7656
 ANSWER_SECONDS: Final = 30.0
 """For answers that need no tunnels."""
 LOOKUP_SECONDS: Final = 60.0
-"""For a name. i2pd asks one floodfill after another, for up to 40 s."""
+"""For looking a name up. i2pd asks one floodfill after another, for up to 40 s."""
 SESSION_SECONDS: Final = 120.0
-"""For SESSION CREATE and STREAM CONNECT: tunnels may have to be built first."""
+"""For SESSION CREATE and STREAM CONNECT: the router may have to build tunnels first."""
 MAX_LINE_BYTES: Final = 4096
 _NO_SUCH: Final = frozenset({"KEY_NOT_FOUND", "INVALID_KEY", "LEASESET_NOT_FOUND"})
 _REFUSALS: Final = frozenset({"SESSION STATUS", "STREAM STATUS"})
-"""i2pd says the one where the other is due."""
+"""i2pd sends one of these where the other is due."""
 _ADVICE: Final = {
-    "NOVERSION": "it speaks no SAM 3.1: update the router",
+    "NOVERSION": "the router speaks no SAM 3.1: update the router",
     "DUPLICATED_DEST": "another session has this destination: no other node or tunnel may have the same keys",
     "INVALID_KEY": "check the keys or the address",
     "INVALID_ID": "the session has ended",
@@ -43,24 +43,24 @@ _ADVICE: Final = {
     "CONNECTION_REFUSED": "check that the peer's node runs",
 }
 _WORD: Final = re.compile(r"[!-~]{1,1024}")
-"""A value that i2pd does not split, and that ends no line."""
+"""A value that i2pd does not split, and that does not end the line."""
 _MESSAGE: Final = re.compile(r'MESSAGE=(?:"([^"]*)"|(\S+))')
 _SECRET: Final = re.compile(r"[A-Za-z0-9~=+/-]{60,}")
-"""May be a private key in base64; a b32 address has 52 characters before its dot."""
+"""Such a text may be a private key in base64; a b32 address has 52 characters before its dot."""
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 @dataclass(frozen=True, slots=True)
 class Sam:
-    """Where a router's SAM is."""
+    """The address of a router's SAM."""
 
     host: str
     """An IP address."""
     port: int = DEFAULT_PORT
 
     async def probe(self) -> None:
-        """Return when it answers. Raises `RouterError`."""
+        """Return when SAM answers. Raises `RouterError`."""
         async with await _Exchange.open(self):
             pass
 
@@ -71,7 +71,7 @@ class Sam:
             return _keys(_value(reply, "PRIV"))
 
     async def lookup(self, name: str) -> Destination | None:
-        """Return the destination of a name or b32 address, None when the router finds none. Raises `RouterError`."""
+        """Return the destination of a name or b32 address; None when none is found. Raises `RouterError`."""
         request = sam.naming_lookup(_word(name))
         async with await _Exchange.open(self) as exchange:
             reply = await exchange.ask(request, "NAMING REPLY", LOOKUP_SECONDS, ok=False)
@@ -81,9 +81,9 @@ class Sam:
             return _destination(_value(reply, "VALUE"))
 
     async def session(self, keys: DestinationKeys, options: Mapping[str, str] | None = None) -> "SamSession":
-        """Make a session for streams under this destination; takes up to two minutes. Raises `RouterError`."""
+        """Make a session for streams under this destination, within two minutes. Raises `RouterError`."""
         words = {"SIGNATURE_TYPE": "7", "i2cp.leaseSetEncType": "4,0", **(options or {})}
-        # A Java router that hears an id twice ends the session that had it: never one that can be guessed.
+        # A Java router that gets an id twice ends the older session. So an id must be hard to guess.
         session_id = "gf" + secrets.token_hex(8)
         settings = " ".join(_word(f"{name}={value}") for name, value in words.items())
         request = sam.session_create("STREAM", session_id, keys.base64, settings)
@@ -96,43 +96,43 @@ class Sam:
 
 
 class SamSession:
-    """A destination that is up as long as this is: its tunnels, and the streams through them."""
+    """A session: its destination, tunnels and streams last as long as the session."""
 
     def __init__(self, router: Sam, session_id: str, destination: Destination, control: Streams) -> None:
         self.destination = destination
         self._router = router
         self._id = session_id
         self._kept = [control]
-        """Connections that the session, or what it forwards, ends with."""
+        """Connections whose end ends the session or the forwarding."""
 
     async def forward(self, host: str, port: int) -> None:
-        """Have every stream that comes connected to this TCP address, with the peer's destination as its first line.
+        """Connect every stream that comes to this TCP address, with the peer's destination as the first line.
 
-        `host`: an IP address of this machine that the router can reach. It lasts as long as the session. Raises
-        `RouterError`.
+        `host`: an IP address of this machine that the router can reach. The forwarding ends with the session.
+        Raises `RouterError`.
         """
         request = sam.stream_forward(self._id, port, f"HOST={host} SILENT=false")
-        # i2pd before 2.57 does not read HOST: it connects to where the asking connection comes from.
+        # i2pd before 2.57 ignores HOST, and connects to the source address of this connection.
         async with await _Exchange.open(self._router, local=host) as exchange:
             await exchange.ask(request, "STREAM STATUS", ANSWER_SECONDS)
             self._kept.append(await exchange.keep())
 
     async def connect(self, peer: str) -> Streams:
-        """Open a stream to a destination, by its base64 or b32 form.
+        """Open a stream to a destination, given in base64 or as a b32 address.
 
-        Raises `RouterRefusedError` when it cannot be reached. i2pd says so only later, by the end of the stream.
+        Raises `RouterRefusedError` for a peer out of reach. With i2pd only the end of the stream shows that, later.
         """
         return await asyncio.open_connection(sock=await self.connect_socket(peer))
 
     async def connect_socket(self, peer: str) -> socket.socket:
-        """Open a stream as `connect` does, and return its socket, non-blocking; nothing of the stream is read yet."""
+        """Open a stream as `connect` does; return its non-blocking socket, with all of the stream unread."""
         request = sam.stream_connect(self._id, _word(peer))
         async with await _Exchange.open(self._router) as exchange:
             await exchange.ask(request, "STREAM STATUS", SESSION_SECONDS)
             return exchange.take()
 
     async def ended(self) -> None:
-        """Return when the router has ended the session or forwards no more, or is gone."""
+        """Return when the router has ended the session or the forwarding, or is gone."""
         ends = [asyncio.ensure_future(_ended(reader)) for reader, _ in self._kept]
         try:
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
@@ -151,11 +151,11 @@ async def _ended(reader: asyncio.StreamReader) -> None:
     """Return when the router has hung up."""
     with contextlib.suppress(OSError):
         while await reader.read(MAX_LINE_BYTES):
-            pass  # nothing that it says later matters to us
+            pass  # later words of the router do not matter
 
 
 class _Exchange:
-    """One connection to SAM: requests and replies, one by one. It is over with the `with` block, unless taken."""
+    """One connection to SAM: requests and replies, one by one. The `with` block closes it unless it was taken."""
 
     def __init__(self, router: Sam, sock: socket.socket) -> None:
         self._router = router
@@ -164,7 +164,7 @@ class _Exchange:
 
     @classmethod
     async def open(cls, router: Sam, local: str | None = None) -> Self:
-        """Connect, from this address of ours, and say HELLO. Raises `RouterError`."""
+        """Connect, from the address `local` if given, and say HELLO. Raises `RouterError`."""
         exchange = cls(router, socket.socket(socket.AF_INET6 if ":" in router.host else socket.AF_INET))
         try:
             await exchange._connect(local)
@@ -198,19 +198,19 @@ class _Exchange:
             self._sock.close()
 
     async def keep(self) -> Streams:
-        """Take the connection, to be kept as long as what was asked for."""
+        """Take the connection as streams, to keep it open."""
         streams = await asyncio.open_connection(sock=self._sock, limit=MAX_LINE_BYTES)
         self.take()
         return streams
 
     def take(self) -> socket.socket:
-        """Take the connection, to end it oneself."""
+        """Take the connection's socket; the caller closes it."""
         self._taken = True
         return self._sock
 
     async def ask(self, request: bytes, expected: str, seconds: float, *, ok: bool = True) -> sam.Message:
         """Send one line, return the reply. Raises `RouterError`, also for a refusal unless `ok` is false."""
-        what = " ".join(request.decode().split()[:2])  # never more: keys follow
+        what = " ".join(request.decode().split()[:2])  # only two words, for keys may follow
         try:
             async with asyncio.timeout(seconds):
                 await asyncio.get_running_loop().sock_sendall(self._sock, request)
@@ -230,7 +230,7 @@ class _Exchange:
         return reply
 
     async def _line(self) -> bytes:
-        """Read one line, or as much as is too long for one, and nothing behind it: that may be a stream's already."""
+        """Read one line, up to the limit, and nothing behind it: the next bytes may be a stream's."""
         line = b""
         while not line.endswith(b"\n") and len(line) <= MAX_LINE_BYTES:
             byte = await asyncio.get_running_loop().sock_recv(self._sock, 1)
@@ -240,7 +240,7 @@ class _Exchange:
         return line
 
     def check(self, reply: sam.Message, what: str) -> None:
-        """Raise `RouterRefusedError` when a reply to `what` says no."""
+        """Raise `RouterRefusedError` when a reply to `what` is a refusal."""
         result = _result(reply)
         if result == "OK":
             return
@@ -254,12 +254,12 @@ class _Exchange:
 def _message(line: bytes) -> sam.Message | None:
     try:
         return sam.Message(line)
-    except ValueError:  # too few words, or no UTF-8
+    except ValueError:  # too few words, or not UTF-8
         return None
 
 
 def _result(reply: sam.Message) -> str:
-    """`DEST REPLY` has none when it is good."""
+    """Give the result of a reply. A good `DEST REPLY` has none."""
     return str(reply.opts.get("RESULT", "OK" if reply.cmd == "DEST" else "nothing"))
 
 
@@ -271,14 +271,14 @@ def _value(reply: sam.Message, name: str) -> str:
 
 
 def _word(text: str) -> str:
-    """Check what becomes a word of a request, before it is sent."""
+    """Check a word of a request before it is sent."""
     if _WORD.fullmatch(text) is None:
-        raise RouterRefusedError(f"{_clean(text)[:80]!r} cannot be said to SAM: it takes ASCII without spaces")
+        raise RouterRefusedError(f"{_clean(text)[:80]!r} cannot be sent to SAM, which takes ASCII without spaces")
     return text
 
 
 def _clean(text: str) -> str:
-    """What may be shown of a text that is not ours."""
+    """Give the part of a foreign text that may be shown."""
     return _SECRET.sub("...", "".join(letter for letter in text if letter.isprintable()))[:200]
 
 
@@ -286,11 +286,11 @@ def _keys(text: str) -> DestinationKeys:
     try:
         return DestinationKeys.from_base64(text)
     except NetDbError as error:
-        raise RouterError(f"the router's SAM gave keys that are none: {error}") from error
+        raise RouterError(f"the router's SAM gave invalid keys: {error}") from error
 
 
 def _destination(text: str) -> Destination:
     try:
         return Destination.from_base64(text)
     except NetDbError as error:
-        raise RouterError(f"the router's SAM gave a destination that we cannot use: {error}") from error
+        raise RouterError(f"the router's SAM gave an unusable destination: {error}") from error

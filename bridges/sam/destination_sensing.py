@@ -1,4 +1,4 @@
-"""How far away a destination is: what it takes to find its lease set, and to open a stream to it."""
+"""Measures the way to a destination: the time to find its lease set, and the time to hear from it."""
 
 import asyncio
 import time
@@ -10,23 +10,23 @@ from gf_i2p.farm.record.router_facts import MeasuredStatus
 from gf_i2p.netdb.private_keys import DestinationKeys
 
 ANSWER_SECONDS: Final = 60.0
-"""From the stream's opening to the first byte of an answer."""
+"""Time from opening the stream to the first byte of an answer."""
 _END_SECONDS: Final = 3.0
-"""For the rest of the answer, and once more for the stream's end: i2pd 2.45.1 may crash when a session ends before its
+"""Time for the rest of the answer, and again for the stream's end: i2pd 2.45.1 may crash when a session ends before its
 streams have."""
 _END_BYTES: Final = 64 << 10
-"""Of the rest of the answer."""
+"""Most bytes of the rest of the answer."""
 _PROBE: Final = b"HEAD / HTTP/1.0\r\n\r\n"
-"""Most services say something to it, if only that they do not understand."""
+"""A request that most services answer, if only with an error."""
 
 
 async def measure(router: Sam, address: str, *, seconds: float = ANSWER_SECONDS) -> MeasuredStatus:
-    """Look a b32 address up, connect to it and have it say something, from a destination that nobody knows.
+    """Look a b32 address up, connect to it and wait for a byte, from a new destination.
 
-    i2pd calls a stream open before the peer has heard of it, so only a byte from there shows that it lives. A service
-    that waits silently is not told from one that is gone.
+    i2pd calls a stream open before the peer has heard of it, so only a byte from the peer shows that the peer lives. A
+    silent service looks the same as a dead one.
 
-    Takes minutes: that destination's tunnels have to be built. Raises `RouterError` when our own router cannot be used.
+    Takes minutes: the router builds tunnels for the new destination. Raises `RouterError` when our own router fails.
     """
     session = await router.session(DestinationKeys.generate())
     try:
@@ -42,7 +42,7 @@ async def measure(router: Sam, address: str, *, seconds: float = ANSWER_SECONDS)
 
 
 async def _answered(session: SamSession, address: str, seconds: float) -> tuple[float | None, str | None]:
-    """Say when something was heard from there; or None, and why nothing was."""
+    """Return when the first byte came; or None, and the reason."""
     try:
         reader, writer = await session.connect(address)
     except RouterRefusedError as error:
@@ -61,7 +61,7 @@ async def _answered(session: SamSession, address: str, seconds: float) -> tuple[
 
 
 async def _end(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """End a stream so that the router has forgotten it when this returns."""
+    """End a stream so that the router has forgotten the stream when this returns."""
     try:
         async with asyncio.timeout(_END_SECONDS):
             await reader.readexactly(_END_BYTES)
@@ -71,4 +71,4 @@ async def _end(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
         pass
     finally:
         writer.close()
-    await asyncio.sleep(_END_SECONDS)  # nothing says that it has
+    await asyncio.sleep(_END_SECONDS)  # the router does not report the stream's end

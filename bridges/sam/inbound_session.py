@@ -1,4 +1,4 @@
-"""A SAM session that has the streams for one destination brought to a port of this machine."""
+"""A SAM session that brings the streams for one destination to a port of this machine."""
 
 import asyncio
 import contextlib
@@ -11,11 +11,11 @@ from bridges.sam.client import Sam, SamSession
 from gf_i2p.netdb.private_keys import DestinationKeys
 
 _SETTLE_SECONDS: Final = 8.0
-"""i2pd keeps a destination for 5 s after its session, and then ends it, also when a new session has it by then."""
+"""i2pd keeps a destination for 5 s after its session, and then ends it, even when a new session has it by then."""
 
 
 class SamInbound:
-    """What `gf_i2p.transport.i2p.i2p_listener.Inbound` asks for, by SESSION CREATE and STREAM FORWARD."""
+    """`gf_i2p.transport.i2p.i2p_listener.Inbound` by SESSION CREATE and STREAM FORWARD."""
 
     names_peers: Final = True
     failure: type[Exception] = RouterError
@@ -28,9 +28,9 @@ class SamInbound:
         *,
         settle: float = _SETTLE_SECONDS,
     ) -> None:
-        """`keys`: of the destination. `options`: of the session's tunnels, in I2CP's words.
+        """`keys`: of the destination. `options`: I2CP options of the session's tunnels.
 
-        `settle`: seconds that the first session waits when somebody had one a moment ago, such as a node that was
+        `settle`: seconds that the first session waits after an earlier session for the same keys, as of a node that was
         killed and started again.
         """
         self._router = router
@@ -39,9 +39,9 @@ class SamInbound:
         self._settle = settle
         self._session: SamSession | None = None
         self.on_open: Callable[[], None] | None = None
-        """Called when there is a new session."""
+        """Called after each opening of a session."""
         self.on_close: Callable[[], None] | None = None
-        """Called when it is over."""
+        """Called after each closing of a session."""
 
     async def open(self, host: str, port: int) -> str:
         """See `Inbound.open`."""
@@ -54,7 +54,7 @@ class SamInbound:
         return self._keys.destination.b32
 
     async def _settled(self) -> None:
-        """Return at once when nobody finds our address; else it may be a session's that is being ended: let it end."""
+        """Return at once when nobody finds our address. Otherwise wait: an old session may be about to end."""
         if not self._settle:
             return
         with contextlib.suppress(TimeoutError):
@@ -66,11 +66,11 @@ class SamInbound:
     async def connect(self, host: str) -> socket.socket:
         """Open a stream from this destination; see `gf_i2p.transport.i2p.session_dialler.Streams`."""
         if self._session is None:
-            raise RouterUnreachableError("there is no SAM session now; it is being made")
+            raise RouterUnreachableError("there is no SAM session now; a new session is being made")
         return await self._session.connect_socket(host)
 
     async def published(self) -> bool:
-        """See `Inbound.published`. The router asks the floodfills, as it does for any address."""
+        """See `Inbound.published`. The router asks the floodfills, as for any address."""
         return await self._router.lookup(self._keys.destination.b32) is not None
 
     async def ended(self) -> None:

@@ -1,7 +1,7 @@
-"""A `RouterBridge` for programs in any language: an i2pcontrol endpoint that has the router's methods, and ours.
+"""A `RouterBridge` for programs in any language: an i2pcontrol endpoint with the router's methods and ours.
 
-docs/router-interface.md describes it from outside. What needs a token is looked at only when the token is good: until
-then all methods get the same answer, those that there are and those that there are not.
+docs/router-interface.md describes the endpoint from outside. A request with a bad token gets the same answer for every
+method, whether the method exists or not.
 """
 
 import asyncio
@@ -34,34 +34,34 @@ logger = structlog.get_logger()
 T = TypeVar("T")
 
 API: Final = 1
-"""Of i2pcontrol."""
+"""Version of i2pcontrol's API."""
 LOCAL_SECONDS: Final = 30.0
-"""What our calls may take unless their `Timeout` says otherwise, and the router's own always."""
+"""Default time limit of our calls without a `Timeout`, and the time limit of all router's calls."""
 REMOTE_SECONDS: Final = 180.0
-"""The same for those that build tunnels."""
+"""The same for calls that build tunnels."""
 MAX_MEASUREMENTS: Final = 2
-"""At once: each has tunnels of its own."""
+"""Most measurements at once: each has tunnels of its own."""
 
 _AUTHENTICATE: Final = "Authenticate"
 _PASSWORD_METHOD: Final = "I2PControl"  # noqa: S105
 _SERVICES: Final = "ClientServicesInfo"
 _LONG_LISTS: Final = frozenset({"I2PTunnel", "SAM"})
 _STANDARD: Final = frozenset({Code.REQUEST, Code.METHOD, Code.PARAMETERS, Code.DEFECT})
-"""Errors of the router that mean the same when they are ours. Those about tokens would not."""
+"""Errors of the router that mean the same as ours. Errors about tokens would not."""
 _LOG_SECONDS: Final = 10.0
-"""Between two lines about wrong passwords."""
+"""Pause between two log lines about wrong passwords."""
 
 
 class BridgeServer:
-    """Serves one router. Use `start`, then `stop`; the bridge is the caller's to close.
+    """Serves one router. Use `start`, then `stop`; the caller closes the bridge.
 
     Args:
-        bridge: does what our methods ask for.
-        control: the router's own i2pcontrol; None: there are only our methods.
-        password: what callers must know.
-        tls: of a server, with its certificate; None speaks plain HTTP, and then it listens on loopback only.
-        allow_long_lists: pass questions for the router's tunnels and sessions through; see `I2pControl` for what they
-            can do to an i2pd.
+        bridge: does the work of our methods.
+        control: the router's own i2pcontrol; None: the endpoint has only our methods.
+        password: the password of callers.
+        tls: a server's context with its certificate; None speaks plain HTTP, and then listens on loopback only.
+        allow_long_lists: pass questions for the router's tunnels and sessions through; see `I2pControl` for their
+            danger to an i2pd.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class BridgeServer:
         return await self.http.start(host, port)
 
     async def stop(self) -> None:
-        """Listen no more; break what is under way."""
+        """Listen no more; break running calls off."""
         await self.http.stop()
         await self.publications.close()
 
@@ -119,7 +119,7 @@ class BridgeServer:
             return error_reply(call.id, _code(error), str(error))
         except Exception:
             logger.exception("a call failed", method=call.method)
-            return error_reply(call.id, Code.DEFECT, "a defect of this endpoint; its log says where")
+            return error_reply(call.id, Code.DEFECT, "a defect of this endpoint; its log has the place")
 
     async def _result(self, call: Call, caller: Caller) -> dict[str, Json]:
         if call.method == _AUTHENTICATE:
@@ -151,13 +151,11 @@ class BridgeServer:
 
     async def _pass_on(self, method: str, params: dict[str, Json]) -> dict[str, Json]:
         if self._control is None:
-            raise CallError(
-                Code.METHOD, f"{method} is not here: this endpoint knows of no i2pcontrol that could have it"
-            )
+            raise CallError(Code.METHOD, f"{method} is not here: this endpoint has no i2pcontrol of the router")
         if method == _PASSWORD_METHOD:
             raise CallError(
                 Code.REFUSED,
-                f"{method} is not passed on: it would change the password by which this endpoint asks the router",
+                f"{method} is not passed on: it would change the password that this endpoint gives the router",
             )
         if method == _SERVICES and not _LONG_LISTS.isdisjoint(params):
             self._check_lists(params)
@@ -169,12 +167,14 @@ class BridgeServer:
             raise CallError(
                 Code.REFUSED,
                 "tunnels and sessions are not asked for: i2pd would write a long list past the end of a buffer, and "
-                f"die. If this i2pd has at most {SAFE_TUNNELS} of them, the operator of this endpoint may allow it",
+                f"die. For an i2pd with at most {SAFE_TUNNELS} of them, the operator of this endpoint may allow the "
+                f"question",
             )
         if len(params) > 1:
             raise CallError(Code.REFUSED, "ask for one service at a time: i2pd's answer has little room")
 
-    # Ours -------------------------------------------------------------------------------------------------------------
+    # Our methods
+    # --------------------------------------------------------------------------------------------------------
 
     async def _router_status(self, params: Parameters) -> dict[str, Json]:
         seconds = params.timeout(LOCAL_SECONDS)

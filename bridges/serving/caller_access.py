@@ -1,4 +1,4 @@
-"""Who may call: one password, the tokens that it buys, and a limit on wrong ones."""
+"""Access of callers: one password, tokens for the password, and a limit on wrong passwords."""
 
 import hashlib
 import hmac
@@ -12,36 +12,36 @@ from bridges.i2pcontrol.strict_json import Json
 from bridges.serving.jsonrpc_server import CallError
 
 TOKEN_SECONDS: Final = 86_400.0
-"""A token's life, as with Java."""
+"""Life of a token, as with Java."""
 MAX_TOKENS: Final = 256
-"""At once; the oldest gives way, and its owner authenticates again."""
+"""Most tokens at once. The oldest token is dropped, and its owner authenticates again."""
 MAX_TEXT: Final = 1024
-"""Characters of a password or token that are looked at."""
+"""Most characters of a password or token that are checked."""
 FREE_TRIES: Final = 10
-"""Wrong passwords that one source has in stock."""
+"""Wrong passwords that a source may give in a row."""
 TRY_SECONDS: Final = 6.0
-"""After which it gets another one: ten a minute."""
+"""Time after which a source may give another wrong password: ten a minute."""
 MAX_SOURCES: Final = 1024
-"""That are kept apart; those beyond share one stock."""
+"""Most sources that are counted apart; all further sources share one count."""
 
 _OTHERS: Final = ""
-# The same whether a password was looked at or not: a guesser does not learn which of its guesses counted.
+# The same text whether a password was checked or not: a guesser does not learn which guesses were checked.
 _WRONG: Final = "wrong password; or there were too many wrong ones, then wait a minute"
 
 
 class Throttle:
-    """Counts wrong passwords by source. A source with too many is not listened to, not even if it is right."""
+    """Counts wrong passwords by source. A source with too many is refused, even with the right password."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._debts: dict[str, tuple[float, float]] = {}  # wrong ones not yet forgiven, and when that was
+        self._debts: dict[str, tuple[float, float]] = {}  # unforgiven wrong passwords, and the time of that count
 
     def allows(self, source: str) -> bool:
-        """Whether it may try now."""
+        """Whether the source may try now."""
         return self._debt(source)[1] <= FREE_TRIES - 1
 
     def wrong(self, source: str) -> None:
-        """Count one."""
+        """Count a wrong password."""
         key, debt = self._debt(source)
         self._debts[key] = debt + 1, self._clock()
 
@@ -60,13 +60,13 @@ def _left(debt: tuple[float, float], now: float) -> float:
 
 
 class Door:
-    """Lets in who knows the password. Raises `CallError`, whose texts tell nothing else."""
+    """Checks passwords and tokens. Raises `CallError`, whose texts tell no more than the refusal."""
 
     def __init__(self, password: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._password = _digest(password)
         self._clock = clock
         self._throttle = Throttle(clock)
-        self._tokens: dict[bytes, float] = {}  # digest of the token -> when it ends; the oldest first
+        self._tokens: dict[bytes, float] = {}  # digest of the token -> when the token ends; the oldest first
 
     def authenticate(self, password: Json, source: str) -> str:
         """Give a token for the right password."""
@@ -86,7 +86,7 @@ class Door:
         """Return when the token is good."""
         if token is None:
             raise CallError(Code.NO_TOKEN, "no token: call Authenticate, and give its Token with every call")
-        # Looked up by its digest: how long that takes says nothing about the tokens that there are.
+        # The look-up is by the digest: so its duration tells nothing about the valid tokens.
         key = _digest(token if isinstance(token, str) else "")
         end = self._tokens.get(key)
         if end is None:

@@ -1,8 +1,8 @@
-"""HTTP for strangers: one POST a connection, and nothing said that was not asked for.
+"""HTTP server for unknown callers: one POST for each connection, and answers without extra information.
 
-An answer has no Server and no Date header. What is no POST gets an empty 404, whatever its path; the path of a POST
-does not matter, as with i2pd. A request with an Origin header comes from a page in somebody's browser, and gets the
-404, too: pages have no business here, and those of a name that leads to this machine look like ours to a browser.
+An answer has no Server and no Date header. Any request but a POST gets an empty 404, on any path; the path of a POST
+does not matter, as with i2pd. A request with an Origin header comes from a page in a browser, and also gets the 404:
+pages have no business here, and a page whose name leads to this machine looks local to a browser.
 """
 
 import asyncio
@@ -23,24 +23,24 @@ logger = structlog.get_logger()
 
 _READ_BYTES: Final = 16_384
 _AGAIN_SECONDS: Final = 0.2
-"""After which accepting is tried again when this process has no file descriptors left."""
+"""Pause before accepting again when this process has no file descriptors left."""
 _LINGER_SECONDS: Final = 1.0
-"""For a sender to read that its request is refused while it still sends; hanging up at once would hide that."""
+"""Time for a sender to read its refusal while it still sends; hanging up at once would hide the refusal."""
 _QUIET_SECONDS: Final = 0.2
-"""Who has sent nothing for so long has ended, and reads."""
+"""A sender that has sent nothing for this time has ended, and reads."""
 _BACKLOG: Final = 64
 _NOT_HERE: Final = 404
 _REASONS: Final = {200: "OK", 400: "Bad Request", 404: "Not Found", 413: "Content Too Large"}
 _SOURCE_BITS: Final = 64
-"""Whoever has one IPv6 address has usually so many."""
+"""Prefix length of an IPv6 source: the owner of one IPv6 address usually has a whole such network."""
 
 
 @dataclass(frozen=True, slots=True)
 class HttpLimits:
-    """What strangers, and others, may take."""
+    """Limits for all callers."""
 
     connections: int = 64
-    """At once. When there are more, the oldest that has not shown a token yet has to go."""
+    """Most connections at once. Beyond, the oldest connection without a good token is closed."""
     request_seconds: float = 10.0
     """For TLS, head and body together."""
     reply_seconds: float = 10.0
@@ -51,12 +51,12 @@ class HttpLimits:
 
 @dataclass(slots=True)
 class Caller:
-    """Who is at the other end of a connection."""
+    """The caller of a connection."""
 
     source: str
-    """For whom wrong passwords count: an address, or a network."""
+    """The source for counting wrong passwords: an address, or a network."""
     known: bool = False
-    """Has shown a token: set by whoever checks it, and then the connection may stay."""
+    """Whether the caller has shown a good token. The handler sets this, and then the connection may stay."""
 
 
 Handler = Callable[[bytes, Caller], Awaitable[bytes]]
@@ -64,7 +64,7 @@ Handler = Callable[[bytes, Caller], Awaitable[bytes]]
 
 
 class _RefusedError(Exception):
-    """A request that is not handed on."""
+    """A request that is refused before the handler."""
 
     def __init__(self, status: int) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ class HttpServer:
 
     @property
     def connections(self) -> int:
-        """How many there are."""
+        """Number of connections."""
         return len(self._connections)
 
     async def start(self, host: str, port: int) -> int:
@@ -158,7 +158,7 @@ class HttpServer:
                     writer.close()
                     await writer.wait_closed()
         except (TimeoutError, OSError):
-            pass  # slow, gone, or no TLS: nobody is there to be told
+            pass  # slow, gone, or no TLS: there is nobody to tell
         finally:
             if writer is not None:
                 writer.transport.abort()
@@ -175,7 +175,7 @@ class HttpServer:
         return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
 
     async def _handle(self, body: bytes, caller: Caller, reader: asyncio.StreamReader) -> bytes | None:
-        """Return the answer; None when the caller has gone before there was one."""
+        """Return the answer; None when the caller has gone before the answer."""
         call = asyncio.ensure_future(self._handler(body, caller))
         gone = asyncio.ensure_future(reader.read(1))
         try:
@@ -219,7 +219,7 @@ class HttpServer:
                     raise ConnectionResetError
 
     def _check(self, request: h11.Request) -> None:
-        """Refuse what need not be read any further."""
+        """Refuse a request that need not be read further."""
         headers = dict(request.headers)
         if request.method != b"POST" or b"origin" in headers:
             raise _RefusedError(_NOT_HERE)
@@ -245,7 +245,7 @@ async def _linger(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 
 
 def _source(address: Any) -> str:
-    """For whom a connection counts, by its remote address as the socket module has it."""
+    """Give the source of a connection, by its remote address from the socket module."""
     host = ip_address(str(address[0]).partition("%")[0])
     if isinstance(host, IPv6Address):
         if host.ipv4_mapped is not None:

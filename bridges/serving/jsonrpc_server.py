@@ -1,4 +1,4 @@
-"""JSON-RPC 2, the side that is called: one request a body, named parameters (i2pcontrol, API 1)."""
+"""Server side of JSON-RPC 2: one request for each body, named parameters (i2pcontrol, API 1)."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from bridges.i2pcontrol.extension import Code
 from bridges.i2pcontrol.strict_json import Json, JsonError, NoObjectError, parse_object
 
 MAX_ID_CHARACTERS: Final = 64
-"""Of an id that is a text: it is sent back."""
+"""Most characters of an id that is a text: the id is sent back."""
 
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.]{0,63}")
 
@@ -17,7 +17,7 @@ Id = str | int | float | None
 
 
 class CallError(Exception):
-    """What is answered with an error object; `str()` is for the caller, who may be anybody."""
+    """A call that gets an error object; `str()` is for the caller, who may be anybody."""
 
     def __init__(self, code: Code, message: str, *, call_id: Id = None) -> None:
         super().__init__(message)
@@ -33,7 +33,7 @@ class Call:
     method: str
     params: dict[str, Json]
     token: Json
-    """Taken out of `params`."""
+    """The token, taken out of `params`."""
 
 
 def read_call(body: bytes) -> Call:
@@ -41,7 +41,7 @@ def read_call(body: bytes) -> Call:
     try:
         request = parse_object(body)
     except NoObjectError as error:
-        raise CallError(Code.REQUEST, "a request is one object; several in a list are not taken") from error
+        raise CallError(Code.REQUEST, "a request is one object; a list of requests is not taken") from error
     except JsonError as error:
         raise CallError(Code.PARSE, f"this is no request, because {error}") from error
     call_id = _id(request)
@@ -51,24 +51,24 @@ def read_call(body: bytes) -> Call:
     if not isinstance(method, str) or not _NAME.fullmatch(method):
         raise CallError(Code.REQUEST, "method must be a name", call_id=call_id)
     if not isinstance(params, dict):
-        raise CallError(Code.PARAMETERS, "params must be an object: they have names here", call_id=call_id)
+        raise CallError(Code.PARAMETERS, "params must be an object: parameters have names here", call_id=call_id)
     token = params.pop("Token", None)
     return Call(call_id, method, params, token)
 
 
 def reply(call_id: Id, result: Json) -> bytes:
-    """Write an answer."""
+    """Encode an answer."""
     return json.dumps({"id": call_id, "jsonrpc": "2.0", "result": result}, separators=(",", ":")).encode()
 
 
 def error_reply(call_id: Id, code: int, message: str) -> bytes:
-    """Write an answer that says no."""
+    """Encode an answer with an error."""
     error = {"code": code, "message": message}
     return json.dumps({"error": error, "id": call_id, "jsonrpc": "2.0"}, separators=(",", ":")).encode()
 
 
 def _id(request: dict[str, Json]) -> Id:
-    """One without an id would be a notification: it would be done, and nobody would learn how it went."""
+    """Check the id. A request without an id would be a notification: nobody would learn its outcome."""
     call_id = request.get("id", ...)
     if call_id is None or (isinstance(call_id, int | float) and not isinstance(call_id, bool)):
         return call_id

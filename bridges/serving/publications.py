@@ -1,4 +1,4 @@
-"""The publications that callers have asked for: each goes on when its call has been answered, or its caller is gone."""
+"""The callers' publications: each goes on after its call was answered, or its caller is gone."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -16,22 +16,22 @@ from gf_i2p.netdb.encoding import to_b32_address
 logger = structlog.get_logger()
 
 MAX_MASTERS: Final = 16
-"""That can be published for at once: each has tunnels of its own."""
+"""Most masters at once: each has tunnels of its own."""
 RENEW_SECONDS: Final = 900.0
-"""A publication that was not renewed for so long is ended: routers take no set that is ten minutes old."""
+"""Age at which a publication that was not renewed ends: routers take no set that is ten minutes old."""
 
 
 @dataclass(slots=True)
 class _Kept:
-    """One master's."""
+    """The publication of one master."""
 
     state: PublicationState
     task: "asyncio.Task[None] | None" = None
-    """Gives the router a set; None while nothing is to be given."""
+    """Gives the router a set; None while no set is on its way."""
     error: Exception | None = None
-    """How the last one failed."""
+    """The error of the last set."""
     end: asyncio.TimerHandle | None = None
-    """Ends what is not renewed."""
+    """Timer that ends a publication that is not renewed."""
 
 
 class Publications:
@@ -44,7 +44,7 @@ class Publications:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def state(self, master: bytes) -> PublicationState:
-        """Say how far a master's publication is."""
+        """Return the state of a master's publication."""
         kept = self._kept.get(master)
         if kept is None:
             return PublicationState()
@@ -55,9 +55,9 @@ class Publications:
         return kept.state
 
     async def publish(self, publication: Publication, seconds: float) -> PublicationState:
-        """Give the router a set. What is not done after `seconds` goes on; the state that is returned says so.
+        """Give the router a set. After `seconds` the work goes on in the background; the returned state shows that.
 
-        Raises `RouterError` when it fails within that time, and `CallError` when too much is under way.
+        Raises `RouterError` for a failure within that time, and `CallError` when there is too much work.
         """
         master = publication.lease_set.destination.hash
         kept = self._room(master)
@@ -72,15 +72,15 @@ class Publications:
         return kept.state if self._kept.get(master) is kept else self.state(master)
 
     async def stop(self, master: bytes) -> None:
-        """Publish nothing for this master any more; a set that is being given is given up. Raises `RouterError`."""
+        """Publish nothing for this master any more; a set on its way is given up. Raises `RouterError`."""
         kept = self._kept.pop(master, None)
         if kept is not None and kept.end is not None:
             kept.end.cancel()
-        # Its own errors would be lost on a caller who has gone away, so it is finished whatever becomes of the call.
+        # Shielded from the end of the call: a caller who has gone away must not leave the stop half done.
         await asyncio.shield(self._start(self._bridge.stop_publishing_meta_lease_set(master)))
 
     async def close(self) -> None:
-        """Give up what is being given. The bridge is the caller's to close."""
+        """Give up all sets on their way. The caller closes the bridge."""
         for kept in self._kept.values():
             if kept.end is not None:
                 kept.end.cancel()
@@ -93,14 +93,14 @@ class Publications:
         kept = self._kept.get(master)
         if kept is not None and kept.task is not None:
             raise CallError(
-                Code.BUSY, "the router is being given a set of this master: wait until GetMetaLSStatus says how it went"
+                Code.BUSY, "the router is getting a set of this master: wait until GetMetaLSStatus tells the outcome"
             )
         if kept is not None:
             return kept
         if len(self._kept) >= MAX_MASTERS:
             lost = [each for each in self._kept if self.state(each).state is State.LOST]
             if not lost:
-                raise CallError(Code.BUSY, f"{MAX_MASTERS} masters are published for here: stop one of them first")
+                raise CallError(Code.BUSY, f"{MAX_MASTERS} masters have publications here: stop one of them first")
             self._forget(lost[0])
         kept = self._kept[master] = _Kept(PublicationState())
         return kept
@@ -127,9 +127,9 @@ class Publications:
         kept.end = asyncio.get_running_loop().call_later(self._renew_seconds, self._abandon, master, kept)
 
     def _abandon(self, master: bytes, kept: _Kept) -> None:
-        logger.warning("a publication was not renewed, and is ended", master=to_b32_address(master))
+        logger.warning("a publication was not renewed, and has ended", master=to_b32_address(master))
         if kept.state.state is not State.LOST:
-            reason = f"it was not renewed for {self._renew_seconds:.0f} s, and was ended"
+            reason = f"the publication was not renewed for {self._renew_seconds:.0f} s, and has ended"
             kept.state = replace(kept.state, state=State.LOST, reason=reason)
         self._start(self._bridge.stop_publishing_meta_lease_set(master))
 
@@ -146,5 +146,5 @@ class Publications:
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:  # asked for, so that nobody complains
+        if not task.cancelled() and task.exception() is not None:  # reading the exception keeps asyncio quiet
             logger.debug("a task ended", reason=str(task.exception()))

@@ -1,4 +1,4 @@
-"""All streams to one destination: which one a packet is for, and who may open another. No I/O, no clock."""
+"""All streams to one destination: finds the stream of a packet, and opens new streams. No I/O, no clock."""
 
 import hashlib
 from collections import Counter, OrderedDict
@@ -14,19 +14,19 @@ from gf_i2p.netdb.private_keys import DestinationKeys
 
 
 class RefusedError(StreamingError):
-    """A stream that was not opened: a limit, or we take no more."""
+    """A stream that was not opened, because of a limit or because the acceptor takes no more streams."""
 
 
 @dataclass(slots=True)
 class _Early:
-    """A packet of a stream that nobody has opened yet."""
+    """A packet of a stream that is not open yet."""
 
     packet: Packet
     until: float
 
 
 class Acceptor:
-    """Takes what comes for a destination, and makes streams of it. Times are of any clock that does not go back."""
+    """Takes the packets for a destination, and makes streams. Times are of any clock that does not go back."""
 
     def __init__(
         self,
@@ -47,16 +47,18 @@ class Acceptor:
         self.taking = True
         """Whether new streams are opened. Otherwise the peer hears nothing, and tries again with a later lease set."""
         self.refused = 0
-        """How many streams were not opened, for any reason."""
+        """Number of streams that were not opened, for any reason."""
         self._keys = keys
         self._entropy = entropy
         self._wall = wall
         self._idle = idle
         self._streams: dict[int, Stream] = {}  # by our number
-        self._by_first: dict[tuple[bytes, int], Stream] = {}  # by peer and its number
-        self._by_remote: dict[int, Stream] = {}  # by its number, for who does not know ours yet
+        self._by_first: dict[tuple[bytes, int], Stream] = {}  # by peer and the peer's number
+        self._by_remote: dict[int, Stream] = {}  # by the peer's number, for a peer that does not know our number yet
         self._per_peer: Counter[bytes] = Counter()
-        self._ended: OrderedDict[int, float] = OrderedDict()  # our numbers, until when they are kept
+        self._ended: OrderedDict[int, float] = (
+            OrderedDict()
+        )  # our numbers of ended streams, and the ends of their linger
         self._recent: OrderedDict[bytes, float] = OrderedDict()
         self._early: list[_Early] = []
         self._buffered = 0
@@ -64,19 +66,20 @@ class Acceptor:
 
     @property
     def open(self) -> int:
-        """How many streams are open."""
+        """Number of open streams."""
         return len(self._streams) - len(self._ended)
 
     @property
     def streams(self) -> list[Stream]:
-        """Those that are open."""
+        """The open streams."""
         return [stream for stream in self._streams.values() if stream.state is State.OPEN]
 
     def receive(self, payload: bytes, now: float) -> tuple[Stream, bool] | None:
-        """Take an I2CP payload. Return its stream, which may have something to send, and whether it is a new one.
+        """Take an I2CP payload. Return its stream, which may have packets to send, and whether the stream is new.
 
-        None: it belongs to no stream, or waits for the packet that opens one. Raises `StreamingError` for what is
-        dropped.
+        None: the payload belongs to no stream, or waits for the stream's first packet. Raises `StreamingError` for a
+            dropped
+        payload.
         """
         envelope = unpack(payload)
         if envelope.protocol != STREAMING:
@@ -92,14 +95,14 @@ class Acceptor:
             if packet.to == 0 and packet.sequence:
                 self._wait(packet, now)
                 return None
-            raise PacketError("a packet is for no stream that there is")
+            raise PacketError("a packet belongs to no stream")
         if packet.payload and self._full():
-            raise PacketError("there is no room for more data, of all streams together")
+            raise PacketError("all streams together have no room for more data")
         stream.receive(packet, now)
         return stream, False
 
     def ended(self, stream: Stream, now: float) -> None:
-        """Note that a stream has ended. It still answers for a while."""
+        """Note that a stream has ended. The stream still answers for a while."""
         if self._streams.get(stream.number) is stream and stream.number not in self._ended:
             self._ended[stream.number] = now + limits.LINGER
 
@@ -134,19 +137,19 @@ class Acceptor:
     def _check_room(self, source: bytes) -> None:
         why = None
         if not self.taking:
-            why = "no new ones are taken"
+            why = "no new streams are taken"
         elif len(self._streams) >= limits.MAX_STREAMS:
             why = f"there are {limits.MAX_STREAMS}"
         elif self._per_peer[source] >= limits.MAX_STREAMS_PER_PEER:
             why = f"its client has {limits.MAX_STREAMS_PER_PEER}"
         elif self._full():
-            why = "the others hold too much data"
+            why = "the other streams hold too much data"
         if why is not None:
             self.refused += 1
             raise RefusedError(f"a stream was not opened: {why}")
 
     def _check_new(self, source: bytes, packet: Packet, now: float) -> None:
-        """Make sure that this first packet has opened no stream before: somebody may repeat what was recorded."""
+        """Raise for a first packet that has opened a stream before: somebody may repeat a recorded packet."""
         seen = hashlib.sha256(source + packet.raw).digest()
         if seen in self._recent:
             self.refused += 1
@@ -163,7 +166,7 @@ class Acceptor:
 
     def _wait(self, packet: Packet, now: float) -> None:
         if len(self._early) >= limits.MAX_EARLY:
-            raise PacketError("too many packets wait for the one that opens their stream")
+            raise PacketError("too many packets wait for the first packets of their streams")
         if packet.flags & (Flag.CLOSE | Flag.RESET):
             raise PacketError("a stream is closed before it is opened")
         self._early.append(_Early(packet, now + limits.EARLY))
@@ -172,7 +175,7 @@ class Acceptor:
 
     def _full(self) -> bool:
         self._count += 1
-        if self._count % 64 == 1:  # it takes a while, and nothing grows much meanwhile
+        if self._count % 64 == 1:  # the sum takes a while, and changes little in between
             self._buffered = sum(stream.buffered for stream in self._streams.values())
         return self._buffered >= limits.MAX_BUFFERED
 

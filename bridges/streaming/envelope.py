@@ -1,4 +1,4 @@
-"""What surrounds a packet in an I2CP message: gzip, whose header has ports and protocol (I2CP, "Payload").
+"""Envelope of a packet in an I2CP message: gzip, whose header has ports and protocol (I2CP, "Payload").
 
 1f 8b 08 | flags 1 | source port 2 | destination port 2 | 1 unused | protocol 1 | deflate data | CRC32 4 | length 4
 """
@@ -16,16 +16,16 @@ STREAMING: Final = 6
 _HEAD: Final = struct.Struct(">3sBHHBB")
 _MAGIC: Final = b"\x1f\x8b\x08"
 _STORED: Final = struct.Struct("<BHH")
-"""Of deflate: the last block, not compressed; its length, and that inverted."""
+"""A block of deflate: last block, not compressed; then the length, and the length inverted."""
 _TAIL: Final = struct.Struct("<II")
 _BEST: Final = 2
-"""In the unused byte; what gzip says of the highest compression, and what routers send."""
+"""Value of the unused byte: gzip's mark for the highest compression, which routers send."""
 _GZIP: Final = 16 + zlib.MAX_WBITS
 
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """What came, unpacked."""
+    """An unpacked payload."""
 
     payload: bytes = field(repr=False)
     source_port: int
@@ -34,7 +34,7 @@ class Envelope:
 
 
 def pack(payload: bytes, source_port: int, destination_port: int) -> bytes:
-    """Pack a streaming packet, not compressed: it is encrypted or compressed already, more often than not."""
+    """Pack a streaming packet without compression: most packets are encrypted or compressed already."""
     assert len(payload) < 2**16
     head = _HEAD.pack(_MAGIC, 0, source_port, destination_port, _BEST, STREAMING)
     block = _STORED.pack(1, len(payload), len(payload) ^ 0xFFFF)
@@ -42,15 +42,15 @@ def pack(payload: bytes, source_port: int, destination_port: int) -> bytes:
 
 
 def unpack(data: bytes) -> Envelope:
-    """Unpack what came. Raises `PacketError`, also for what would become larger than a packet may be."""
+    """Unpack a payload. Raises `PacketError`, also for a payload that unpacks to more than a packet's limit."""
     if len(data) < _HEAD.size:
         raise PacketError(f"{len(data)} bytes are too few for a payload")
     magic, flags, source_port, destination_port, _, protocol = _HEAD.unpack_from(data)
     if magic != _MAGIC or flags:
-        raise PacketError("a payload is not packed as I2CP's are")
+        raise PacketError("a payload is not packed as in I2CP")
     inflater = zlib.decompressobj(_GZIP)
     try:
-        payload = inflater.decompress(data, MAX_PACKET + 1)  # its checksum is looked at, too
+        payload = inflater.decompress(data, MAX_PACKET + 1)  # zlib checks the checksum, too
     except zlib.error as error:
         raise PacketError(f"a payload is damaged: {error}") from error
     if len(payload) > MAX_PACKET:

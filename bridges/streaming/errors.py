@@ -1,9 +1,9 @@
-"""What can be wrong with what comes from the network: each is a reason to drop it, no more."""
+"""Errors of data from the network: each is a reason to drop the data, and no more."""
 
 
 class StreamingError(Exception):
-    """What came is dropped; `str()` says why, for the log."""
+    """The data is dropped; `str()` says why, for the log."""
 
 
 class PacketError(StreamingError):
-    """Bytes that are no packet, or a packet that must not be like this."""
+    """Bytes that are no packet, or a packet with forbidden content."""

@@ -1,11 +1,11 @@
-"""Tells a web server which client asks, as the HTTP server tunnels of the routers do, and refuses forged identities.
+"""Tells a web server its client, as the HTTP server tunnels of the routers do, and refuses forged identities.
 
 Each stream carries one request. The web server gets the request's head with our three headers in place of any that
-the client sent, `Connection: close`, and exactly the body that the head announces. Anything behind that body would
-reach the web server with headers that nobody has checked, so nothing behind the body is passed on.
+the client sent, `Connection: close`, and exactly the body that the head announces. Bytes behind that body would reach
+the web server with unchecked headers, so nothing behind the body is passed on.
 
-h11 reads the request, and the web server gets what h11 has understood, written anew. h11 is lenient where two readers
-may disagree; the checks here come first and refuse such heads: a line that ends with a bare LF, a folded line (RFC
+h11 reads the request, and the web server gets h11's reading, written anew. h11 is lenient where two readers may
+disagree. The checks here come first and refuse such heads: a line that ends with a bare LF, a folded line (RFC
 9112, 5.2), a control character, and a second statement of the body's length (RFC 9112, 6.1 and 6.3).
 """
 
@@ -19,7 +19,7 @@ from gf_i2p.netdb.destination import Destination
 from gf_i2p.netdb.encoding import to_base64
 
 MAX_HEAD_BYTES: Final = 32 * 1024
-"""Of a request's head. Java's limit for the whole head, too."""
+"""Most bytes of a request's head; also Java's limit for the whole head."""
 MAX_HEAD_LINES: Final = 100
 BAD_REQUEST: Final = (
     b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: text/plain\r\nContent-Length: 12\r\n\r\n"
@@ -35,7 +35,7 @@ _OURS: Final = b"x-i2p-"
 _OF_ONE_HOP: Final = frozenset({b"connection", b"keep-alive", b"proxy-connection", b"upgrade", b"http2-settings"})
 _PIECE: Final = 512
 """Bytes that h11 gets at once, and may keep of an unfinished line behind the head. h11 needs quadratic time for some
-lines that are no headers; 1,024 bytes of trailers take it three milliseconds at most."""
+lines that are no headers; 1,024 bytes of trailers take three milliseconds at most."""
 
 
 class RequestError(StreamingError):
@@ -47,7 +47,7 @@ class Request:
 
     def __init__(self, client: Destination) -> None:
         self.finished = False
-        """Whether the whole request has been passed on; nothing behind it is."""
+        """Whether the whole request has been passed on; bytes behind it are dropped."""
         self._client = client
         self._head = bytearray()
         self._reader: h11.Connection | None = None
@@ -74,7 +74,9 @@ class Request:
 
     def _read_head(self, reader: h11.Connection, head: bytes) -> bytes:
         if not _HEAD.fullmatch(head) or head.count(b"\n") > MAX_HEAD_LINES + 1:
-            raise RequestError("a request's head has too many lines, or one that another program could read otherwise")
+            raise RequestError(
+                "a request's head has too many lines, or a line that another program could read otherwise"
+            )
         framing = _FRAMING.findall(head)
         if len(framing) > 1 or any(b"-" not in name or b"," in value for name, value in framing):
             raise RequestError("a request gives the length of its body twice, or in a header that only looks like one")
@@ -83,7 +85,7 @@ class Request:
         assert isinstance(request, h11.Request)
         lines = [b"%b %b HTTP/%b" % (request.method, request.target, request.http_version)]
         for name, value in request.headers.raw_items():
-            plain = _NO_LETTER.sub(b"-", name.lower())  # names alike for a CGI program (RFC 3875, 4.1.18)
+            plain = _NO_LETTER.sub(b"-", name.lower())  # the same for equal names in a CGI program (RFC 3875, 4.1.18)
             if not plain.startswith(_OURS) and plain not in _OF_ONE_HOP:
                 lines.append(name + b": " + value)
             self._chunked |= plain == b"transfer-encoding"
@@ -98,7 +100,7 @@ class Request:
         return b"\r\n".join(lines) + _END
 
     def _body(self, reader: h11.Connection, data: bytes) -> bytes:
-        """Return the part of the body that `data` brings, framed as the head says, without extensions and trailers."""
+        """Return the body's part in `data`, framed as the head says, without extensions and trailers."""
         if self.finished:
             return b""
         body = bytearray()

@@ -22,17 +22,17 @@ from gf_i2p.netdb.offline_signature import OfflineSignature
 from gf_i2p.netdb.signing import SIGNATURE_BYTES, verify
 
 CHOKE_MS: Final = 60_001
-"""A delay of more than 60,000 ms says: send nothing for now."""
+"""A delay of more than 60,000 ms tells the peer to send nothing for now."""
 REPLAY_NACKS: Final = 8
-"""So many four-byte fields in the first packet hold the hash of whom it is for, where its stream has no numbers yet."""
+"""Number of NACK fields, four bytes each, that hold the receiver's hash in a first packet."""
 _HEAD: Final = struct.Struct(">IIIIB")
 _TAIL: Final = struct.Struct(">BHH")
 _MAX_SEQUENCE: Final = 2**31 - 1
-"""i2pd's, which counts with signs."""
+"""i2pd's limit, which reads a signed number."""
 
 
 class Flag(IntFlag):
-    """What a packet is, and has."""
+    """Flags of a packet."""
 
     SYNCHRONIZE = 0x001
     CLOSE = 0x002
@@ -54,15 +54,15 @@ _WITH_SIGNATURE: Final = Flag.SYNCHRONIZE | Flag.CLOSE | Flag.RESET
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """One packet. `parse` gives those that came; `encode` makes bytes of ours."""
+    """One packet. `parse` reads received packets; `encode` makes the bytes of ours."""
 
     to: int
-    """The receiver's number for the stream (sendStreamId); 0 until the sender knows it."""
+    """The receiver's number for the stream (sendStreamId); 0 until the sender knows that number."""
     number: int
-    """The sender's own number for it (receiveStreamId)."""
+    """The sender's own number for the stream (receiveStreamId)."""
     sequence: int = 0
     acknowledged: int = 0
-    """Everything up to this one has come, but `nacks`. Meaningless with NO_ACK."""
+    """All packets up to this number have come, except `nacks`. Meaningless with NO_ACK."""
     nacks: tuple[int, ...] = ()
     flags: Flag = NO_FLAGS
     payload: bytes = field(default=b"", repr=False)
@@ -71,15 +71,15 @@ class Packet:
     max_payload: int | None = None
     offline: OfflineSignature | None = None
     resend_delay: int = 0
-    """In seconds; nobody reads it."""
+    """In seconds; nobody reads this field."""
     raw: bytes = field(default=b"", repr=False, compare=False)
-    """Of one that came: all of it."""
+    """For a received packet, all its bytes."""
     signature_at: int = field(default=0, compare=False)
-    """Where its signature stands in `raw`; 0 without one."""
+    """Position of the signature in `raw`; 0 without a signature."""
 
     @property
     def plain_ack(self) -> bool:
-        """Whether it only acknowledges, and is not acknowledged itself."""
+        """Whether the packet only acknowledges, and needs no acknowledgement."""
         return self.sequence == 0 and not self.flags & Flag.SYNCHRONIZE
 
     @classmethod
@@ -99,7 +99,7 @@ class Packet:
         resend_delay, flag_bits, length = _TAIL.unpack(reader.take(_TAIL.size))
         if sequence > _MAX_SEQUENCE:
             raise PacketError(f"a packet has the sequence number {sequence}")
-        flags = Flag(flag_bits & 0xFFF)  # the others are for a future that we cannot know
+        flags = Flag(flag_bits & 0xFFF)  # the other bits are reserved
         end = reader.position + length
         delay_ms = reader.number(2) if flags & Flag.DELAY else None
         source = Destination.read(reader) if flags & Flag.FROM else None
@@ -111,7 +111,7 @@ class Packet:
             reader.take(SIGNATURE_BYTES)
         if reader.position > end:
             raise PacketError(f"a packet's options of {length} bytes end inside a field")
-        reader.take(end - reader.position)  # more of them than we know
+        reader.take(end - reader.position)  # unknown options
         return cls(
             to,
             number,
@@ -130,7 +130,7 @@ class Packet:
         )
 
     def verify(self, key: bytes) -> None:
-        """Check that the holder of this public key has signed the packet that came. Raises `PacketError`."""
+        """Check that the received packet is signed by this public key. Raises `PacketError`."""
         if not self.signature_at:
             raise PacketError("a packet that must be signed is not")
         end = self.signature_at + SIGNATURE_BYTES
@@ -138,10 +138,10 @@ class Packet:
         try:
             verify(key, self.raw[self.signature_at : end], signed)
         except SignatureError as error:
-            raise PacketError(f"a packet is not by whom it should be: {error}") from error
+            raise PacketError(f"a packet is not signed by its sender: {error}") from error
 
     def encode(self, sign: Callable[[bytes], bytes] | None = None) -> bytes:
-        """Give its bytes; `flags` must say what it has. `sign` signs, where SIGNATURE is among them."""
+        """Give the packet's bytes; `flags` must fit the fields. `sign` makes the signature when SIGNATURE is set."""
         assert len(self.nacks) <= MAX_NACKS
         assert bool(self.flags & Flag.SIGNATURE) == (sign is not None)
         assert sign is not None or not self.flags & _WITH_SIGNATURE
@@ -162,12 +162,12 @@ class Packet:
 
 
 def signing_key(first: Packet, now: int) -> bytes:
-    """Give the public key that signs a stream's packets, once its first one has shown that it may.
+    """Give the public key that signs a stream's packets, after a check of the stream's first packet.
 
     `now`: seconds since the epoch, for keys that are good until a date. Raises `PacketError`.
     """
     if first.source is None:
-        raise PacketError("a first packet does not say whose it is")
+        raise PacketError("a first packet does not name its sender")
     if first.offline is None:
         key = first.source.signing_key
     else:
@@ -181,9 +181,9 @@ def signing_key(first: Packet, now: int) -> bytes:
 
 
 def meant_for(first: Packet, hash_: bytes) -> bool:
-    """Whether a first packet is for the destination with this hash, as far as it says: older routers say nothing.
+    """Whether a first packet is for the destination with this hash. Older routers do not name the receiver.
 
-    Otherwise somebody repeats to us what was said to another (streaming specification, "Replay prevention").
+    A packet for another receiver is a repetition by somebody else (streaming specification, "Replay prevention").
     """
     if len(first.nacks) != REPLAY_NACKS:
         return not first.nacks

@@ -1,4 +1,4 @@
-"""What a peer sends on one stream: put in order, once each, and acknowledged."""
+"""The receiving half of a stream: puts the peer's packets in order, once each, and acknowledges them."""
 
 from collections import deque
 
@@ -7,13 +7,13 @@ from bridges.streaming.packet import Flag, Packet
 
 
 class Receiving:
-    """The receiving half of a stream, from behind its first packet."""
+    """The receiving half of a stream, after its first packet."""
 
     def __init__(self) -> None:
         self.ended = False
-        """Whether the peer has closed, and all before that is here."""
+        """Whether the peer has closed, and all earlier packets are here."""
         self.through = 0
-        """The last packet that came without a gap before it."""
+        """The last packet without a gap before it."""
         self._unread: deque[bytes] = deque()
         self._unread_bytes = 0
         self._ahead: dict[int, Packet] = {}
@@ -21,39 +21,39 @@ class Receiving:
 
     @property
     def close_seen(self) -> bool:
-        """Whether the peer has closed, if only beyond a gap that it may not fill any more."""
+        """Whether the peer has closed, even behind a gap that it may never fill."""
         return self.ended or any(packet.flags & Flag.CLOSE for packet in self._ahead.values())
 
     @property
     def buffered(self) -> int:
-        """Bytes kept."""
+        """Number of bytes that are kept."""
         return self._unread_bytes + self._ahead_bytes
 
     @property
     def choked(self) -> bool:
-        """Whether nothing more is taken until somebody reads."""
+        """Whether no more is taken until somebody reads."""
         return self._unread_bytes >= MAX_UNREAD
 
     @property
     def readable(self) -> bool:
-        """Whether there is something to read."""
+        """Whether there are bytes to read."""
         return bool(self._unread)
 
     def read(self) -> bytes:
-        """Take what is here, b"" when nothing is."""
+        """Take the bytes that are here, b"" for none."""
         data = b"".join(self._unread)
         self._unread.clear()
         self._unread_bytes = 0
         return data
 
     def first(self, payload: bytes) -> None:
-        """Take what came with the stream's first packet, number 0."""
+        """Take the payload of the stream's first packet, number 0."""
         self._keep(payload)
 
     def take(self, packet: Packet) -> bool:
-        """Take a packet with data, or the closing one. Return whether it came in its turn.
+        """Take a packet with data, or the closing packet. Return whether the packet came in its turn.
 
-        Otherwise it was here before, or came too early, or there is no room for it: the peer is to be told at once.
+        Otherwise the packet was here before, or came too early, or there is no room: tell the peer at once.
         """
         if packet.sequence <= self.through or self.ended or self.choked:
             return False
@@ -68,7 +68,7 @@ class Receiving:
 
     @property
     def acknowledgement(self) -> tuple[int, tuple[int, ...]]:
-        """Give the highest number that came, and those below it that did not: the fields `acknowledged` and `nacks`."""
+        """Give the highest number that came, and the missing ones below: the fields `acknowledged` and `nacks`."""
         highest = max(self._ahead, default=self.through)
         missing: list[int] = []
         for number in range(self.through + 1, highest):

@@ -1,10 +1,10 @@
-"""How long a peer takes to acknowledge, and so how long to wait before sending again (RFC 6298)."""
+"""Estimate of the round trip to a peer, and from it the time before a packet is sent again (RFC 6298)."""
 
 from bridges.streaming.limits import FIRST_TIMEOUT, MAX_TIMEOUT, MIN_TIMEOUT
 
 
 class RoundTrip:
-    """An estimate from samples, in seconds. None may be of a packet that was sent twice: which of them was heard of."""
+    """An estimate from samples, in seconds. A packet that was sent twice gives none: the answer may be to either."""
 
     def __init__(self) -> None:
         self.smoothed: float | None = None
@@ -14,14 +14,14 @@ class RoundTrip:
 
     @property
     def timeout(self) -> float:
-        """How long an acknowledgement is waited for."""
+        """Time to wait for an acknowledgement."""
         base = FIRST_TIMEOUT
         if self.smoothed is not None:
             base = max(self.smoothed + 4 * self._variation, MIN_TIMEOUT)
         return min(base * self._backoff, MAX_TIMEOUT)
 
     def sample(self, seconds: float) -> None:
-        """Take a measured round trip."""
+        """Take in a measured round trip."""
         if self.smoothed is None:
             self.smoothed, self._variation = seconds, seconds / 2
         else:
@@ -30,9 +30,9 @@ class RoundTrip:
         self._backoff = 1
 
     def heard(self) -> None:
-        """Something new was acknowledged, if only what was sent twice: the way is open again."""
+        """A new packet was acknowledged, even one that was sent twice: the way is open again."""
         self._backoff = 1
 
     def missed(self) -> None:
-        """Nothing came in time: wait twice as long."""
+        """No acknowledgement came in time: wait twice as long."""
         self._backoff = min(self._backoff * 2, 64)

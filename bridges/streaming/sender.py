@@ -1,4 +1,4 @@
-"""What we send on one stream: kept until it is acknowledged, and sent again when it is not."""
+"""The sending half of a stream: keeps packets until they are acknowledged, and repeats lost ones."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -8,35 +8,35 @@ from bridges.streaming.limits import FIRST_WINDOW, MAX_WINDOW, MIN_WINDOW
 from bridges.streaming.round_trip import RoundTrip
 
 _FAST: Final = 2
-"""So many NACKs of a packet ask for it (streaming specification, "NACKs")."""
+"""NACKs of a packet that ask for the packet again (streaming specification, "NACKs")."""
 
 
 @dataclass(slots=True)
 class _Sent:
     data: bytes = field(repr=False)
     at: float
-    """When it was sent last."""
+    """When the packet was last sent."""
     attempts: int = 1
     nacks: int = 0
 
 
 class Sending:
-    """Packets on their way, and how many may be. Times are seconds of any clock that does not go back."""
+    """Packets on their way, and their limit. Times are seconds of any clock that does not go back."""
 
     def __init__(self) -> None:
         self.next = 0
-        """The next packet's number."""
+        """Number of the next packet."""
         self.round_trip = RoundTrip()
         self.window = float(FIRST_WINDOW)
-        """How many packets may be on their way."""
+        """Most packets on their way."""
         self.attempts = 0
-        """How often a packet was sent that is overdue; 0 when something was acknowledged since."""
+        """Attempts of the most repeated overdue packet; 0 after a new acknowledgement."""
         self._threshold = float(MAX_WINDOW)
         self._under_way: dict[int, _Sent] = {}  # in the order of their numbers
         self.buffered = 0
         """Bytes on their way."""
         self._recovered = 0
-        """A loss of a packet before this one has been heeded already."""
+        """Losses of packets before this number have shrunk the window already."""
 
     @property
     def room(self) -> bool:
@@ -45,11 +45,11 @@ class Sending:
 
     @property
     def all_acknowledged(self) -> bool:
-        """Whether nothing is on its way."""
+        """Whether no packet is on its way."""
         return not self._under_way
 
     def sent(self, data: bytes, now: float) -> None:
-        """Take the packet with the number `next`, which goes out now."""
+        """Note the packet with the number `next`, which goes out now."""
         self._under_way[self.next] = _Sent(data, now)
         self.buffered += len(data)
         self.next += 1
@@ -60,7 +60,7 @@ class Sending:
         return self._under_way.keys() == {self.next - 1}
 
     def first_again(self, now: float) -> list[bytes]:
-        """Return the very first packet, if it is not acknowledged: the peer has asked for it."""
+        """Return the very first packet unless it is acknowledged: the peer has asked for it."""
         first = self._under_way.get(0)
         if first is None:
             return []
@@ -69,15 +69,15 @@ class Sending:
         return [first.data]
 
     def due(self) -> float | None:
-        """Say when the oldest packet is to be sent again, if nothing is heard; None when nothing is on its way."""
+        """Return when the oldest packet must be sent again; None when no packet is on its way."""
         if not self._under_way:
             return None
         return next(iter(self._under_way.values())).at + self.round_trip.timeout
 
     def acknowledge(self, through: int, nacks: Iterable[int], now: float) -> tuple[list[bytes], bool]:
-        """Take a peer's word for what it has. Return what is to be sent again at once, and whether anything was new.
+        """Take in an acknowledgement. Return the packets to send again at once, and whether anything was new.
 
-        A word about packets that were never sent is not heeded.
+        An acknowledgement of packets that were never sent is ignored.
         """
         if through >= self.next:
             return [], False
@@ -95,7 +95,7 @@ class Sending:
         return self._fast(missing, now), bool(arrived)
 
     def overdue(self, now: float) -> list[bytes]:
-        """Return what is to be sent again because nothing was heard of it in time; nothing if it is not time yet."""
+        """Return the packets to send again because no acknowledgement came in time; none before that time."""
         due = self.due()
         if due is None or now < due:
             return []
@@ -105,7 +105,8 @@ class Sending:
         self.window = float(MIN_WINDOW) if self.attempts else self._threshold
         self._recovered = self.next
         self.round_trip.missed()
-        # The window holds for these, too: the rest is overdue again after the next word, or the next silence.
+        # The window limits these packets, too: the rest is overdue again after the next acknowledgement, or next
+        # silence.
         again = again[: max(int(self.window), MIN_WINDOW)]
         for sent in again:
             sent.attempts += 1

@@ -1,4 +1,4 @@
-"""One stream that somebody has opened to us: no I/O, no clock; what is to be sent is fetched with `take`.
+"""One stream that a peer has opened: no I/O, no clock; the caller fetches the packets to send with `take`.
 
 States and transitions:
 
@@ -6,7 +6,7 @@ States and transitions:
       │ we close ──► closing: all is sent, CLOSE last ── all acknowledged, and the peer has closed ──► closed
       └─ reset by either side, silence, too many attempts ──► reset
 
-Streaming specification. The peer's first packet is answered at once with ours, so that it may send more.
+Streaming specification. The peer's first packet gets ours as an answer at once, so that the peer may send more.
 """
 
 from dataclasses import dataclass
@@ -32,32 +32,32 @@ from gf_i2p.netdb.private_keys import DestinationKeys
 
 
 class State(StrEnum):
-    """How a stream does."""
+    """State of a stream."""
 
     OPEN = "open"
     CLOSED = "closed"
-    """Both sides have said all, and know it."""
+    """Both sides have closed, and know that."""
     RESET = "reset"
-    """It was broken off. What the peer had said before can still be read."""
+    """The stream was broken off. Earlier data of the peer can still be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Who has opened a stream, and how it is spoken to."""
+    """The peer of a stream, and its ports."""
 
     destination: Destination
     key: bytes
-    """The public key that signs its packets: its own, or a transient one."""
+    """The public key that signs the peer's packets: its own, or a transient one."""
     port: int
-    """Its port, for the envelope."""
+    """The peer's port, for the envelope."""
     local_port: int
-    """Ours."""
+    """Our port."""
 
 
 class Stream:
     """The server's side of a stream. Times are seconds of any clock that does not go back.
 
-    After every call but the properties, fetch what is to be sent with `take`, and come back with `tick` at `due`.
+    After every call except the properties, fetch the packets to send with `take`, and call `tick` at `due`.
     """
 
     def __init__(
@@ -65,14 +65,14 @@ class Stream:
     ) -> None:
         """Take a verified first packet.
 
-        `number`: ours for the stream, random, not 0. `idle`: seconds of silence after which it is reset.
+        `number`: our number for the stream, random, not 0. `idle`: seconds of silence after which the stream is reset.
         """
         self.peer = peer
         self.number = number
         self.remote_number = first.number
         self.state = State.OPEN
         self.reason = ""
-        """Why it was reset, in a sentence."""
+        """Why the stream was reset, in a sentence."""
         self._keys = keys
         self._idle = idle
         self._receiving = Receiving()
@@ -87,55 +87,55 @@ class Stream:
         self._told_choked = False
         self._out: list[bytes] = []
         self._unacknowledged = 0
-        """Packets that came, and were not acknowledged yet."""
+        """Received packets that are not acknowledged yet."""
         self._ack_at: float | None = None
         self._last = now
-        """When something was heard of the peer."""
+        """When the last packet of the peer came."""
         self._receiving.first(first.payload)
         if first.flags & Flag.CLOSE:
             self._receiving.ended = True
         self._send_first(now)
 
-    # What the local side does ---------------------------------------------------------------------------------------
+    # Calls of the local side ----------------------------------------------------------------------------------------
 
     @property
     def readable(self) -> bool:
-        """Whether `read` gives anything."""
+        """Whether there are bytes to read."""
         return self._receiving.readable
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more can come than what can be read now."""
+        """Whether no more bytes can come than those that can be read now."""
         return self._receiving.ended or self.state is not State.OPEN
 
     def read(self) -> bytes:
-        """Take what has come, in order; b"" when there is nothing now."""
+        """Take the bytes that have come, in order; b"" when there are none now."""
         data = self._receiving.read()
         if self._told_choked and self.state is State.OPEN:
-            self._acknowledge()  # which says that there is room again
+            self._acknowledge()  # this tells the peer that there is room again
         return data
 
     @property
     def room(self) -> int:
-        """How many bytes `write` takes now."""
+        """Number of bytes that `write` takes now."""
         if self.state is not State.OPEN or self._closing:
             return 0
         return max(MAX_UNSENT - len(self._unsent), 0)
 
     def write(self, data: bytes, now: float) -> None:
-        """Send, at most `room` bytes."""
+        """Send these bytes, at most `room`."""
         assert len(data) <= self.room
         self._unsent += data
         self._send(now)
 
     def close(self, now: float) -> None:
-        """Say that nothing more follows what was written. What the peer says can still be read."""
+        """Close our side after the written bytes. The peer's bytes can still be read."""
         if self.state is State.OPEN and not self._closing:
             self._closing = True
             self._send(now)
 
     def reset(self, reason: str) -> None:
-        """Break off, and say so to the peer."""
+        """Break the stream off, and tell the peer."""
         if self.state is State.OPEN:
             flags = Flag.RESET | Flag.SIGNATURE
             self._out.append(self._packet(self._sending.next, flags).encode(self._keys.key.sign))
@@ -143,29 +143,29 @@ class Stream:
 
     @property
     def buffered(self) -> int:
-        """Bytes kept, both ways."""
+        """Number of bytes that are kept, both ways."""
         return self._receiving.buffered + len(self._unsent) + self._sending.buffered
 
-    # What comes -----------------------------------------------------------------------------------------------------
+    # Received packets -----------------------------------------------------------------------------------------------
 
     def receive(self, packet: Packet, now: float) -> None:
-        """Take a packet of this stream. Raises `PacketError` when it is not the peer's."""
+        """Take a packet of this stream. Raises `PacketError` when the packet is not the peer's."""
         if packet.number not in {self.remote_number, 0} or (packet.number == 0 and not packet.flags & Flag.RESET):
-            raise PacketError("a packet for a stream has another one's number")
+            raise PacketError("a packet for a stream has another stream's number")
         if packet.flags & (Flag.CLOSE | Flag.RESET):
             packet.verify(self.peer.key)
         if self.state is not State.OPEN:
             if not packet.plain_ack and not packet.flags & Flag.RESET and self.state is State.CLOSED:
-                self._acknowledge()  # it has not heard our last one
+                self._acknowledge()  # the peer has missed our last acknowledgement
             return
         self._last = now
         if packet.flags & Flag.RESET:
             self._end(State.RESET, "the client has reset the stream")
             return
-        if packet.to and not packet.flags & Flag.NO_ACK:  # who does not know our number has nothing of ours
+        if packet.to and not packet.flags & Flag.NO_ACK:  # a peer that does not know our number has no packet of ours
             self._heed_acknowledgement(packet, now)
         if packet.flags & Flag.SYNCHRONIZE:
-            self._out += self._sending.first_again(now)  # it is still waiting for it
+            self._out += self._sending.first_again(now)  # the peer still waits for our first packet
         elif not packet.plain_ack:
             self._take(packet, now)
         elif packet.delay_ms == 0:
@@ -191,7 +191,7 @@ class Stream:
 
     @property
     def due(self) -> float | None:
-        """When `tick` is to be called; None when the stream has ended."""
+        """When to call `tick`; None when the stream has ended."""
         if self.state is not State.OPEN:
             return None
         times = [self._last + (LINGER if self._said_all and self._sending.all_acknowledged else self._idle)]
@@ -203,11 +203,11 @@ class Stream:
         return min(times)
 
     def tick(self, now: float) -> None:
-        """Do what is due. Nothing happens when it is called too early."""
+        """Do the work that is due. An early call does nothing."""
         if self.state is not State.OPEN:
             return
         if self._said_all and self._sending.all_acknowledged and now >= self._last + LINGER:
-            self._end(State.CLOSED)  # i2pd forgets a stream that we have closed, and what it had to say on it
+            self._end(State.CLOSED)  # i2pd forgets a stream that we have closed, with its own unsent data
             return
         if now >= self._last + self._idle:
             self.reset(f"nothing was heard of the client for {self._idle:g} s")
@@ -216,7 +216,7 @@ class Stream:
         if overdue is not None and now >= overdue:
             most = MAX_LAST_ATTEMPTS if self._receiving.ended or self._said_all else MAX_ATTEMPTS
             if self._sending.attempts >= most and self._said_all and self._sending.only_last:
-                self._end(State.CLOSED)  # it has all but the word that this is all
+                self._end(State.CLOSED)  # the peer has all data, and only lacks our CLOSE
                 return
             if self._sending.attempts >= most:
                 self.reset(f"the client has not acknowledged a packet that was sent {most} times")
@@ -227,11 +227,11 @@ class Stream:
         self._send(now)
 
     def take(self) -> list[bytes]:
-        """Take the packets that are to be sent now."""
+        """Take the packets to send now."""
         out, self._out = self._out, []
         return out
 
-    # What goes out --------------------------------------------------------------------------------------------------
+    # Sent packets ---------------------------------------------------------------------------------------------------
 
     def _send_first(self, now: float) -> None:
         flags = Flag.SYNCHRONIZE | Flag.FROM | Flag.SIGNATURE | Flag.MAX_PAYLOAD
@@ -294,7 +294,9 @@ class Stream:
     @property
     def _may_send(self) -> bool:
         if self._choked_by_peer:
-            return self._sending.all_acknowledged  # one at a time, for the word that ends it may be lost
+            return (
+                self._sending.all_acknowledged
+            )  # one packet at a time: the peer's word that ends the choke may be lost
         return self._sending.room
 
     def _end(self, state: State, reason: str = "") -> None:

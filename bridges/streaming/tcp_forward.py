@@ -20,15 +20,15 @@ from gf_i2p.netdb.private_keys import DestinationKeys
 logger = structlog.get_logger()
 
 CONNECT_SECONDS: Final = 10.0
-"""For the local service to take a connection."""
+"""Time for the local service to accept a connection."""
 DRAIN_SECONDS: Final = 300.0
-"""For the local service to take what it was sent."""
+"""Time for the local service to take its data."""
 HEAD_SECONDS: Final = 60.0
-"""For a client to send a request's head, and so much that its stream is worth a connection to the service."""
+"""Time for a client to send a request's head, before its stream gets a connection to the service."""
 _READ: Final = 32 * MAX_PAYLOAD
 
 Send = Callable[[Peer, bytes], None]
-"""Gives a packed packet to the router, or drops it; never waits."""
+"""Gives a packed packet to the router, or drops the packet; never waits."""
 
 
 class _Carried:
@@ -38,14 +38,14 @@ class _Carried:
         self.stream = stream
         self.timer: asyncio.Handle | None = None
         self.timer_at = 0.0
-        """When that goes off."""
+        """When the timer goes off."""
         self.changed = asyncio.Event()
-        """Something has come, there is room, or it has ended."""
+        """Set when data has come, when there is room, and when the stream has ended."""
         self.task: asyncio.Task[None] | None = None
 
 
 class Forwarder:
-    """All streams of one destination. Give it what comes with `receive`; `close` it in the end."""
+    """All streams of one destination. Give each payload to `receive`; `close` the forwarder in the end."""
 
     def __init__(
         self,
@@ -57,11 +57,11 @@ class Forwarder:
         entropy: Callable[[int], bytes] = os.urandom,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        """`target`: host and port of the service. `http`: tell it who asks, in each request's head."""
+        """`target`: host and port of the service. `http`: name the client to the service in each request's head."""
         self.trouble: str | None = None
-        """Why the service was not reached the last time that a stream came, in a sentence; None: it was."""
+        """Why the last stream did not reach the service, in a sentence; None when it did."""
         self.served = 0
-        """How many streams were opened."""
+        """Number of streams that were opened."""
         self._acceptor = Acceptor(keys, entropy, wall, idle=IDLE if http else LONG_IDLE)
         self._target = target
         self._http = http
@@ -73,16 +73,16 @@ class Forwarder:
 
     @property
     def open(self) -> int:
-        """How many streams are open."""
+        """Number of open streams."""
         return len(self._carried)
 
     @property
     def refused(self) -> int:
-        """How many streams were not opened."""
+        """Number of streams that were not opened."""
         return self._acceptor.refused
 
     def receive(self, payload: bytes) -> None:
-        """Take an I2CP payload. What is wrong with it is its sender's business."""
+        """Take an I2CP payload. A bad payload is dropped."""
         try:
             found = self._acceptor.receive(payload, self._loop.time())
         except StreamingError as error:
@@ -123,10 +123,10 @@ class Forwarder:
             tasks.append(carried.task)
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    # A stream's packets and time ------------------------------------------------------------------------------------
+    # A stream's packets and timer -----------------------------------------------------------------------------------
 
     def _flush(self, stream: Stream) -> None:
-        """Send what is to be sent, and see to it that the stream's time is heeded."""
+        """Send the stream's packets, and set its timer."""
         for data in stream.take():
             self._send(stream.peer, pack(data, stream.peer.local_port, stream.peer.port))
         carried = self._carried.get(stream)
@@ -136,7 +136,7 @@ class Forwarder:
         due = stream.due
         if carried.timer is not None:
             if due is not None and carried.timer_at <= due:
-                return  # it comes early, and then looks again
+                return  # the present timer goes off earlier, and then this runs again
             carried.timer.cancel()
             carried.timer = None
         if due is not None:
@@ -160,7 +160,7 @@ class Forwarder:
             logger.exception("streaming_defect")
             stream.reset(f"a defect of ours: {error!r}")
         finally:
-            stream.reset("it was given up")
+            stream.reset("the stream was given up")
             self._flush(stream)
             self._forget(carried)
 
@@ -211,7 +211,7 @@ class Forwarder:
             writer.transport.abort()
 
     async def _head(self, carried: _Carried, request: Request) -> bytes:
-        """Wait until a request's head is whole, and return what goes to the service."""
+        """Wait for the whole head of a request; return the bytes for the service."""
         while True:
             data = await self._next(carried)
             if not data:
@@ -228,7 +228,7 @@ class Forwarder:
             await self._until_ended(carried)
 
     async def _inward(self, carried: _Carried, writer: asyncio.StreamWriter, request: Request | None) -> None:
-        """From the client to the service. An end is passed on, a reset breaks the connection."""
+        """Carry data from the client to the service. An end is passed on, a reset breaks the connection."""
         try:
             while request is None or not request.finished:
                 data = await self._next(carried)
@@ -238,7 +238,7 @@ class Forwarder:
                 async with asyncio.timeout(DRAIN_SECONDS):
                     await writer.drain()
             while not carried.stream.ended:
-                await self._next(carried)  # what follows a request is not passed on
+                await self._next(carried)  # bytes after the request are not passed on
             if request is None and writer.can_write_eof() and carried.stream.state is State.OPEN:
                 writer.write_eof()
             while carried.stream.state is State.OPEN:
@@ -247,7 +247,7 @@ class Forwarder:
             if carried.stream.state is State.RESET:
                 writer.transport.abort()
         except (RequestError, OSError, TimeoutError) as error:
-            carried.stream.reset(str(error) or "the local service takes nothing any more")
+            carried.stream.reset(str(error) or "the local service no longer takes data")
             self._flush(carried.stream)
             writer.transport.abort()
         except Exception as error:
@@ -257,7 +257,7 @@ class Forwarder:
             writer.transport.abort()
 
     async def _outward(self, carried: _Carried, reader: asyncio.StreamReader) -> None:
-        """From the service to the client, until the service has said all."""
+        """Carry data from the service to the client, until the service has ended."""
         stream = carried.stream
         while True:
             while not stream.room:
@@ -276,7 +276,7 @@ class Forwarder:
         self._flush(stream)
 
     async def _next(self, carried: _Carried) -> bytes:
-        """Wait for something to read; b"" when nothing more comes."""
+        """Wait for bytes to read; b"" when no more will come."""
         stream = carried.stream
         while not stream.readable:
             if stream.ended:
@@ -288,7 +288,7 @@ class Forwarder:
         return data
 
     async def _until_ended(self, carried: _Carried) -> None:
-        """Wait until the client has all."""
+        """Wait until the client has all data."""
         stream = carried.stream
         while stream.state is State.OPEN:
             stream.read()

@@ -16,37 +16,35 @@ from gf_i2p.cli.shared.errors import CommandError, Exit
 
 
 class Entry(NamedTuple):
-    """A word that `gf-i2p` knows."""
+    """A command or a group of commands."""
 
     help: str
     module: str
-    """Where the command is: imported only when the command is named, since to start takes long enough as it is."""
+    """The module of the command, imported only when the command is named: so other commands start sooner."""
     stays: bool = False
-    """Whether a command of this module goes on until it is stopped. SIGHUP does not end such a command."""
+    """Whether the module has a command that runs until a stop. SIGHUP does not end such a command."""
 
 
 _COMMANDS: Final = "gf_i2p.cli.commands"
 COMMANDS: Final = {
     "init": Entry("make the directories of a new farm", f"{_COMMANDS}.init"),
     "run": Entry("run the node of a directory, or of several, in the foreground", f"{_COMMANDS}.run", stays=True),
-    "status": Entry("show what a running node knows", f"{_COMMANDS}.status"),
-    "explain": Entry("say who publishes what, and why, as a running node has it", f"{_COMMANDS}.explain"),
-    "doctor": Entry("look at a node, its router and its peers, and say what mends them", "gf_i2p.cli.doctor.command"),
-    "keys": Entry("the master's key, kept off the nodes, and the keys that each publishes by", f"{_COMMANDS}.keys"),
-    "members": Entry("who belongs to a farm, and how that changes while it runs", f"{_COMMANDS}.members"),
+    "status": Entry("show the state of a running node", f"{_COMMANDS}.status"),
+    "explain": Entry("say which server publishes, and why, as a running node sees it", f"{_COMMANDS}.explain"),
+    "doctor": Entry("check a node, its router and its peers, and say how to mend faults", "gf_i2p.cli.doctor.command"),
+    "keys": Entry("the master's key, kept off the nodes, and the keys that nodes publish by", f"{_COMMANDS}.keys"),
+    "members": Entry("show, take in and remove the servers of a farm while it runs", f"{_COMMANDS}.members"),
     "pipeline": Entry("learn from the histories of farms, by Spark", "gf_i2p.cli.pipeline.jobs"),
-    "leaf": Entry(
-        "a leaf-only member: a router that serves, beside which no server runs", f"{_COMMANDS}.leaf", stays=True
-    ),
+    "leaf": Entry("a leaf-only member: a router with a leaf and without a server", f"{_COMMANDS}.leaf", stays=True),
     "leaves": Entry("which leaves the farm publishes, and at what cost", f"{_COMMANDS}.leaves"),
     "publisher": Entry(
-        "who publishes, or serves; drain a server before it is stopped for a while", f"{_COMMANDS}.publisher"
+        "show or choose the publisher; drain a server before it is stopped for a while", f"{_COMMANDS}.publisher"
     ),
-    "farm": Entry("what is set for the whole farm, and who has changed it", f"{_COMMANDS}.farm"),
+    "farm": Entry("show and set the parameters of the whole farm", f"{_COMMANDS}.farm"),
     "post": Entry("append an entry; returns when it is committed", f"{_COMMANDS}.post"),
     "entries": Entry("show committed entries", f"{_COMMANDS}.entries"),
     "find": Entry("find a farm's servers and its leader with a client's file, from any machine", f"{_COMMANDS}.find"),
-    "snapshot": Entry("keep the farm's state in a file, and begin anew with it", f"{_COMMANDS}.snapshot"),
+    "snapshot": Entry("save the farm's state in a file, and begin anew with it", f"{_COMMANDS}.snapshot"),
     "recover": Entry("make a farm of one when the majority is lost for good", f"{_COMMANDS}.recover"),
     "history": Entry("the exported entries of a node", f"{_COMMANDS}.history"),
     "bridge": Entry("the router beside a node, for other programs", f"{_COMMANDS}.bridge", stays=True),
@@ -55,7 +53,7 @@ COMMANDS: Final = {
 
 
 def expected() -> tuple[type[Exception], ...]:
-    """Return what can go wrong for reasons that an operator can mend; the texts are for the operator."""
+    """Return the errors that an operator can mend; their texts are for the operator."""
     from gf_i2p.node.files.checked_read import ConfigError
     from gf_i2p.storage.errors import StorageError
     from gf_i2p.transport.errors import TransportError
@@ -64,7 +62,7 @@ def expected() -> tuple[type[Exception], ...]:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong with the arguments as JSON, too, when they ask for it."""
+    """Reports wrong arguments as JSON when `--json` is among them."""
 
     json = False
 
@@ -84,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _run_one(words)
         finally:
             sys.stdout.flush()
-    except BrokenPipeError:  # who reads our output, errors included, has enough
+    except BrokenPipeError:  # the reader of our output has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.FAILED
 
@@ -110,14 +108,14 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _open_what_is_closed() -> None:
-    """Give a standard stream that our caller has closed (`>&-`) to nobody: a file of ours would get its number."""
+    """Open /dev/null for each standard stream that the caller has closed (`>&-`), or a file would get its number."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 -- until we end
 
 
 def _parse(words: Sequence[str]) -> argparse.Namespace:
-    """Parse; argparse itself takes no optional argument behind an option, as in `post DIR --json TEXT`."""
+    """Parse the words. argparse itself takes no optional argument behind an option, as in `post DIR --json TEXT`."""
     parser = _parser(words)
     options, rest = parser.parse_known_args(words)
     if len(rest) == 1 and not rest[0].startswith("-") and getattr(options, "value", "") is None:
@@ -131,7 +129,7 @@ def _sentence(error: Exception) -> str:
     if not isinstance(error, OSError) or error.filename is None:
         return str(error)
     return (
-        f"{error.filename}: {error.strerror}. Check the path, and that it belongs to the user that runs this command "
+        f"{error.filename}: {error.strerror}. Check the path, and that the user that runs this command owns the file "
         "and has free space."
     )
 
@@ -145,10 +143,10 @@ def _fail(options: argparse.Namespace, text: str, code: Exit, outcome: str) -> i
 
 
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
-    """Make the parser of these words: of all commands their names, and of the one that is named its arguments."""
+    """Make the parser for these words: with all commands' names, and with the arguments of the named command."""
     parser = _Parser(
         prog="gf-i2p",
-        description="A Garlic Farm node: the routers of one I2P service agree on who is alive and who publishes.",
+        description="A Garlic Farm node: the routers of one I2P service agree on live servers and on the publisher.",
         epilog="Exit codes: 0 ok, 1 failed, 2 usage, 3 the farm has no leader or quorum, this server is out, or its "
         "keys end.",
     )
@@ -164,7 +162,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
 
 def _add(parser: argparse.ArgumentParser, entry: Entry) -> None:
     if entry.stays:
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is something to reload; it would end us
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # by default SIGHUP ends the process; `run` sets a handler later
     module = import_module(entry.module)
     if hasattr(module, "COMMANDS"):
         add_subcommands(parser, module.COMMANDS, getattr(module, "METAVAR", "COMMAND"))

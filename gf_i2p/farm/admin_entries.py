@@ -1,7 +1,7 @@
-"""What administrators have said, as JSON in the farm's log: exclusions, costs, who is to publish, parameters, sensing.
+"""Administrators' entries in the farm's log, as JSON: exclusions, costs, the publisher, parameters, sensing.
 
-Proposal 150, "Application Data Contents": configuration information posted by an administrator client. An entry says by
-whom and when; that `by` is who it says is checked where it comes in, before it is in the log.
+Proposal 150, "Application Data Contents": configuration information posted by an administrator client. An entry names
+its poster and its date. The leader checks the poster's name before the entry enters the log.
 """
 
 import json
@@ -28,38 +28,38 @@ from gf_i2p.netdb.encoding import to_b32_address, to_base64
 ACTIONS: Final = ("exclude", "include", "cost", "move", "release", "drain", "undrain", "set", "sensed")
 MAX_ENTRY_BYTES: Final = 8 << 10
 MAX_REASON: Final = 200
-"""Characters."""
+"""In characters."""
 MAX_NAME: Final = 100
 MAX_EXCLUDED: Final = 1024
 MAX_DRAINED: Final = 64
 MAX_LOG: Final = 64
-"""How many changes are remembered for people to see."""
+"""Changes that are remembered for people to see."""
 _MAX_OPENINGS: Final = 32
-"""Eight floodfills with their profiles are 18, and there may be more of them some day."""
+"""Lists and objects in one entry. Eight floodfills with their profiles need 18; later versions may need more."""
 _OF_HASHES: Final = frozenset({"exclude", "include", "cost", "sensed"})
 _OF_SERVERS: Final = frozenset({"move", "drain", "undrain"})
 
 
 @dataclass(frozen=True, slots=True)
 class AdminEntry:
-    """One thing that an administrator has said."""
+    """One change or report by an administrator."""
 
     cluster: str
     date_ms: int
     by: str
-    """The user: "admin-NAME", or "server-ID" for that server's own operator."""
+    """The user who posts: "admin-NAME", or "server-ID" for that server's own operator."""
     action: str
     """One of `ACTIONS`."""
     hash: bytes | None = None
-    """A leaf's, 32 bytes; for exclude, include and cost. A leaf's or a master's; for sensed."""
+    """32 bytes: a leaf's hash, for exclude, include and cost; a leaf's or a master's, for sensed."""
     cost: int | None = None
-    """0 to 255; None: as the farm reckons it."""
+    """0 to 255; None: the farm reckons the cost."""
     server: int | None = None
-    """For move, drain and undrain."""
+    """The server's id, for move, drain and undrain."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    """For set, by their names in the log; None: the default."""
+    """New values for set, by the names in the log; None stands for the default."""
     sensed: Sensed | None = None
-    """For sensed. A node that does not know this action ignores it, so it may decide nothing."""
+    """For sensed. The state must not depend on this field, for older nodes ignore the action."""
     reason: str | None = None
 
     def encode(self) -> bytes:
@@ -78,7 +78,7 @@ class AdminEntry:
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
-        """Read a log entry's value. Raises `RecordError`, for whatever else somebody has posted."""
+        """Read a log entry's value. Raises `RecordError` for anything that is no admin entry."""
         found = decode_object(data, "an admin entry", max_bytes=MAX_ENTRY_BYTES, max_openings=_MAX_OPENINGS)
         action = text(found, "action")
         if action not in ACTIONS:
@@ -92,7 +92,7 @@ class AdminEntry:
         parameters = an_object(found.get("parameters", {}), "parameters")
         Parameters().changed(parameters)
         if action == "set" and not parameters:
-            raise RecordError("set names at least one of the parameters")
+            raise RecordError("set names at least one parameter")
         return cls(
             cluster=text(found, "cluster"),
             date_ms=whole(found, "date", MAX_DATE_MS),
@@ -108,7 +108,7 @@ class AdminEntry:
 
     @property
     def what(self) -> str:
-        """What it asks for, for people."""
+        """The request, for people."""
         if self.hash is not None and self.sensed is not None:
             return f"{self.action} {to_b32_address(self.hash)}: {self.sensed.what}"
         if self.hash is not None:
@@ -128,9 +128,9 @@ class Made:
     """A change, and who made it."""
 
     index: int
-    """In the log."""
+    """Index of the entry in the log."""
     date_ms: int
-    """When, by the clock of who posted it."""
+    """Date in ms since the epoch, by the poster's clock."""
     by: str
     what: str
     reason: str | None = None
@@ -142,7 +142,7 @@ class Made:
 
     @classmethod
     def parse(cls, found: Mapping[str, Any]) -> Self:
-        """Read one of a snapshot. Raises `RecordError`."""
+        """Read a change from a snapshot. Raises `RecordError`."""
         return cls(
             whole(found, "index", MAX_DATE_MS),
             whole(found, "date", MAX_DATE_MS),
@@ -153,28 +153,28 @@ class Made:
 
 
 class Administration:
-    """All that administrators have said and that still counts."""
+    """All administrators' settings that still count."""
 
     def __init__(self) -> None:
         self.excluded: dict[bytes, Made] = {}
-        """Leaves that are not listed, whatever they say."""
+        """Leaves that are not listed, whatever their servers report."""
         self.costs: dict[bytes, int] = {}
-        """Of leaves, instead of what the farm reckons."""
+        """By leaf, a cost that replaces the reckoned cost."""
         self.moved_to: int | None = None
-        """Who is to publish as long as it can."""
+        """The server that publishes as long as it can."""
         self.drained: dict[int, Made] = {}
-        """Servers that publish only when nobody else can."""
+        """Servers that publish only when no other server can."""
         self.parameters = Parameters()
         self.changed: dict[str, Made] = {}
-        """By a parameter's name, the last change that set it."""
+        """The last change of each parameter, by the parameter's name."""
         self.sensing = Sensing()
-        """What was seen in the netDb, for people."""
+        """Floodfills that were seen in the netDb, for people."""
         self.log: list[Made] = []
-        """The newest changes, the newest last."""
+        """The last changes, the newest at the end."""
 
     def apply(self, entry: AdminEntry, index: int) -> None:
-        """Take in an entry, the log's `index`. What cannot be done is left out; it is never half done."""
-        if entry.hash is not None and entry.sensed is not None:  # no change: it is not remembered among those
+        """Apply an entry, which is at `index` of the log. An impossible change is left out whole."""
+        if entry.hash is not None and entry.sensed is not None:  # sensing is no change, so the log of changes omits it
             self.sensing.take(Told(entry.hash, entry.sensed, index, entry.date_ms, entry.by))
             return
         made = Made(index, entry.date_ms, entry.by, entry.what, entry.reason)
@@ -205,20 +205,20 @@ class Administration:
             case "set", _, _:
                 try:
                     self.parameters = self.parameters.changed(entry.parameters)
-                except RecordError:  # each is in its range, but not together with what was set before
+                except RecordError:  # each value is in its range, but the values contradict earlier ones
                     return
                 self.changed.update(dict.fromkeys(entry.parameters, made))
         self.log.append(made)
         del self.log[:-MAX_LOG]
 
     def forget(self, servers: set[int]) -> None:
-        """Keep of what concerns servers only what concerns these: an id that comes again is another server."""
+        """Keep settings about these servers only: an id that comes back later is another server."""
         self.drained = {server: made for server, made in self.drained.items() if server in servers}
         if self.moved_to not in servers:
             self.moved_to = None
 
     def encode(self) -> dict[str, Any]:
-        """Give it for a snapshot."""
+        """Give the settings for a snapshot."""
         found: dict[str, Any] = {
             "excluded": {to_base64(leaf): made.encode() for leaf, made in sorted(self.excluded.items())},
             "costs": {to_base64(leaf): cost for leaf, cost in sorted(self.costs.items())},
@@ -235,7 +235,7 @@ class Administration:
 
     @classmethod
     def parse(cls, found: Mapping[str, Any]) -> Self:
-        """Read that of a snapshot. Raises `RecordError`, or what a wrong shape leads to."""
+        """Read the settings of a snapshot. Raises `RecordError`, or whatever error a wrong shape leads to."""
         made = cls()
         made.excluded = {a_hash(leaf, "an excluded leaf"): Made.parse(each) for leaf, each in found["excluded"].items()}
         made.costs = {a_hash(leaf, "a leaf"): whole(found["costs"], leaf, 255) for leaf in found["costs"]}

@@ -1,7 +1,7 @@
-"""What a look at the whole netDb has told of the farm: the floodfills closest to its hashes, day by day.
+"""Sensed floodfills: the floodfills closest to the farm's hashes, day by day, from a look at the whole netDb.
 
 Proposal 150, "Application Data Contents", remote sensing: "closest floodfills profile data for time periods yesterday,
-today, and tomorrow". It is posted by administrators, for people to see. It decides nothing.
+today, and tomorrow". Administrators post them for people to see. No decision depends on them.
 """
 
 import re
@@ -17,12 +17,12 @@ from gf_i2p.netdb.encoding import to_b32_address, to_base64
 MAX_CLOSEST: Final = 8
 """Floodfills of one hash on one day."""
 MAX_FIGURES: Final = 8
-"""Of one floodfill's profile."""
+"""Figures in one floodfill's profile."""
 MAX_FIGURE_NAME: Final = 32
-"""Characters."""
+"""In characters."""
 MAX_HASHES: Final = 64
 MAX_DAYS: Final = 3
-"""Of one hash: yesterday, today and tomorrow."""
+"""Days of one hash: yesterday, today and tomorrow."""
 _DAY: Final = re.compile(r"([2-9]\d{3})-(0[1-9]|1[0-2])-(\d\d)", re.ASCII)
 _DISTANCE: Final = re.compile(rf"[0-9a-f]{{{2 * HASH_BYTES}}}")
 _NAME: Final = re.compile(rf"[A-Za-z0-9_]{{1,{MAX_FIGURE_NAME}}}")
@@ -30,18 +30,18 @@ _NAME: Final = re.compile(rf"[A-Za-z0-9_]{{1,{MAX_FIGURE_NAME}}}")
 
 @dataclass(frozen=True, slots=True)
 class Floodfill:
-    """One that is close to a hash's routing key."""
+    """A floodfill close to a hash's routing key."""
 
     hash: bytes
-    """The router's, 32 bytes."""
+    """Hash of the router, 32 bytes."""
     distance: bytes
     """Its hash XOR the routing key, 32 bytes, big endian."""
     profile: Mapping[str, int | float] = field(default_factory=dict)
-    """What a router has measured of it, by whatever names it has for that."""
+    """A router's measurements of the floodfill, by the router's own names."""
 
     @property
     def equal_bits(self) -> int:
-        """How many first bits it shares with the routing key, 0 to 256: more is closer."""
+        """Number of leading bits that the floodfill's hash shares with the routing key, 0 to 256: more is closer."""
         return 8 * HASH_BYTES - int.from_bytes(self.distance).bit_length()
 
     def encode(self) -> dict[str, Any]:
@@ -51,7 +51,7 @@ class Floodfill:
 
     @classmethod
     def parse(cls, value: object) -> Self:
-        """Read one. Raises `RecordError`."""
+        """Read a floodfill. Raises `RecordError`."""
         found = an_object(value, "a floodfill")
         distance = text(found, "distance")
         if _DISTANCE.fullmatch(distance) is None:
@@ -81,7 +81,7 @@ class Sensed:
 
     @classmethod
     def parse(cls, found: Mapping[str, Any]) -> Self:
-        """Read them. Raises `RecordError`."""
+        """Read the fields. Raises `RecordError`."""
         day = text(found, "day")
         parts = _DAY.fullmatch(day)
         if parts is None or not 1 <= int(parts[3]) <= monthrange(int(parts[1]), int(parts[2]))[1]:
@@ -93,22 +93,22 @@ class Sensed:
 
     @property
     def what(self) -> str:
-        """What it says, for people."""
+        """A summary for people."""
         count, bits = len(self.closest), self.closest[0].equal_bits
         return f"{count} floodfill{'s'[: count > 1]} on {self.day}, the closest shares {bits} bit{'s'[: bits != 1]}"
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What was sensed of a hash on a day, and who has said so."""
+    """The sensed floodfills of a hash on a day, and their poster."""
 
     hash: bytes
-    """Of a master or a leaf, 32 bytes."""
+    """Hash of a master or a leaf, 32 bytes."""
     sensed: Sensed
     index: int
-    """In the log."""
+    """Index of the entry in the log."""
     date_ms: int
-    """When, by the clock of who posted it."""
+    """Date in ms since the epoch, by the poster's clock."""
     by: str
 
     def encode(self) -> dict[str, Any]:
@@ -122,7 +122,7 @@ class Told:
 
     @classmethod
     def parse(cls, value: object) -> Self:
-        """Read one of a snapshot. Raises `RecordError`."""
+        """Read one from a snapshot. Raises `RecordError`."""
         found = an_object(value, "what was sensed")
         return cls(
             a_hash(found.get("hash"), "the hash"),
@@ -134,19 +134,19 @@ class Told:
 
 
 class Sensing:
-    """What was told last: of so many hashes, so many days of each."""
+    """The last posts of sensed floodfills, up to `MAX_HASHES` hashes and `MAX_DAYS` days each."""
 
     def __init__(self) -> None:
         self._told: dict[tuple[bytes, str], Told] = {}
-        # Who was told of last stands last. Newest is what the log has last, and not the latest day: one wrong day in
-        # the future would stay for ever.
+        # The newest post is last. Newest means last in the log, and not the latest day: one wrong day in the future
+        # would stay for ever.
 
     def __bool__(self) -> bool:
-        """Whether there is anything."""
+        """Whether there is any post."""
         return bool(self._told)
 
     def take(self, told: Told) -> None:
-        """Take it in; what was told longest ago goes when there is too much."""
+        """Keep a post. The oldest posts go when there are too many."""
         self._told.pop((told.hash, told.sensed.day), None)
         self._told[told.hash, told.sensed.day] = told
         days = [key for key in self._told if key[0] == told.hash]
@@ -158,16 +158,16 @@ class Sensing:
                 del self._told[key]
 
     def all(self) -> list[Told]:
-        """Give all of it, by hash and day."""
+        """Give all posts, by hash and day."""
         return [self._told[key] for key in sorted(self._told)]
 
     def encode(self) -> list[dict[str, Any]]:
-        """Give it for a snapshot, in the order in which it was told."""
+        """Give the posts for a snapshot, in the order of the log."""
         return [told.encode() for told in self._told.values()]
 
     @classmethod
     def parse(cls, found: object) -> Self:
-        """Read that of a snapshot. Raises `RecordError`."""
+        """Read the posts of a snapshot. Raises `RecordError`."""
         if not isinstance(found, list):
             raise RecordError("what was sensed is a list")
         made = cls()

@@ -1,7 +1,7 @@
-"""Why this server publishes and not another one, and why each leaf is listed, or is not: for people, and as JSON.
+"""Explanation of the choice, for people and as JSON: the publisher, the other servers, and each leaf.
 
-Pure, and by the log alone: every server explains it in the same words, and what held long ago can be explained from an
-old snapshot. `docs/publisher-choice.md` says how it is meant.
+Pure, and by the log alone: every server explains a choice in the same words, also an old one from an old snapshot.
+`docs/publisher-choice.md` has the meaning.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ _PARTS: Final = {
     "meta": "its set, as others find it",
 }
 _DOES: Final = {"failover": "serves", "dry-run": "would publish"}
-"""What the one does that is chosen, by the farm's mode."""
+"""Verb for the chosen server, by the farm's mode."""
 _LOADS: Final = {
     "connections": "of its connections are in use",
     "bandwidth": "of its bandwidth is in use",
@@ -36,7 +36,7 @@ _LOADS: Final = {
 
 
 def explain(state: FarmState) -> dict[str, Any]:
-    """Give all of it as JSON. Times in ms; `farm_time` since the epoch, null while nobody has posted."""
+    """Give the explanation as JSON. Times in ms; `farm_time` since the epoch, null while no server has posted."""
     choice, seen = state.choice, state.field()
     administration = state.administration
     return {
@@ -64,13 +64,13 @@ def explain(state: FarmState) -> dict[str, Any]:
 
 
 def lines(state: FarmState) -> list[str]:
-    """Give the same as text."""
+    """Give the explanation as lines of text."""
     found = explain(state)
     return list(_lines(found))
 
 
 def why(state: FarmState) -> str:
-    """Say why the publisher has the office, or why nobody has."""
+    """Say why the publisher has the office, or why no server has it."""
     publisher, standings = state.publisher, state.standings()
     if publisher is None:
         return _why_nobody(state)
@@ -79,12 +79,12 @@ def why(state: FarmState) -> str:
         return "it was chosen"
     others = {server: each for server, each in standings.items() if server != publisher}
     if not others:
-        return "it is the only one that can" + (", although it is drained" if own.drained else "")
+        return "it is the only server that can" + (", although it is drained" if own.drained else "")
     if not own.not_moved and not own.drained:
         return "an administrator has moved publishing to it"
     equals = {server: each for server, each in others.items() if each.rank == own.rank}
     if not equals:
-        return "no other one that can is to (on)" if not own.not_on else "the others are drained, or wait"
+        return "no other able server is set to publish (on)" if not own.not_on else "the others are drained, or wait"
     best = min(equals, key=lambda server: (-equals[server].score, server))
     score = equals[best].score
     if own.score > score:
@@ -105,12 +105,12 @@ def why(state: FarmState) -> str:
 
 def _why_nobody(state: FarmState) -> str:
     if not state.servers:
-        return "who belongs to the farm is not known yet, for nothing is known to be committed"
+        return "the servers of the farm are not known yet, for no entry is known to be committed"
     if state.most.mode != OFF:
         return "no server can publish"
     if all(server in state.records for server in state.servers):
         return "publishing is off on all servers"
-    return "no server says that it is to; where publishing is off, none needs to say anything"
+    return "no server says that it is set to publish; a server with publishing off need not say so"
 
 
 def _server(state: FarmState, choice: Choice, server: int) -> dict[str, Any]:
@@ -145,7 +145,7 @@ def _left_out(choice: Choice) -> Iterator[dict[str, Any]]:
 
 
 def _why_cost(seen: Field, entry: Entry) -> list[str]:
-    """Say what makes the cost, each part in words."""
+    """Describe the parts of a cost in words."""
     if seen.administration.costs.get(entry.hash) == entry.cost:
         return ["an administrator has set it"]
     poster = seen.posters.by_id[entry.owner]
@@ -156,7 +156,7 @@ def _why_cost(seen: Field, entry: Entry) -> list[str]:
     found = [
         f"{points} of {WEIGHTS[name]}: {getattr(load, name):.0%} {_LOADS[name]}" for name, points in load.points.items()
     ]
-    return found or ["nobody tells how busy it is"]
+    return found or ["its load is not known"]
 
 
 def _lines(found: dict[str, Any]) -> Iterator[str]:
@@ -173,7 +173,7 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
                 f"{_PARTS[name]} {points}/{MOST[name]}" for name, points in server["parts"].items()
             )
     if found["mode"] == "failover":
-        yield "leaves are of no use in mode failover: clients reach the service at the server that serves, no other way"
+        yield "leaves are of no use in mode failover: clients reach the service only at the server that serves"
         return
     listed = [leaf for leaf in found["leaves"] if leaf["listed"]]
     branches = f" in {found['branches']} sets below the first" if found["branches"] else ""

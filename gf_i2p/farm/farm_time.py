@@ -1,7 +1,7 @@
-"""Farm time: what time it is by the log alone, the same on every server that has applied as much of it.
+"""Farm time: the time by the log alone, the same on every server that has applied the same entries.
 
-`now_ms` compares with dates in records. It may fall, as when the first to post had a clock that was ahead; so how long
-something has lasted is measured by a stopwatch beside it, which only ever goes forward.
+`now_ms` compares with the dates of records. It may fall, as when the first poster's clock was ahead. So durations are
+measured by a stopwatch, which only goes forward.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,14 +10,16 @@ from typing import Any, Final, Self
 from gf_i2p.farm.strict_json import MAX_DATE_MS, whole, whole_or_none
 
 _STEPS: Final = 2
-"""The stopwatch goes on by up to this part of the time for which a record is fresh, whatever farm time does."""
+"""One step of farm time moves the stopwatch by at most `fresh_ms` divided by this."""
 
 
 def farm_time_ms(dates: Iterable[int], servers: int | None = None) -> int | None:
     """Return the upper median of the newest dates of a farm's servers, in ms; None while less than half have posted.
 
-    One wrong clock cannot make the others look dead, as long as most are right. `servers`: how many there are; None: as
-    many as dates. Who has not posted counts as the oldest: in a new farm a clock that is ahead is not believed at once.
+    One wrong clock cannot make the other servers look dead, as long as most clocks are right. `servers`: number of
+    servers;
+    None: as many as dates. A server without a post counts as the oldest: so a new farm does not believe a clock that is
+    ahead at once.
     """
     in_order = sorted(dates)
     servers = len(in_order) if servers is None else servers
@@ -26,26 +28,28 @@ def farm_time_ms(dates: Iterable[int], servers: int | None = None) -> int | None
 
 
 class Clock:
-    """Farm time, and how much of it has passed."""
+    """Farm time, and a stopwatch for it."""
 
     def __init__(self) -> None:
         self.now_ms: int | None = None
         """Farm time, in ms since the epoch; None while too few servers have posted."""
         self.passed_ms = 0
-        """The stopwatch: ms for which this farm has been at work. It stands still while nobody posts."""
-        self._high_ms: int | None = None  # where the stopwatch stands, in farm time
+        """The stopwatch: ms for which this farm has been at work. The stopwatch stands still while no server posts."""
+        self._high_ms: int | None = None  # the farm time at which the stopwatch stands
 
     def look(
         self, dates: Iterable[int], servers: int | None = None, *, fresh_ms: int, ahead_ms: int, joined: bool = False
     ) -> None:
-        """Look what time it is by these newest dates, see `farm_time_ms`.
+        """Set farm time by these newest dates, see `farm_time_ms`, and move the stopwatch.
 
-        `joined`: whether one of them is the first of its server. Then time has another measure, and none has passed: a
-        new farm may believe two wrong clocks, one after the other, before most of its servers have posted.
+        `joined`: whether one of the dates is the first of its server. Then farm time has another measure, and the
+        stopwatch stands still: a new farm may believe two wrong clocks, one after the other, before most of its servers
+        have posted.
 
-        A long silence of the whole farm is no silence of one leaf, and one clock of two that jumps ages nobody: in one
-        step the stopwatch goes on by half of `fresh_ms` at most. A fall by up to `ahead_ms` is waited out: time that
-        goes to and fro would else be counted each time. After a greater one, what was before was wrong.
+        One step moves the stopwatch by half of `fresh_ms` at most: a long silence of the whole farm is no silence of
+        one leaf, and a jump of one clock of two makes nothing old. After a fall of up to `ahead_ms` the stopwatch waits
+        until farm time is back; otherwise time that goes to and fro would count each time. After a greater fall the
+        earlier time was wrong.
         """
         now = farm_time_ms(dates, servers)
         self.now_ms = now
@@ -58,12 +62,12 @@ class Clock:
             self._high_ms = now
 
     def encode(self) -> dict[str, Any]:
-        """Give it for a snapshot; `now_ms` follows from the records."""
+        """Give the clock for a snapshot; `now_ms` follows from the records."""
         return {"passed": self.passed_ms, "high": self._high_ms}
 
     @classmethod
     def parse(cls, found: Mapping[str, Any], dates: Iterable[int], servers: int) -> Self:
-        """Read that of a snapshot. Raises `RecordError`."""
+        """Read the clock of a snapshot. Raises `RecordError`."""
         made = cls()
         made.now_ms = farm_time_ms(dates, servers)
         made.passed_ms = whole(found, "passed", MAX_DATE_MS)

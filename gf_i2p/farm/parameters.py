@@ -1,4 +1,4 @@
-"""What an administrator may set for the whole farm; in its log, and so the same on every server."""
+"""Parameters of the whole farm, which administrators set in the log; so they are the same on every server."""
 
 import re
 from collections.abc import Mapping
@@ -25,34 +25,34 @@ _RANGES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters:
-    """Times in ms of farm time. The names in the log are the same in camelCase: `freshMs`."""
+    """Parameters; times in ms of farm time. The names in the log are the same in camelCase: `freshMs`."""
 
     fresh_ms: int = 105_000
-    """How old a server's newest record may be. One is posted every 30 s."""
+    """Greatest age of a server's newest record. A server posts every 30 s."""
     ahead_ms: int = 60_000
-    """How far ahead of farm time its date may be: without a limit, a server with such a clock would be fresh for as
-    long after its death."""
+    """How far a record's date may be ahead of farm time. Without this limit, a dead server whose clock was ahead would
+    stay fresh for that much longer."""
     margin: int = 50
-    """By how many points of the score, of 1000, another server must be better to take the office over."""
+    """Points of the score, of 1000, by which another server must be better to take over the office."""
     hold_ms: int = 600_000
-    """How long a publisher is in office before a better one may take it over; one that fails loses it at once."""
+    """Least time in office before a better server may take over; a publisher that fails loses the office at once."""
     leaf_up_ms: int = 60_000
-    """How long a leaf must be up before it is listed again."""
+    """How long a leaf must be up before the farm lists the leaf again."""
     leaf_down_ms: int = 90_000
-    """How long a listed leaf may be down before it is taken out."""
+    """How long a listed leaf may be down before the farm drops the leaf."""
     flap_ms: int = 1_800_000
-    """Up to how long one must be up that comes and goes; twice as long each time."""
+    """Longest wait of a leaf that comes and goes; the wait doubles each time."""
     republish_min_ms: int = 60_000
-    """The least between two sets that differ in their entries."""
+    """Least time between two sets with different entries."""
     republish_max_ms: int = 450_000
-    """The most between two sets: Java takes none that is ten minutes old."""
+    """Most time between two sets: Java takes no set that is ten minutes old."""
     tree: str = "best"
-    """With more leaves than one set has room for: "best" lists the best, "tree" makes sets below the first."""
+    """For more leaves than one set has room for: "best" lists the best leaves, "tree" makes branches."""
     max_entries: int = 16
-    """Of one set."""
+    """Most entries of one set."""
 
     def changed(self, changes: Mapping[str, Any]) -> Self:
-        """Return these with others, by their names in the log; None is the default. Raises `RecordError`."""
+        """Return a copy with these changes, by the names in the log; None is the default. Raises `RecordError`."""
         found: dict[str, Any] = {}
         for name, value in changes.items():
             attribute = NAMES.get(name)
@@ -68,7 +68,7 @@ class Parameters:
         return made
 
     def encode(self) -> dict[str, Any]:
-        """Give those that differ from the defaults, by their names in the log."""
+        """Give the parameters that differ from their defaults, by their names in the log."""
         return {
             name: getattr(self, attribute)
             for name, attribute in NAMES.items()
@@ -76,7 +76,7 @@ class Parameters:
         }
 
     def all(self) -> dict[str, Any]:
-        """Give all of them, by their names in the log."""
+        """Give all parameters, by their names in the log."""
         return {name: asdict(self)[attribute] for name, attribute in NAMES.items()}
 
 
@@ -93,9 +93,9 @@ def _checked(name: str, attribute: str, value: object) -> int | str:
 
 _DEFAULTS: Final = Parameters()
 NAMES: Final = {_WORD.sub(lambda found: found[1].upper(), each.name): each.name for each in fields(Parameters)}
-"""Their names in the log, and here."""
+"""By the name in the log, the attribute's name."""
 
 
 def ranges() -> dict[str, tuple[int | str, ...]]:
-    """Give what each may be, by its name in the log: the least and the most, or all the words."""
+    """Give the range of each parameter, by its name in the log: the least and the most, or all the words."""
     return {name: TREES if attribute == "tree" else _RANGES[attribute] for name, attribute in NAMES.items()}

@@ -1,7 +1,7 @@
-"""Those who post status records: the servers, and members that only serve. What each has said, and how it kept up.
+"""Posters of status records: the servers and the leaf-only members, with their newest records and leaves.
 
-Members that only serve have no vote, and there may be thousands of them. Their clocks do not count for farm time, and
-they accuse nobody.
+Leaf-only members have no vote, and there may be thousands of them. Their clocks do not count for farm time, and they
+accuse no server.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -16,32 +16,32 @@ from gf_i2p.farm.strict_json import MAX_DATE_MS, RecordError, a_hash, text, whol
 from gf_i2p.netdb.encoding import to_base64
 
 MAX_PAST: Final = 512
-"""Leaves of one poster that are remembered; those that it names no more are the first to be forgotten."""
+"""Most leaves of one poster that are remembered; leaves that the newest record omits are forgotten first."""
 
 
 @dataclass(slots=True)
 class Poster:
-    """Who posts. Times are of the farm's stopwatch (`clock.Clock.passed_ms`), in ms."""
+    """A server or leaf-only member. Times are of the farm's stopwatch (`Clock.passed_ms`), in ms."""
 
     value: bytes
-    """Its newest record as it stands in the log: a newer version may read more in it."""
+    """Bytes of the newest record, as in the log: a newer version may read more fields."""
     record: StatusRecord
     index: int
-    """Where that stands in the log."""
+    """Index of that record in the log."""
     heard_ms: int
-    """When it was committed."""
+    """When that record was committed."""
     accused_ms: int | None = None
-    """Since when a server says that it hears nothing of this one; None: nobody does."""
+    """Since when a server reports that it hears nothing of this poster; None: no server does."""
     past: dict[bytes, Health] = field(default_factory=dict)
-    """How its leaves have kept up; the order is that in which they came."""
+    """State of each leaf over time, in the order in which the leaves came."""
     leaves: dict[bytes, Leaf] = field(init=False)
-    """Those of its newest record, each once."""
+    """The leaves of the newest record, each once."""
 
     def __post_init__(self) -> None:
         self.leaves = _leaves(self.record)
 
     def take(self, value: bytes, record: StatusRecord, index: int, now_ms: int, parameters: Parameters) -> None:
-        """Go on with a newer record, that is committed now."""
+        """Replace the record by a newer one, which is committed now."""
         if self.is_silent(now_ms, parameters) or (
             self.accused_ms is not None and now_ms - self.accused_ms >= parameters.leaf_down_ms
         ):
@@ -52,7 +52,7 @@ class Poster:
         self.look(now_ms, parameters)
 
     def look(self, now_ms: int, parameters: Parameters) -> None:
-        """Take in what the newest record says of leaves."""
+        """Take in the leaves of the newest record."""
         for hash_, leaf in self.leaves.items():
             up = leaf.up and self.record.router_up
             health = self.past.get(hash_)
@@ -72,37 +72,37 @@ class Poster:
                 del self.past[hash_]
 
     def is_silent(self, now_ms: int, parameters: Parameters) -> bool:
-        """Whether its newest record was committed too long ago."""
+        """Whether the newest record was committed too long ago."""
         return now_ms - self.heard_ms > parameters.fresh_ms
 
     def is_good(self, hash_: bytes, now_ms: int, parameters: Parameters) -> bool:
-        """Whether this leaf is up, as far as this poster knows and is known to live."""
+        """Whether this leaf is up by the newest record, and the poster is known to live."""
         health = self.past.get(hash_)
         return health is not None and health.up and self.accused_ms is None and not self.is_silent(now_ms, parameters)
 
     def waits_ms(self, hash_: bytes, now_ms: int, parameters: Parameters) -> int | None:
-        """Return how much longer this leaf must stay up to be listed; None: it is not up."""
+        """Return for how much longer this leaf must stay up to be listed; None: the leaf is not up."""
         if not self.is_good(hash_, now_ms, parameters):
             return None
         return self.past[hash_].waits_ms(now_ms, parameters)
 
     def out_ms(self, hash_: bytes, parameters: Parameters) -> int:
-        """Return when this leaf, if listed, is to be taken out, should nothing more be heard."""
+        """Return when this leaf, if listed, must be dropped when nothing more is heard."""
         health = self.past.get(hash_)
         if health is None:
             return 0
         if not health.up:
             return health.out_ms(parameters)
-        # While it is up it was well when its poster was last heard: the time to be silent is long enough to be sure.
+        # A leaf that is up was well when its poster was last heard: the time of silence is long enough to be sure.
         silent = self.silent_ms(parameters)
         return silent if self.accused_ms is None else min(silent, self.accused_ms + parameters.leaf_down_ms)
 
     def silent_ms(self, parameters: Parameters) -> int:
-        """Return when its leaves, up when it was last heard, are to be taken out, should nothing more be heard."""
+        """Return when the leaves that are up must be dropped when nothing more is heard of their poster."""
         return self.heard_ms + max(parameters.fresh_ms, parameters.leaf_down_ms) + 1
 
     def encode(self) -> dict[str, Any]:
-        """Give it for a snapshot."""
+        """Give the poster for a snapshot."""
         return {
             "value": self.value.decode(),
             "index": self.index,
@@ -113,7 +113,7 @@ class Poster:
 
     @classmethod
     def parse(cls, found: Mapping[str, Any]) -> Self:
-        """Read that of a snapshot. Raises `RecordError`, or what a wrong shape leads to."""
+        """Read a poster of a snapshot. Raises `RecordError`, or whatever error a wrong shape leads to."""
         value = text(found, "value").encode()
         made = cls(
             value,
@@ -128,22 +128,22 @@ class Poster:
 
 
 class Posters:
-    """All of them, by id; and by leaf, who has named it, and what servers say who have tried to reach it."""
+    """All posters, by id; by leaf, the posters that name the leaf, and the servers' reports whether they reach it."""
 
     def __init__(self) -> None:
         self.by_id: dict[int, Poster] = {}
-        """In the order in which they were last heard, the newest last."""
+        """The posters by id, in the order in which they were last heard, the newest last."""
         self._holders: dict[bytes, set[int]] = {}
         self._seen: dict[bytes, dict[int, bool]] = {}
 
     def __iter__(self) -> Iterator[tuple[int, Poster]]:
-        """Go through them by their ids, servers first."""
+        """Go through the posters by their ids, servers first."""
         return iter(sorted(self.by_id.items()))
 
     def take(
         self, value: bytes, record: StatusRecord, index: int, now_ms: int, parameters: Parameters, *, judges: bool
     ) -> Poster:
-        """Take in a record. `judges`: whether what it says of others' leaves counts."""
+        """Take in a record. `judges`: whether the record's reports about other posters' leaves count."""
         poster = self.by_id.pop(record.id, None)
         before = self._names(poster)
         if poster is None:
@@ -161,31 +161,31 @@ class Posters:
         return poster
 
     def remove(self, poster_id: int) -> None:
-        """Forget one, and all that it has said."""
+        """Forget a poster and its reports."""
         poster = self.by_id.pop(poster_id, None)
         if poster is not None:
             self._follow(poster_id, poster.past.keys(), ())
             self._unsee(poster_id, poster)
 
     def holders(self, hash_: bytes) -> list[tuple[int, Poster]]:
-        """Return who has named this leaf, by their ids."""
+        """Return the posters that name this leaf, in the order of their ids."""
         holders = self._holders.get(hash_, ())
         return [(each, self.by_id[each]) for each in (sorted(holders) if len(holders) > 1 else holders)]
 
     @property
     def are_judged(self) -> bool:
-        """Whether a server says of any leaf whether it has reached it."""
+        """Whether any server reports whether it has reached a leaf."""
         return bool(self._seen)
 
     def out_ms(self, hash_: bytes, parameters: Parameters) -> int:
-        """Return when a leaf, if listed, is to be taken out should nothing more be heard of it; 0: nobody names it."""
+        """Return when a listed leaf must be dropped when nothing more is heard of it; 0: no poster names the leaf."""
         found = 0
         for each in self._holders.get(hash_, ()):
             found = max(found, self.by_id[each].out_ms(hash_, parameters))
         return found
 
     def seen(self, hash_: bytes, owner: int, now_ms: int, parameters: Parameters) -> tuple[int, int]:
-        """Return by how many servers a leaf was reached, and was not; its owner's own word does not count."""
+        """Return how many servers reached a leaf, and how many failed; the owner's own report does not count."""
         judged = self._seen.get(hash_)
         if judged is None:
             return 0, 0
@@ -197,12 +197,12 @@ class Posters:
         return sum(found), len(found) - sum(found)
 
     def encode(self) -> list[dict[str, Any]]:
-        """Give them for a snapshot, in their order."""
+        """Give the posters for a snapshot, in their order."""
         return [poster.encode() for poster in self.by_id.values()]
 
     @classmethod
     def parse(cls, found: Sequence[Mapping[str, Any]], judges: Iterable[int]) -> Self:
-        """Read those of a snapshot. Raises `RecordError`, or what a wrong shape leads to."""
+        """Read the posters of a snapshot. Raises `RecordError`, or whatever error a wrong shape leads to."""
         made = cls()
         servers = frozenset(judges)
         for each in found:
@@ -243,7 +243,7 @@ class Posters:
 
 
 def _leaves(record: StatusRecord) -> dict[bytes, Leaf]:
-    """Give each leaf once: up, when it is named as up anywhere."""
+    """Give each leaf once; a leaf that is named twice is up when either is up."""
     found: dict[bytes, Leaf] = {}
     for leaf in record.leaves:
         if leaf.hash not in found or (leaf.up and not found[leaf.hash].up):
@@ -253,13 +253,13 @@ def _leaves(record: StatusRecord) -> dict[bytes, Leaf]:
 
 MAX_MEMBERS: Final = 4096
 MAX_MEMBER_BYTES: Final = 4096
-"""Of a member's record: all of them stand in each snapshot."""
+"""Most bytes of a member's record: each snapshot has the records of all members."""
 FORGOTTEN_MS: Final = 86_400_000
-"""A member that has posted nothing for so long, while the farm was at work, is forgotten."""
+"""A member that posts nothing for this long, while the farm is at work, is forgotten."""
 
 
 def objection(record: StatusRecord, size: int, known: Collection[int]) -> str | None:
-    """Say why a record that is no server's does not count, or None. `known`: the members so far; `size`: bytes."""
+    """Say why a record that is not a server's does not count, or None. `known`: the present members; `size`: bytes."""
     if record.id < FIRST_MEMBER_ID:
         return f"{record.id} is no server of this farm"
     if size > MAX_MEMBER_BYTES:
@@ -270,7 +270,7 @@ def objection(record: StatusRecord, size: int, known: Collection[int]) -> str | 
 
 
 def long_silent(posters: Posters, members: Collection[int], now_ms: int) -> list[int]:
-    """Return the members that are to be forgotten. Quick: the longest silent stand first."""
+    """Return the members to forget. Quick: the longest silent members stand first."""
     found: list[int] = []
     for member in members:
         if now_ms - posters.by_id[member].heard_ms <= FORGOTTEN_MS:

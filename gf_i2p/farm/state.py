@@ -1,7 +1,7 @@
-"""What a farm's log says: its servers and members, the newest record of each, who publishes what.
+"""State of a farm by its log: servers, members, the newest record of each, and the choice of publisher and leaves.
 
-The same for all who have applied the same. Nothing here costs more for an entry because there are many members; what
-does is done now and then, when `leaves.Listing.is_due` says so.
+All servers that have applied the same entries have the same state. No entry costs more because there are many members.
+Work that does cost more is done now and then, when `Listing.is_due` says so.
 """
 
 import json
@@ -28,16 +28,16 @@ __all__ = ["MAX_AHEAD_MS", "FarmState", "SnapshotError", "read_entry"]
 
 _FORMAT: Final = 2
 _SENSED_MS: Final = 900_000
-"""How old a set that others find may be: twice what is between two sets, at most."""
+"""Greatest age of a set that other servers find, in ms: twice the most time between two sets."""
 
 _NOTHING: Final = Setting()
 _OF_OFFICE: Final = frozenset({"move", "release", "drain", "undrain"})
-"""What administrators say of who publishes."""
+"""Actions of administrators that may change the publisher."""
 
 
 @dataclass(slots=True)  # not frozen: one is made for every record
 class _Judged:
-    """What follows from a server's record alone."""
+    """Results of a server's record alone."""
 
     score: Score
     total: int
@@ -49,7 +49,7 @@ class SnapshotError(ValueError):
 
 
 def read_entry(value: bytes) -> StatusRecord | AdminEntry | None:
-    """Read an Application entry, of whatever farm; None: it is neither a status record nor an admin entry."""
+    """Read an Application entry of any farm; None: the entry is neither a status record nor an admin entry."""
     try:
         return StatusRecord.parse(value)
     except RecordError:
@@ -61,64 +61,65 @@ def read_entry(value: bytes) -> StatusRecord | AdminEntry | None:
 
 
 class FarmState:
-    """Fed with every committed Configuration and Application entry, in order."""
+    """The state. Feed the state with every committed Configuration and Application entry, in order."""
 
     def __init__(self, cluster: str) -> None:
         self.cluster = cluster
         self.servers: tuple[int, ...] = ()
-        """Ids of those that the newest committed Configuration names."""
+        """Ids of the servers in the newest committed Configuration."""
         self.records: dict[int, StatusRecord] = {}
-        """By server id, each server's newest."""
+        """Newest record of each server, by server id."""
         self.members: dict[int, StatusRecord] = {}
-        """The same of members that only serve; who was heard last stands last."""
+        """Newest record of each leaf-only member; the last heard member stands last."""
         self.last_published_ms = 0
-        """The greatest that any server has announced: a set must be newer to replace what is in the netDb."""
+        """The greatest announced version, in ms: only a newer set replaces the set in the netDb."""
         self.administration = Administration()
-        """What administrators have said."""
+        """Changes by administrators."""
         self.accused: dict[int, Accusation] = {}
-        """By server, who says that it hears nothing of it; its next record clears it."""
+        """By server id, another server's report that it hears nothing of this server. The server's next record clears
+        it."""
         self.clock = Clock()
         self.posters = Posters()
         self.election = Election()
         self.listing = Listing()
         self.most = Setting()
-        """What most servers are configured to publish."""
+        """The configured publishing of most servers."""
         self._settings: dict[int, Setting] = {}
-        self._counted: dict[int, Setting] = {}  # those of which `most` are most
-        self._judged: dict[int, _Judged] = {}  # by server, of its newest record
+        self._counted: dict[int, Setting] = {}  # the settings that `most` was counted from
+        self._judged: dict[int, _Judged] = {}  # by server, results of its newest record
         self._choice: Choice | None = None
 
-    # What it says ----------------------------------------------------------------------------------------------------
+    # Queries ---------------------------------------------------------------------------------------------------------
 
     @property
     def now_ms(self) -> int | None:
-        """Farm time, in ms since the epoch; None while no server has posted."""
+        """Farm time, in ms since the epoch; None while less than half of the servers have posted."""
         return self.clock.now_ms
 
     @property
     def parameters(self) -> Parameters:
-        """What administrators have set, or the defaults."""
+        """The administrators' parameters, or the defaults."""
         return self.administration.parameters
 
     @property
     def publisher(self) -> int | None:
-        """Who is to publish."""
+        """Id of the server that is to publish."""
         return self.election.publisher
 
     @property
     def mode(self) -> str:
-        """What the publisher is to do; "off" without one."""
+        """Mode of the publisher; "off" without one."""
         return candidates.OFF if self.publisher is None else self.most.mode
 
     @property
     def choice(self) -> Choice:
-        """Who publishes what, and why not others; made when it is asked for after a change."""
+        """The publisher, the leaves and the reasons; computed when needed after a change."""
         if self._choice is None:
             self._choice = self._make_choice()
         return self._choice
 
     def field(self) -> Field:
-        """Give all that leaves are judged by, now."""
+        """Give all that the choice of leaves depends on now."""
         return Field(self.posters, self.administration, self.most.master, self.clock.passed_ms, self.parameters)
 
     def objection(self, server: int) -> str | None:
@@ -146,7 +147,7 @@ class FarmState:
         return 2 * sum(self.posters.by_id[each].index >= index for each in self.records) > len(self.servers)
 
     def score(self, server: int) -> Score | None:
-        """Judge a server; None when it has posted nothing."""
+        """Score a server; None before its first record."""
         own = self._judged.get(server)
         if own is None:
             return None
@@ -157,7 +158,7 @@ class FarmState:
         return Score(**{**own.score.parts(), "leaves": leaves, "meta": meta})
 
     def _counted_by_others(self, server: int) -> tuple[int, int] | None:
-        """Return the points that others give a server's leaves, and the set that it publishes; None: nobody tells."""
+        """Return the other servers' points for a server's leaves and for its published set; None without any report."""
         reached = unreached = found = missed = 0
         if self.posters.are_judged:
             for hash_ in self.posters.by_id[server].leaves:
@@ -199,16 +200,16 @@ class FarmState:
                 )
         return found
 
-    # What it takes in ------------------------------------------------------------------------------------------------
+    # Input -----------------------------------------------------------------------------------------------------------
 
     def configure(self, servers: Iterable[int]) -> None:
-        """Take in a Configuration. Records of others' count no more."""
+        """Apply a Configuration. Records of servers that it omits no longer count."""
         self.servers = tuple(servers)
         named = set(self.servers)
         for server in self.records.keys() - named:
             self.posters.remove(server)
             del self.records[server], self._judged[server], self._settings[server]
-        for server in self.members.keys() & named:  # from now on it is a server's id
+        for server in self.members.keys() & named:  # a server has this id from now on
             self.posters.remove(server)
             del self.members[server]
         self.accused = {
@@ -221,19 +222,19 @@ class FarmState:
         self.listing.look(self.field())
 
     def apply(self, value: bytes, index: int) -> None:
-        """Take in an Application entry, the log's `index`.
+        """Apply an Application entry, which is at `index` of the log.
 
-        What is neither a record of a server or member of this farm, nor an admin entry, changes nothing.
+        An entry that is neither a record of this farm's servers or members, nor an admin entry, changes nothing.
         """
         self.take(read_entry(value), value, index)
 
     def take(self, found: StatusRecord | AdminEntry | None, value: bytes, index: int) -> None:
-        """Take in an entry as `apply` does, when it has been read already. `found`: what `read_entry` gives."""
+        """Apply an entry that was read already. `found`: the result of `read_entry`."""
         if isinstance(found, StatusRecord):
             self._hear(found, value, index)
         elif found is not None and found.cluster == self.cluster:
             self.administration.apply(found, index)
-            if found.sensed is not None:  # older nodes ignore it: not even a look at the leaves may come of it
+            if found.sensed is not None:  # older nodes ignore the entry: so it must not even cause a look at the leaves
                 return
             self._servers_changed(told=found.action in _OF_OFFICE)
             self.listing.look(self.field())
@@ -275,7 +276,7 @@ class FarmState:
             self.posters.remove(member)
 
     def _accuse(self, record: StatusRecord, index: int) -> None:
-        """Take in what a server says of others: it is news, for their newest records are older."""
+        """Take in a server's reports about other servers: these are news, for the others' newest records are older."""
         for other in record.remote_routers:
             poster = self.posters.by_id.get(other.id)
             if poster is None or other.id == record.id or other.id not in self.records:
@@ -293,7 +294,7 @@ class FarmState:
                 )
 
     def _servers_changed(self, *, told: bool = False, looked: bool = False) -> None:
-        """`told`: an administrator has spoken of the office. `looked`: the clock was looked at with the same dates."""
+        """`told`: an administrator has changed a rank. `looked`: the clock was set by the same dates already."""
         self._choice = None
         if not looked:
             self._look_at_clock()
@@ -305,7 +306,7 @@ class FarmState:
             self.listing.look(self.field())
 
     def _read(self, record: StatusRecord) -> None:
-        """Keep what of a server's newest record is asked for again and again."""
+        """Keep the often needed results of a server's newest record."""
         judged = record.judged
         if not isinstance(judged, _Judged):
             score = own_score(record.router)
@@ -320,7 +321,7 @@ class FarmState:
         self.clock.look(dates, servers, fresh_ms=parameters.fresh_ms, ahead_ms=parameters.ahead_ms, joined=joined)
 
     def _sensed(self) -> tuple[int, int]:
-        """Return how many other servers find a set of the farm that is not too old, and how many do not."""
+        """Return how many other servers find a recent set of the farm, and how many do not."""
         found = missed = 0
         now = self.clock.now_ms
         for server, record in self.records.items():
@@ -361,7 +362,7 @@ class FarmState:
         )
 
     def entries(self) -> tuple[tuple[Entry, ...], tuple[Branch, ...]]:
-        """Give what is listed, as `Choice` has it: in the first set, and in those below it."""
+        """Give the listed leaves as entries of the first set, and as branches."""
         listed = self.listing.listed
         found = sorted(
             (Entry(hash_, each.type, each.cost, each.owner) for hash_, each in listed.items()),
@@ -386,7 +387,7 @@ class FarmState:
     # Snapshots -------------------------------------------------------------------------------------------------------
 
     def encode(self) -> bytes:
-        """Give all of it, for a snapshot: the same bytes on every server that has applied the same."""
+        """Give the state for a snapshot: the same bytes on every server that has applied the same entries."""
         state = {
             "format": _FORMAT,
             "servers": list(self.servers),

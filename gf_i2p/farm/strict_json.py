@@ -1,4 +1,4 @@
-"""JSON from the log, read the same way on every server: limits, and types that are what they should be."""
+"""JSON from the log, read the same way on every server: with limits and type checks."""
 
 import json
 import math
@@ -10,21 +10,22 @@ from gf_i2p.netdb.encoding import from_base64
 from gf_i2p.netdb.errors import NetDbError
 
 MAX_DIGITS: Final = 32
-"""Of a number. How many more Python reads depends on its environment."""
+"""Most digits of a number. Python's own limit depends on its environment."""
 MAX_DATE_MS: Final = 2**53 - 1
-"""What JSON's numbers hold exactly everywhere."""
+"""The greatest whole number that every JSON reader holds exactly."""
 HASH_BYTES: Final = 32
 
 
 class RecordError(ValueError):
-    """The bytes are not what they should be; `str()` says why."""
+    """The bytes are not the expected value; `str()` says why."""
 
 
 def decode_object(data: bytes, what: str, *, max_bytes: int, max_openings: int) -> dict[str, Any]:
     """Read a JSON object in UTF-8. Raises `RecordError`.
 
-    `what`: for the error, as "a status record". `max_openings`: of lists and objects. Deeper nesting than this has room
-    for would be read by one server and not by another: how deep a JSON parser goes depends on who has called it.
+    `what` names the value in the error, as in "a status record". `max_openings` limits the lists and objects, and so
+    the depth. Without this limit one server could read a value that another cannot: a JSON parser's depth depends on
+    its caller.
     """
     if len(data) > max_bytes:
         raise RecordError(f"{what} has up to {max_bytes} bytes, not {len(data)}")
@@ -47,7 +48,7 @@ def an_object(value: object, what: str) -> dict[str, Any]:
 
 
 def a_list(found: Mapping[str, Any], name: str, most: int) -> list[Any]:
-    """Return a list, empty when it is missing; raises `RecordError`."""
+    """Return a list, empty when the field is missing; raises `RecordError`."""
     value = found.get(name, [])
     if not isinstance(value, list) or len(value) > most:
         raise RecordError(f"{name} is a list of up to {most}")
@@ -63,7 +64,7 @@ def text(found: Mapping[str, Any], name: str) -> str:
 
 
 def text_or_none(found: Mapping[str, Any], name: str) -> str | None:
-    """Return a text, None when it is missing; raises `RecordError`."""
+    """Return a text, None when the field is missing; raises `RecordError`."""
     return None if found.get(name) is None else text(found, name)
 
 
@@ -76,7 +77,7 @@ def whole(found: Mapping[str, Any], name: str, high: int) -> int:
 
 
 def whole_or_none(found: Mapping[str, Any], name: str, high: int = MAX_DATE_MS) -> int | None:
-    """Return a whole number, None when it is missing; raises `RecordError`."""
+    """Return a whole number, None when the field is missing; raises `RecordError`."""
     value = found.get(name)
     if value is None:
         return None
@@ -86,7 +87,7 @@ def whole_or_none(found: Mapping[str, Any], name: str, high: int = MAX_DATE_MS) 
 
 
 def not_whole(name: str, high: int) -> RecordError:
-    """Return the error for what is no whole number from 0 to `high`."""
+    """Return the error for a value that is no whole number from 0 to `high`."""
     return RecordError(f"{name} is a whole number from 0 to {high}")
 
 
@@ -111,13 +112,13 @@ def a_hash(value: object, what: str) -> bytes:
     return digest
 
 
-@lru_cache(maxsize=8192)  # each record names the same few again
+@lru_cache(maxsize=8192)  # the same few texts come again in each record
 def _decoded(text: str) -> bytes:
-    return from_base64(text, HASH_BYTES)  # what is too long raises, and is not kept
+    return from_base64(text, HASH_BYTES)  # raises for a longer text, which is not cached
 
 
 def others(found: Mapping[str, Any], known: frozenset[str]) -> dict[str, Any]:
-    """Return the fields that this version does not know: they are passed on."""
+    """Return the fields that this version does not know, to pass them on."""
     if found.keys() <= known:
         return {}
     return {name: value for name, value in found.items() if name not in known}
@@ -146,16 +147,16 @@ def _no_number(name: str) -> NoReturn:
 
 
 _JSON: Final = json.JSONDecoder(parse_int=_number, parse_float=_fraction, parse_constant=_no_number)
-# Twice as fast, for numbers are read without a call. What it could not tell from others is not given to it.
+# Twice as fast, for this decoder reads numbers without a call. Texts that need the checks do not reach it.
 _PLAIN_JSON: Final = json.JSONDecoder(parse_constant=_no_number)
 _SHAPES: Final = bytes.maketrans(b"123456789E", b"000000000e")
 _LONG: Final = b"0" * MAX_DIGITS
 _LARGE: Final = (b"0e000", b"0e+000")
-"""With less than `_LONG` before it and shorter exponents a number is finite."""
+"""With less than `_LONG` before it, and with a shorter exponent, a number is finite."""
 
 
 def _decode(data: bytes) -> object:
-    """Raises `ValueError`, `RecordError` among them."""
+    """Decode a JSON text. Raises `ValueError`, also as `RecordError`."""
     text = data.decode("utf-8")
     shapes = data.translate(_SHAPES)
     if _LONG in shapes or _LARGE[0] in shapes or _LARGE[1] in shapes or not text.startswith("{"):

@@ -1,4 +1,4 @@
-"""The versions of a published set: its `published`, which must rise from one publisher to the next."""
+"""Versions of a published set: its `published`, which must rise from one publisher to the next."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
@@ -9,17 +9,18 @@ if TYPE_CHECKING:
     from gf_i2p.farm.state import FarmState
 
 MAX_AHEAD_MS: Final = 30_000
-"""How far ahead of farm time an announced set counts. Half of what a publisher may be ahead of its own clock: so nobody
-can, by announcing sets of the future, keep the others from publishing."""
+"""How far ahead of farm time an announced set counts. A publisher may be twice as far ahead of its own clock. So no
+server can keep the others from publishing by announcing sets of the future."""
 MAX_TAKEN_AHEAD_MS: Final = 60_000
-"""How far ahead of its own clock a Java router takes a set."""
+"""How far ahead of a Java router's own clock a set may be."""
 
 
 def newest_announced(last_ms: int, records: Iterable[StatusRecord], farm_ms: int, publisher: int | None = None) -> int:
-    """Return the greatest version that counts, in ms. `last_ms`: what was so far; `farm_ms`: farm time.
+    """Return the greatest version that counts, in ms. `last_ms`: the greatest so far; `farm_ms`: farm time.
 
-    What is ahead of its time counts when its time has come, if its server still says it then. What the `publisher` says
-    counts as far as routers take it: its set is in the netDb, and whoever follows must have a greater one.
+    A version too far ahead counts when its time has come, if its server still reports it then. The `publisher`'s
+    version counts as far ahead as routers take it: its set is in the netDb, and the next publisher needs a greater
+    version.
     """
     found = last_ms
     for record in records:
@@ -31,10 +32,10 @@ def newest_announced(last_ms: int, records: Iterable[StatusRecord], farm_ms: int
 
 
 def next_version(state: "FarmState", now_ms: int) -> int:
-    """Return what a new set is to say that it was published, in seconds since the epoch.
+    """Return the version of a new set, `published` in seconds since the epoch.
 
-    `now_ms`: the publisher's own clock, in ms since the epoch. More than all that was announced; of the present
-    publisher also what is ahead of farm time, as far ahead as routers would have taken it.
+    `now_ms`: the publisher's own clock, in ms since the epoch. The new version is greater than every announced one. The
+    present publisher's version counts also ahead of farm time, as far ahead as routers would have taken it.
     """
     newest = state.last_published_ms
     present = None if state.publisher is None else state.records.get(state.publisher)

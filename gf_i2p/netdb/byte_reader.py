@@ -4,7 +4,7 @@ from gf_i2p.netdb.errors import StructureError
 
 
 class Reader:
-    """A position in bytes. Every method raises `StructureError` where they end too early."""
+    """A position in bytes. Every method raises `StructureError` when the bytes end too early."""
 
     def __init__(self, data: bytes, what: str) -> None:
         """`what` names the structure in errors, with its article: "a Destination"."""
@@ -25,6 +25,6 @@ class Reader:
         return int.from_bytes(self.take(count), "big")
 
     def finish(self) -> None:
-        """Make sure that nothing follows."""
+        """Raise `StructureError` when more bytes follow."""
         if self.position != len(self.data):
             raise StructureError(f"{len(self.data) - self.position} bytes follow {self._what}")

@@ -1,4 +1,4 @@
-"""Destinations: who is reached inside I2P (common structures, "KeysAndCert", "Certificate", "Destination")."""
+"""Destinations: addresses inside I2P (common structures, "KeysAndCert", "Certificate", "Destination")."""
 
 import hashlib
 import struct
@@ -20,7 +20,8 @@ _KEY_CERTIFICATE: Final = 5
 _CERTIFICATE: Final = struct.Struct(">BHHH")
 """Type, length of the rest, signature type, crypto type."""
 _CRYPTO_TYPES: Final = {0: "ElGamal", 4: "X25519"}
-"""A destination's crypto key is used no more. Java accepts sessions of destinations with 0 only."""
+"""Names of the crypto types. I2P no longer uses a destination's crypto key, but Java only accepts sessions with type
+0."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Destination:
     def build(cls, signing_key: bytes, filler: bytes) -> Self:
         """Make the Ed25519 destination of this public key.
 
-        `filler`: 32 random bytes, which are repeated where keys that nobody uses any more would stand (proposal 161).
+        `filler`: 32 random bytes, repeated in the place of keys that are no longer used (proposal 161).
         """
         if len(signing_key) != PUBLIC_KEY_BYTES or len(filler) != FILLER_BYTES:
             raise StructureError(f"key and filler have {PUBLIC_KEY_BYTES} and {FILLER_BYTES} bytes")
@@ -55,7 +56,7 @@ class Destination:
 
     @classmethod
     def read(cls, reader: Reader) -> Self:
-        """Read a destination from the front of something larger. Raises `StructureError`."""
+        """Read a destination at the reader's position. Raises `StructureError`."""
         start = reader.position
         keys = reader.take(_KEYS_BYTES)
         kind, length = reader.number(1), reader.number(2)
@@ -72,17 +73,17 @@ class Destination:
 
     @classmethod
     def from_base64(cls, text: str) -> Self:
-        """Read the form in which SAM and configuration files have it. Raises `StructureError`."""
+        """Read a destination in base64, as in SAM and in configuration files. Raises `StructureError`."""
         return cls.parse(from_base64(text.strip(), MAX_DESTINATION_BYTES))
 
     @cached_property
     def hash(self) -> bytes:
-        """SHA-256 of the whole: the key of its lease sets in the netDb."""
+        """SHA-256 of the whole destination: the key of its lease sets in the netDb."""
         return hashlib.sha256(self.data).digest()
 
     @property
     def base64(self) -> str:
-        """In I2P's base64: 524 characters."""
+        """The destination in I2P's base64: 524 characters."""
         return to_base64(self.data)
 
     @property
@@ -99,9 +100,9 @@ class Destination:
 
 
 def address_of(text: str) -> str:
-    """Give the b32 address of any destination in base64, also of one whose keys we could not use.
+    """Give the b32 address of any destination in base64, also of a destination whose keys are not supported.
 
-    Raises `StructureError` when it is no destination.
+    Raises `StructureError` when the text is no destination.
     """
     data = from_base64(text.strip(), MAX_DESTINATION_BYTES)
     head = _KEYS_BYTES + 3

@@ -18,9 +18,9 @@ def to_base64(data: bytes) -> str:
 
 
 def from_base64(text: str, max_bytes: int) -> bytes:
-    """Decode; the padding may be missing, nothing else may be there.
+    """Decode a text; the padding may be missing, and no other characters may stand there.
 
-    Raises `StructureError` when the text is another one, or longer than `max_bytes` bytes need.
+    Raises `StructureError` for any other text, and for a text longer than `max_bytes` bytes need.
     """
     if len(text) > (max_bytes + 2) // 3 * 4:
         raise StructureError(f"a base64 text of {len(text)} characters is longer than {max_bytes} bytes need")
@@ -29,7 +29,7 @@ def from_base64(text: str, max_bytes: int) -> bytes:
         data = base64.b64decode(padded.encode("ascii"), _ALTCHARS, validate=True)
     except (UnicodeEncodeError, binascii.Error) as error:
         raise StructureError("this is not base64 as I2P writes it (letters, digits, - and ~)") from error
-    if to_base64(data) != padded:  # bits that no byte has: two texts for the same bytes
+    if to_base64(data) != padded:  # bits beyond the last byte: two texts would stand for the same bytes
         raise StructureError("this base64 text has bits beyond its last byte")
     return data
 
@@ -41,7 +41,7 @@ def to_b32_address(hash_: bytes) -> str:
 
 
 def from_b32_address(address: str) -> bytes:
-    """Give the hash that a b32 address names; case does not matter.
+    """Give the hash of a b32 address; case does not matter.
 
     Raises `StructureError` for anything else, also for the longer addresses of encrypted lease sets.
     """

@@ -1,4 +1,4 @@
-"""Lease sets of a service that has tunnels of its own: store type 3 (common structures, "LeaseSet2"; proposal 123)."""
+"""Lease sets of a service with tunnels of its own: store type 3 (common structures, "LeaseSet2"; proposal 123)."""
 
 import struct
 from collections.abc import Mapping, Sequence
@@ -24,11 +24,11 @@ from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.netdb.signing import SIGNATURE_BYTES
 
 STORE_TYPE: Final = 3
-"""In a DatabaseStore message and in CreateLeaseSet2; also in front of what is signed."""
+"""Type in a DatabaseStore message and in CreateLeaseSet2; also the first byte of the signed bytes."""
 X25519: Final = 4
-"""The encryption type that we use: ECIES-X25519-AEAD-Ratchet."""
+"""The encryption type of our lease sets: ECIES-X25519-AEAD-Ratchet."""
 X25519_KEY_BYTES: Final = 32
-"""Of its keys, private and public."""
+"""Length of an X25519 key, private or public."""
 _PREFIX: Final = bytes([STORE_TYPE])
 _LEASE: Final = struct.Struct(">32sII")
 _OLD_LEASE: Final = struct.Struct(">32sIQ")
@@ -37,31 +37,31 @@ _KEY_HEAD: Final = struct.Struct(">HH")
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """One tunnel by which the service is reached."""
+    """One tunnel that leads to the service."""
 
     gateway: bytes
     """SHA-256 of the identity of the router where the tunnel begins, 32 bytes."""
     tunnel: int
-    """Its number there, of four bytes."""
+    """Number of the tunnel at the gateway, four bytes."""
     end: int
-    """Until when, in seconds since the epoch."""
+    """End of the tunnel, in seconds since the epoch."""
 
     def encode(self) -> bytes:
-        """Give its 40 bytes ("Lease2"). Raises `LimitError`."""
+        """Give the lease's 40 bytes ("Lease2"). Raises `LimitError`."""
         if len(self.gateway) != 32 or not 0 <= self.tunnel < 2**32 or not 0 <= self.end < 2**32:
             raise LimitError(f"{self} has a field that does not fit: 32 bytes of gateway, and two times four bytes")
         return _LEASE.pack(self.gateway, self.tunnel, self.end)
 
     @classmethod
     def read(cls, reader: Reader) -> Self:
-        """Read one from the front of something larger. Raises `StructureError`."""
+        """Read a lease at the reader's position. Raises `StructureError`."""
         return cls(*_LEASE.unpack(reader.take(_LEASE.size)))
 
 
 def read_offered(data: bytes) -> tuple[Lease, ...]:
-    """Read the tunnels that a router names when it asks for a lease set (common structures, "Lease": 44 bytes each).
+    """Read the tunnels in a router's request for a lease set (common structures, "Lease": 44 bytes each).
 
-    Raises `StructureError` when there are none, too many, or half a one.
+    Raises `StructureError` for no tunnel, for too many, and for a broken one.
     """
     if not data or len(data) % _OLD_LEASE.size or len(data) > MAX_LEASES * _OLD_LEASE.size:
         raise StructureError(f"a router names 1 to {MAX_LEASES} tunnels in 44 bytes each, not in {len(data)} bytes")
@@ -72,24 +72,24 @@ def read_offered(data: bytes) -> tuple[Lease, ...]:
 
 
 def shortened(leases: Sequence[Lease], now: int, seconds: int) -> tuple[Lease, ...]:
-    """Give those that have not ended at `now` (seconds since the epoch), each of `seconds` at most from then on.
+    """Give the leases that are good at `now` (seconds since the epoch), each cut to at most `seconds` from then on.
 
-    A client keeps a lease set until its leases end: short ones let it look for the next holder of the destination soon.
+    A client keeps a lease set until its leases end. Short leases make the client look for the next holder soon.
     """
     return tuple(replace(lease, end=min(lease.end, now + seconds)) for lease in leases if lease.end > now)
 
 
 @dataclass(frozen=True, slots=True)
 class EncryptionKey:
-    """To whom what is sent to the service is encrypted."""
+    """The public key to which clients encrypt."""
 
     type: int
-    """`X25519`, or another one that we only pass on."""
+    """`X25519`, or another type that is only passed on."""
     key: bytes
 
     @classmethod
     def of(cls, private: bytes) -> Self:
-        """Give the public X25519 key of these 32 private bytes."""
+        """Give the public X25519 key for these 32 private bytes."""
         return cls(X25519, X25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw())
 
 
@@ -98,11 +98,11 @@ class LeaseSet2:
     """A set with a good signature. Use `build` or `parse`."""
 
     data: bytes = field(repr=False)
-    """All of it, the signature last."""
+    """The whole set, the signature last."""
     header: LeaseSet2Header
     options: Mapping[str, str]
     encryption: tuple[EncryptionKey, ...]
-    """In the order of preference."""
+    """The keys in the order of preference."""
     leases: tuple[Lease, ...]
 
     @classmethod
@@ -118,14 +118,14 @@ class LeaseSet2:
         """Build and sign a set.
 
         Args:
-            keys: of the service; delegated ones sign with the transient key, and show its authorisation.
+            keys: of the service. Delegated keys sign with the transient key, and show its authorisation.
             published: now, in seconds since the epoch; greater than in every earlier set of this destination.
-            encryption: 1 to 8.
-            leases: 1 to 16, each ending after `published`. The set expires with the last of them.
+            encryption: 1 to 8 keys.
+            leases: 1 to 16, each ending after `published`. The set expires with the last lease.
             options: see `encode_mapping`.
 
         Raises:
-            LimitError: a router would refuse it; the message says why.
+            LimitError: a router would refuse the set; the message gives the reason.
         """
         if not 1 <= len(leases) <= MAX_LEASES:
             raise LimitError(f"a lease set has 1 to {MAX_LEASES} leases, not {len(leases)}")
@@ -184,7 +184,7 @@ class LeaseSet2:
 
     @property
     def destination(self) -> Destination:
-        """Whose set it is."""
+        """The destination that the set belongs to."""
         return self.header.destination
 
     @property
@@ -199,7 +199,7 @@ class LeaseSet2:
 
     @property
     def offline(self) -> OfflineSignature | None:
-        """Who has signed, when it is not the destination's own key."""
+        """The authorisation of the transient key that signed; None when the destination's own key signed."""
         return self.header.offline
 
 

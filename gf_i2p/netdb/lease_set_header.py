@@ -1,4 +1,4 @@
-"""What all lease sets of the second kind begin with (common structures, "LeaseSet2Header"; proposal 123)."""
+"""The head of all lease sets of the second kind (common structures, "LeaseSet2Header"; proposal 123)."""
 
 import struct
 from dataclasses import dataclass
@@ -20,22 +20,22 @@ _BLINDED: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class LeaseSet2Header:
-    """Whose lease set it is, and for how long."""
+    """Destination and times of a lease set."""
 
     destination: Destination
     published: int
-    """Seconds since the epoch. It is the version, too: routers replace a set only by one with a greater value."""
+    """Seconds since the epoch. Also the version: routers replace a set only by one with a greater value."""
     expires: int
     """Seconds after `published`, up to 65,535."""
     offline: OfflineSignature | None = None
-    """Who signs, when it is not the destination's own key."""
+    """The authorisation of the transient key that signs; None when the destination's own key signs."""
     unpublished: bool = False
-    """Not for the netDb: a floodfill would not pass it on."""
+    """Whether the set is not for the netDb: a floodfill would not pass it on."""
     blinded: bool = False
-    """When published, it is encrypted and blinded."""
+    """Whether the set is encrypted and blinded when published."""
 
     def encode(self) -> bytes:
-        """Encode. Raises `LimitError` when a number does not fit."""
+        """Encode the head. Raises `LimitError` when a number does not fit."""
         if not 0 <= self.published <= _MAX_SECONDS or not 0 <= self.expires <= MAX_EXPIRES_SECONDS:
             raise LimitError(f"published {self.published} and expires {self.expires} have 4 and 2 bytes")
         flags = _UNPUBLISHED * self.unpublished | _BLINDED * self.blinded
@@ -47,7 +47,7 @@ class LeaseSet2Header:
 
     @classmethod
     def read(cls, reader: Reader) -> Self:
-        """Read from the front of a lease set. Raises `StructureError`; nothing is verified yet."""
+        """Read the head at the reader's position. Raises `StructureError`; nothing is verified yet."""
         destination = Destination.read(reader)
         published, expires, flags = _TIMES.unpack(reader.take(_TIMES.size))
         if flags & ~(_OFFLINE | _UNPUBLISHED | _BLINDED):
@@ -61,9 +61,9 @@ class LeaseSet2Header:
         return self.published + self.expires
 
     def verify(self, signature: bytes, data: bytes) -> None:
-        """Check the signature of the whole set, and who was allowed to make it when it was published.
+        """Check the signature of the whole set, and the signing key's authority when the set was published.
 
-        `data`: what was signed, the store type in front. Raises `SignatureError`.
+        `data`: the signed bytes, with the store type in front. Raises `SignatureError`.
         """
         if self.offline is None:
             self.destination.verify(signature, data)

@@ -9,10 +9,10 @@ from gf_i2p.netdb.limits import MAX_MAPPING_BYTES, MAX_STRING_BYTES
 
 
 def encode_mapping(pairs: Mapping[str, str]) -> bytes:
-    """Encode, the keys ascending: Java verifies signatures over what it has sorted itself.
+    """Encode a mapping with ascending keys: Java sorts the keys before it verifies a signature.
 
-    Keys and values are printable ASCII, up to 255 characters, without ";", and keys without "=", which some parsers
-    stop at. Raises `LimitError`.
+    Keys and values are printable ASCII, up to 255 characters, without ";", and keys without "=", at which some parsers
+    stop. Raises `LimitError`.
     """
     body = b""
     for key, value in sorted(pairs.items()):
@@ -23,14 +23,14 @@ def encode_mapping(pairs: Mapping[str, str]) -> bytes:
 
 
 def read_mapping(reader: Reader, *, max_bytes: int = MAX_MAPPING_BYTES, in_order: bool = True) -> dict[str, str]:
-    """Read from the front of something larger. Raises `StructureError`, also where Java would refuse it.
+    """Read a mapping at the reader's position. Raises `StructureError`, also for a mapping that Java would refuse.
 
-    That is where keys are not ascending, or twice there: Java could not verify what is signed. With `in_order` False
-    any order is good, as it is for i2pd.
+    Java refuses a mapping whose keys do not ascend or come twice, for Java could not verify its signature. With
+    `in_order` False the keys may have any order, as with i2pd.
     """
     length = reader.number(2)
     if length > max_bytes:
-        raise StructureError(f"options of {length} bytes are more than the {max_bytes} that we take")
+        raise StructureError(f"options of {length} bytes are more than the limit of {max_bytes}")
     inner = Reader(reader.take(length), "a Mapping")
     pairs: dict[str, str] = {}
     while inner.position < length:
@@ -39,7 +39,7 @@ def read_mapping(reader: Reader, *, max_bytes: int = MAX_MAPPING_BYTES, in_order
             raise StructureError(f"the option {key!r} is there twice")
         pairs[key] = _read_string(inner, b";")
     if in_order:
-        order = [key.encode("utf-16-be") for key in pairs]  # Java's
+        order = [key.encode("utf-16-be") for key in pairs]  # Java's order
         if any(one > other for one, other in pairwise(order)):
             raise StructureError("the options are not in ascending order")
     return pairs

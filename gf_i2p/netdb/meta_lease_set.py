@@ -1,7 +1,7 @@
 """Meta lease sets: a signed list of other destinations' lease sets (common structures, "MetaLeaseSet"; proposal 123).
 
-Routers re-serialise a set before they verify its signature, Java in its own order and with its own idea of some fields.
-So there are sets with a good signature that a router refuses. None of those is made here, and none is taken.
+Routers re-serialise a set before they verify its signature. Java uses its own order, and its own values in some fields.
+So a router may refuse a set with a good signature. This module makes no such set, and takes none.
 """
 
 import struct
@@ -21,40 +21,40 @@ from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.netdb.signing import SIGNATURE_BYTES
 
 STORE_TYPE: Final = 7
-"""In a DatabaseStore message and in CreateLeaseSet2; also in front of what is signed."""
+"""Type in a DatabaseStore message and in CreateLeaseSet2; also the first byte of the signed bytes."""
 MAX_AGE_SECONDS: Final = 600
-"""Java takes no set that was published longer ago than this, nor one with an entry that ended so long ago."""
+"""Java takes no set that is older, and no set with an entry that ended longer ago."""
 MAX_AHEAD_SECONDS: Final = 60
-"""How far a clock may be ahead of a Java router's."""
+"""How far `published` may be ahead of a Java router's clock."""
 _ENTRY: Final = struct.Struct(">32sHBBI")
 _PREFIX: Final = bytes([STORE_TYPE])
 
 
 class LeaseType(IntEnum):
-    """What an entry leads to (proposal 123)."""
+    """Kind of structure that an entry leads to (proposal 123)."""
 
     UNKNOWN = 0
     LEASE_SET = 1
     LEASE_SET2 = 3
     ENCRYPTED = 5
     META = 7
-    """Common structures say 5 for this one; proposal 123 and the routers say 7."""
+    """Common structures say 5 for this kind; proposal 123 and the routers say 7."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetaLease:
-    """One entry: a destination that answers for the set's own."""
+    """One entry: another destination that serves for the set's own."""
 
     hash: bytes
-    """SHA-256 of that destination, 32 bytes."""
+    """SHA-256 of the other destination, 32 bytes."""
     end: int
-    """Until when, in seconds since the epoch."""
+    """End of the entry, in seconds since the epoch."""
     cost: int = 0
     """0 to 255; lower is preferred."""
     type: LeaseType = LeaseType.LEASE_SET2
 
     def encode(self) -> bytes:
-        """Give its 40 bytes. Raises `LimitError`."""
+        """Give the entry's 40 bytes. Raises `LimitError`."""
         if len(self.hash) != 32 or not 0 <= self.cost <= 255 or not 0 <= self.end < 2**32:
             raise LimitError(f"{self} has a number that does not fit: 32 bytes of hash, cost up to 255, end of 4 bytes")
         return _ENTRY.pack(self.hash, 0, self.type, self.cost, self.end)
@@ -76,7 +76,7 @@ class MetaLeaseSet:
     """A Meta lease set as it was signed. Use `build` or `parse`."""
 
     data: bytes = field(repr=False)
-    """All of it, the signature last; what a router gets."""
+    """The whole set, the signature last, as routers get it."""
     header: LeaseSet2Header
     options: Mapping[str, str]
     entries: tuple[MetaLease, ...]
@@ -90,17 +90,17 @@ class MetaLeaseSet:
         entries: Sequence[MetaLease],
         options: Mapping[str, str] | None = None,
     ) -> Self:
-        """Make and sign a set that both routers accept; it expires with its last entry.
+        """Make and sign a set that both routers accept. The set expires with its last entry.
 
         Args:
-            keys: who signs, and for which destination.
+            keys: the signing keys of the destination.
             published: seconds since the epoch; must rise from set to set, or routers keep the older one.
-            entries: 1 to 16 of them, each for another destination, each ending after `published` and at most 18.2 hours
-                later. In the order given.
+            entries: 1 to 16, in this order, each for another destination. Each ends after `published`, and at most 18.2
+                hours later.
             options: see `encode_mapping`.
 
         Raises:
-            LimitError: a router would refuse it; the message says why.
+            LimitError: a router would refuse the set; the message gives the reason.
         """
         if not entries or len(entries) > MAX_META_ENTRIES:
             raise LimitError(f"a Meta lease set has 1 to {MAX_META_ENTRIES} entries, not {len(entries)}")
@@ -120,13 +120,13 @@ class MetaLeaseSet:
                 f"the transient key was good until {keys.offline.expires}, and the set is published at {published}: "
                 "delegate a new one with the destination's own key"
             )
-        # Java computes `expires` from the entries before it verifies, so no other value would do.
+        # Java computes `expires` from the entries before it verifies, so every other value would fail.
         header = LeaseSet2Header(keys.destination, published, last - published, keys.offline)
         options = dict(sorted((options or {}).items()))
         body = b"".join(
             [header.encode(), encode_mapping(options), bytes([len(entries)]), *(e.encode() for e in entries)]
         )
-        body += bytes(1)  # no revocations: Java would write none before it verifies
+        body += bytes(1)  # no revocations: Java writes none before it verifies
         data = body + keys.key.sign(_PREFIX + body)
         if len(data) > MAX_LEASE_SET_BYTES:
             raise LimitError(f"a set of {len(data)} bytes is larger than the {MAX_LEASE_SET_BYTES} that i2pd takes")
@@ -136,8 +136,8 @@ class MetaLeaseSet:
     def parse(cls, data: bytes) -> Self:
         """Read a set and verify its signature.
 
-        Raises `StructureError` or `SignatureError`, also for what a router refuses whatever the time; see `objection`
-        for the time.
+        Raises `StructureError` or `SignatureError`, also for a set that a router refuses at any time. See `objection`
+        for refusals at a certain time.
         """
         if len(data) > MAX_LEASE_SET_BYTES:
             raise StructureError(f"a set of {len(data)} bytes is larger than the {MAX_LEASE_SET_BYTES} that i2pd takes")
@@ -164,7 +164,7 @@ class MetaLeaseSet:
 
     @property
     def destination(self) -> Destination:
-        """Whose set it is."""
+        """The destination that the set belongs to."""
         return self.header.destination
 
     @property
@@ -174,23 +174,23 @@ class MetaLeaseSet:
 
     @property
     def expires_at(self) -> int:
-        """Seconds since the epoch: when its last entry ends."""
+        """End of the last entry, in seconds since the epoch."""
         return self.header.expires_at
 
     @property
     def offline(self) -> OfflineSignature | None:
-        """Who has signed, when it is not the destination's own key."""
+        """The authorisation of the transient key that signed; None when the destination's own key signed."""
         return self.header.offline
 
     def objection(self, now: int) -> str | None:
-        """Say why a router would refuse the set at `now` (seconds since the epoch), or None: both take it."""
+        """Say why a router would refuse the set at `now` (seconds since the epoch), or None."""
         if now >= self.expires_at:
-            return f"it has expired, {now - self.expires_at} s ago"
+            return f"the set has expired, {now - self.expires_at} s ago"
         oldest = min(self.published, *(entry.end for entry in self.entries))
         if oldest <= now - MAX_AGE_SECONDS:
-            return f"it, or one of its entries, is {now - oldest} s old, and Java takes none of {MAX_AGE_SECONDS} s"
+            return f"the set, or an entry of it, is {now - oldest} s old, and Java takes none of {MAX_AGE_SECONDS} s"
         if self.published > now + MAX_AHEAD_SECONDS:
-            return f"it is published {self.published - now} s in the future: check the clocks"
+            return f"the set is published {self.published - now} s in the future: check the clocks"
         if self.offline is not None and now >= self.offline.expires:
-            return f"the key that signed it was good until {now - self.offline.expires} s ago"
+            return f"the key that signed the set was good until {now - self.offline.expires} s ago"
         return None

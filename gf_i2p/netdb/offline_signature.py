@@ -1,4 +1,4 @@
-"""A long-term key lets a transient one sign until a date (common structures, "OfflineSignature")."""
+"""Offline signatures: a transient key signs for a permanent key until a date (common structures, same name)."""
 
 import struct
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _MAX_SECONDS: Final = 2**32 - 1
 
 @dataclass(frozen=True, slots=True)
 class OfflineSignature:
-    """Until `expires`, what `key` signs is as good as signed by the destination."""
+    """Until `expires`, a signature by `key` is as good as the destination's own."""
 
     expires: int
     """Seconds since the epoch."""
@@ -30,7 +30,7 @@ class OfflineSignature:
     key: bytes
     """The transient public key, 32 bytes."""
     signature: bytes
-    """By the destination's own key over the three fields before it, as they stand."""
+    """Signature of the destination's own key over the three fields before, in their encoded form."""
 
     @classmethod
     def create(cls, master: SigningKey, transient: bytes, expires: int) -> Self:
@@ -44,20 +44,20 @@ class OfflineSignature:
 
     @classmethod
     def read(cls, reader: Reader) -> Self:
-        """Read from the front of something larger. Raises `StructureError`; nothing is verified yet."""
+        """Read an offline signature at the reader's position. Raises `StructureError`; nothing is verified yet."""
         expires, kind = reader.number(4), signature_type(reader.number(2))
         return cls(expires, kind, reader.take(PUBLIC_KEY_BYTES), reader.take(SIGNATURE_BYTES))
 
     def encode(self) -> bytes:
-        """Give its 102 bytes."""
+        """Give the 102 bytes."""
         return self._signed() + self.signature
 
     def verify_authority(self, destination: Destination) -> None:
-        """Check that this destination has signed it, whenever that ends. Raises `SignatureError`."""
+        """Check the destination's signature, without the end date. Raises `SignatureError`."""
         destination.verify(self.signature, self._signed())
 
     def verify(self, destination: Destination, now: int) -> None:
-        """Check that this destination has signed it, and `now` (seconds) is before its end. Raises `SignatureError`."""
+        """Check the destination's signature, and that `now` (seconds) is before the end. Raises `SignatureError`."""
         self.verify_authority(destination)
         if now >= self.expires:
             raise SignatureError(f"the transient key was good until {self.expires}, and now it is {now}")

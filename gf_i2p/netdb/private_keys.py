@@ -1,4 +1,4 @@
-"""The private side of a destination: the file format of both routers and SAM, and who signs for it."""
+"""Private keys of a destination, in the file format of both routers and SAM."""
 
 import os
 from collections.abc import Callable
@@ -20,18 +20,19 @@ _MAX_BYTES: Final = MAX_DESTINATION_BYTES + _CRYPTO_PRIVATE_BYTES + 2 * PRIVATE_
 
 @dataclass(frozen=True, slots=True)
 class DestinationKeys:
-    """A destination with the key that signs for it: its own, or a transient one that it has authorised.
+    """A destination with its signing key: its own key, or a transient key that the destination has authorised.
 
-    Whoever has this can act as the destination, until `offline.expires` when there is an offline signature. `repr` does
-    not show it. Raises `SignatureError` when key, authorisation and destination do not belong together.
+    The holder of these keys can act as the destination, until `offline.expires` when there is an offline signature.
+    `repr` does not show the keys. Raises `SignatureError` when key, authorisation and destination do not belong
+    together.
     """
 
     destination: Destination
     key: SigningKey
     offline: OfflineSignature | None = None
-    """When there is one, `key` is the transient key and the destination's own is elsewhere."""
+    """Authorisation of a transient `key`; None when `key` is the destination's own."""
     crypto_private: bytes = field(default=bytes(_CRYPTO_PRIVATE_BYTES), repr=False)
-    """256 bytes that nobody uses any more; kept as they were."""
+    """256 bytes that no program uses any more; kept unchanged."""
 
     def __post_init__(self) -> None:
         offline = self.offline
@@ -56,18 +57,18 @@ class DestinationKeys:
     def delegate(self, expires: int, entropy: Callable[[int], bytes] = os.urandom) -> Self:
         """Make keys with which another machine signs for this destination until `expires` (seconds since the epoch).
 
-        Raises `SignatureError` when these are delegated themselves: a transient key authorises nobody.
+        Raises `SignatureError` for delegated keys: a transient key authorises nobody.
         """
         if self.offline is not None:
             raise SignatureError(
-                "a transient key cannot authorise another one: delegate where the destination's own key is"
+                "a transient key cannot authorise another key: delegate where the destination's own key is"
             )
         transient = SigningKey(entropy(PRIVATE_KEY_BYTES))
         return type(self)(self.destination, transient, OfflineSignature.create(self.key, transient.public, expires))
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
-        """Read what a router's key file, or SAM's PRIV, holds. Raises `StructureError` or `SignatureError`."""
+        """Read the content of a router's key file, or of SAM's PRIV. Raises `StructureError` or `SignatureError`."""
         reader = Reader(data, "a private key file")
         destination = Destination.read(reader)
         if destination.crypto_type != 0:
@@ -82,7 +83,7 @@ class DestinationKeys:
 
     @classmethod
     def from_base64(cls, text: str) -> Self:
-        """Read SAM's PRIV. Raises as `parse` does."""
+        """Read SAM's PRIV. Raises the errors of `parse`."""
         return cls.parse(from_base64(text.strip(), _MAX_BYTES))
 
     def encode(self) -> bytes:
@@ -94,5 +95,5 @@ class DestinationKeys:
 
     @property
     def base64(self) -> str:
-        """As SAM wants it for SESSION CREATE. A secret."""
+        """The keys in base64, for SAM's SESSION CREATE. A secret."""
         return to_base64(self.encode())

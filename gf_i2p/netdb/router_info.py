@@ -1,4 +1,4 @@
-"""RouterInfos: what a router says of itself (common structures, "RouterIdentity", "RouterAddress", "RouterInfo")."""
+"""RouterInfos, which describe routers (common structures, "RouterIdentity", "RouterAddress", "RouterInfo")."""
 
 import hashlib
 import struct
@@ -21,7 +21,7 @@ from gf_i2p.netdb.signing import PUBLIC_KEY_BYTES, SignatureType, SigningKey, ve
 X25519: Final = 4
 """The crypto type of every router since 2021 or so."""
 FLOODFILL: Final = "f"
-"""The letter among `caps` of a router that keeps a part of the netDb for all."""
+"""The letter in `caps` of a floodfill, a router that keeps a part of the netDb for all."""
 _KEYS_BYTES: Final = 384
 _NO_CERTIFICATE: Final = 0
 _KEY_CERTIFICATE: Final = 5
@@ -41,14 +41,14 @@ _MAX_NET_ID_CHARS: Final = 3
 
 @dataclass(frozen=True)
 class RouterIdentity:
-    """Who a router is, as its bytes. Use `read` or `build`."""
+    """The identity of a router, as its bytes. Use `read` or `build`."""
 
     data: bytes = field(repr=False)
     signature_type: int
-    """Also one that we cannot verify."""
+    """May be a type that this program cannot verify."""
     crypto_type: int
     signing_key: bytes | None
-    """32 bytes; None where we cannot verify by it."""
+    """32 bytes; None for a type that this program cannot verify."""
 
     @classmethod
     def build(cls, signing_key: bytes, crypto_key: bytes, filler: bytes) -> Self:
@@ -61,7 +61,7 @@ class RouterIdentity:
 
     @classmethod
     def read(cls, reader: Reader) -> Self:
-        """Read from the front of something larger. Raises `StructureError`."""
+        """Read an identity at the reader's position. Raises `StructureError`."""
         start = reader.position
         keys = reader.take(_KEYS_BYTES)
         kind, length = reader.number(1), reader.number(2)
@@ -72,7 +72,7 @@ class RouterIdentity:
             if length < _KEY_TYPES_BYTES:
                 raise StructureError(f"a key certificate has {_KEY_TYPES_BYTES} bytes at least, not {length}")
             signing, crypto = reader.number(2), reader.number(2)
-            reader.take(length - _KEY_TYPES_BYTES)  # what is left of longer keys
+            reader.take(length - _KEY_TYPES_BYTES)  # the rest of longer keys
         elif kind != _NO_CERTIFICATE or length:
             raise StructureError(f"certificate type {kind} is not one of a router: expected {_KEY_CERTIFICATE} or none")
         key = keys[-PUBLIC_KEY_BYTES:] if signing in _VERIFIABLE else None
@@ -80,7 +80,7 @@ class RouterIdentity:
 
     @cached_property
     def hash(self) -> bytes:
-        """SHA-256 of the whole, 32 bytes: what the router is called, and where a floodfill stands in the netDb."""
+        """SHA-256 of the whole identity, 32 bytes: the router's name, and a floodfill's position in the netDb."""
         return hashlib.sha256(self.data).digest()
 
 
@@ -89,13 +89,13 @@ class RouterAddress:
     """One way to reach a router."""
 
     style: str
-    """NTCP2, SSU2, or an older one."""
+    """NTCP2, SSU2, or an older transport."""
     options: Mapping[str, str]
     cost: int = 5
     """0 to 255; the lower, the better."""
 
     def encode(self) -> bytes:
-        """Give its bytes. Raises `LimitError`."""
+        """Give the address' bytes. Raises `LimitError`."""
         style = self.style.encode("utf-8")
         if not 0 <= self.cost <= 255 or len(style) > MAX_STRING_BYTES:
             raise LimitError(f"an address has a cost of 0 to 255, and a style of up to {MAX_STRING_BYTES} bytes")
@@ -103,8 +103,10 @@ class RouterAddress:
 
     @classmethod
     def read(cls, reader: Reader) -> Self:
-        """Read from the front of something larger. Raises `StructureError`."""
-        cost, _ = _ADDRESS_HEAD.unpack(reader.take(_ADDRESS_HEAD.size))  # an expiration that nobody sets any more
+        """Read an address at the reader's position. Raises `StructureError`."""
+        cost, _ = _ADDRESS_HEAD.unpack(
+            reader.take(_ADDRESS_HEAD.size)
+        )  # the rest: an expiration that is no longer used
         raw = reader.take(reader.number(1))
         try:
             style = raw.decode("utf-8")
@@ -115,17 +117,17 @@ class RouterAddress:
 
 @dataclass(frozen=True)
 class RouterInfo:
-    """A RouterInfo whose signature is good, or of a kind that we do not know. Use `build` or `parse`."""
+    """A RouterInfo whose signature is good, or of an unknown type. Use `build` or `parse`."""
 
     data: bytes = field(repr=False)
-    """All of it, the signature last."""
+    """The whole RouterInfo, the signature last."""
     identity: RouterIdentity
     published: int
     """Milliseconds since the epoch."""
     addresses: tuple[RouterAddress, ...]
     options: Mapping[str, str]
     verified: bool
-    """False: the signature is of a type that is not ours to verify, and nothing is known of it."""
+    """False when the signature is of a type that this program cannot verify."""
 
     @classmethod
     def build(
@@ -138,18 +140,18 @@ class RouterInfo:
         addresses: Sequence[RouterAddress],
         options: Mapping[str, str],
     ) -> Self:
-        """Build and sign one, as routers do.
+        """Build and sign a RouterInfo, as routers do.
 
         Args:
-            key: of the router.
-            crypto_key: its public X25519 key, 32 bytes.
+            key: the router's signing key.
+            crypto_key: the router's public X25519 key, 32 bytes.
             filler: 32 random bytes.
             published: milliseconds since the epoch.
             addresses: 16 at most.
             options: `caps`, `netId`, `router.version` and others; see `encode_mapping`.
 
         Raises:
-            LimitError: something does not fit.
+            LimitError: a value does not fit.
         """
         if len(addresses) > MAX_ROUTER_ADDRESSES or not 0 <= published < 2**64:
             raise LimitError(f"a RouterInfo has up to {MAX_ROUTER_ADDRESSES} addresses, and a date of eight bytes")
@@ -169,7 +171,7 @@ class RouterInfo:
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
-        """Read one, and verify its signature where we know how. Raises `StructureError` or `SignatureError`."""
+        """Read a RouterInfo, and verify a signature of a known type. Raises `StructureError` or `SignatureError`."""
         if len(data) > MAX_ROUTER_INFO_BYTES:
             raise StructureError(f"a RouterInfo has up to {MAX_ROUTER_INFO_BYTES} bytes, not {len(data)}")
         reader = Reader(data, "a RouterInfo")
@@ -179,7 +181,7 @@ class RouterInfo:
         if count > MAX_ROUTER_ADDRESSES:
             raise StructureError(f"a RouterInfo has up to {MAX_ROUTER_ADDRESSES} addresses, not {count}")
         addresses = tuple(RouterAddress.read(reader) for _ in range(count))
-        reader.take(reader.number(1) * _PEER_BYTES)  # always none; routers skip them
+        reader.take(reader.number(1) * _PEER_BYTES)  # the count is always 0; routers skip these
         options = read_mapping(reader, max_bytes=MAX_ROUTER_INFO_BYTES, in_order=False)
         signed = data[: reader.position]
         signature = reader.take(_SIGNATURE_BYTES.get(identity.signature_type, len(data) - reader.position))
@@ -190,7 +192,7 @@ class RouterInfo:
 
     @property
     def hash(self) -> bytes:
-        """The router's, 32 bytes."""
+        """Hash of the router, 32 bytes."""
         return self.identity.hash
 
     @property
@@ -200,16 +202,16 @@ class RouterInfo:
 
     @property
     def floodfill(self) -> bool:
-        """Whether it says that it keeps a part of the netDb."""
+        """Whether the router says that it keeps a part of the netDb."""
         return FLOODFILL in self.caps
 
     @property
     def version(self) -> str:
-        """Of its software, as the API's: 0.9.65; empty when it does not tell."""
+        """Version of the router's API, as in 0.9.65; empty when the router does not tell."""
         return self.options.get("router.version", "")
 
     @property
     def net_id(self) -> int | None:
-        """Of which network it is: 2 is the live one. None when it does not tell, as no router of today."""
+        """Number of the router's network: 2 is the live one. None when unknown; all routers of today tell it."""
         text = self.options.get("netId", "")
         return int(text) if text.isascii() and text.isdigit() and len(text) <= _MAX_NET_ID_CHARS else None

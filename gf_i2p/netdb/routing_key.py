@@ -1,4 +1,4 @@
-"""Where in the netDb a hash is kept today: by its routing key, which changes every day (spec "netDb")."""
+"""Routing keys: the position of a hash in the netDb, which changes every day (spec "netDb")."""
 
 import hashlib
 from typing import Final
@@ -8,10 +8,10 @@ _DAY_CHARS: Final = 8
 
 
 def routing_key(hash_: bytes, day: str) -> bytes:
-    """Give the 32-byte key under which a lease set or a RouterInfo is looked for.
+    """Give the 32-byte key under which routers look for a lease set or a RouterInfo.
 
-    `hash_`: of the destination or the router. `day`: in UTC, as yyyyMMdd. Floodfills have no such key: they stand where
-    their hash is.
+    `hash_`: the destination's or the router's. `day`: in UTC, as yyyyMMdd. A floodfill's position is its hash, without
+    a routing key.
     """
     assert len(hash_) == HASH_BYTES
     assert len(day) == _DAY_CHARS
@@ -20,6 +20,6 @@ def routing_key(hash_: bytes, day: str) -> bytes:
 
 
 def distance(key: bytes, floodfill: bytes) -> int:
-    """Give how far a floodfill is from a routing key: the XOR of both, a number of 256 bits. Low is close."""
+    """Give the distance of a floodfill from a routing key: the XOR of both, a number of 256 bits. Low is close."""
     assert len(key) == len(floodfill) == HASH_BYTES
     return int.from_bytes(key, "big") ^ int.from_bytes(floodfill, "big")

@@ -1,4 +1,4 @@
-"""SessionConfig: what a client shows a router to act as a destination (I2CP specification, "SessionConfig")."""
+"""SessionConfig: a client's proof to a router that it may act as a destination (I2CP, "SessionConfig")."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,9 +22,9 @@ META_OPTIONS: Final = {
     "outbound.length": "1",
     "outbound.quantity": "2",
 }
-"""For a session that publishes a Meta lease set and carries no traffic. Java makes the lengths 0 for these.
+"""Options of a session that publishes a Meta lease set and carries no traffic. Java sets the lengths to 0.
 
-Four inbound tunnels, because i2pd builds two or three at a time, and publishes anew with the next.
+The session has four inbound tunnels, because i2pd builds two or three at a time, and publishes again with the next.
 """
 SERVICE_OPTIONS: Final = {
     "i2cp.fastReceive": "true",
@@ -37,25 +37,26 @@ SERVICE_OPTIONS: Final = {
     "outbound.length": "3",
     "outbound.quantity": "4",
 }
-"""For a session that serves a destination. Lengths as the routers' own; four tunnels each way, for one may die."""
+"""Options of a session that serves a destination: the routers' own lengths, and four tunnels each way, for one may
+die."""
 _TRANSIENT_KEY: Final = "i2cp.leaseSetTransientPublicKey"
 
 
 @dataclass(frozen=True, slots=True)
 class SessionConfig:
-    """One that somebody has made. Use `parse`."""
+    """A config as its bytes. Use `parse`."""
 
     data: bytes = field(repr=False)
-    """All of it, the signature last."""
+    """The whole config, the signature last."""
     destination: Destination
     options: Mapping[str, str] = field(repr=False)
-    """I2CP's; a password may be among them."""
+    """I2CP's options; a password may be among them."""
     date_ms: int
-    """When it was made, in milliseconds since the epoch."""
+    """Date of the signature, in milliseconds since the epoch."""
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
-        """Read one that is all of `data`. Raises `StructureError`; nothing is verified."""
+        """Read a config that is all of `data`. Raises `StructureError`; nothing is verified."""
         reader = Reader(data, "a SessionConfig")
         destination, options, date_ms = Destination.read(reader), read_mapping(reader), reader.number(8)
         reader.take(SIGNATURE_BYTES)
@@ -64,23 +65,23 @@ class SessionConfig:
 
     @property
     def delegated(self) -> bool:
-        """Whether it says that a transient key has signed it."""
+        """Whether the config says that a transient key has signed it."""
         return _TRANSIENT_KEY in self.options
 
     def verify(self) -> None:
-        """Check that the destination's own key has signed it. Raises `SignatureError`."""
+        """Check the signature of the destination's own key. Raises `SignatureError`."""
         self.destination.verify(self.data[-SIGNATURE_BYTES:], self.data[:-SIGNATURE_BYTES])
 
 
 def session_config(keys: DestinationKeys, date_ms: int, options: Mapping[str, str] = META_OPTIONS) -> bytes:
     """Build and sign a SessionConfig.
 
-    With delegated keys the transient key signs, and options show its authorisation: Java takes that, i2pd 2.45 does
-    not, and wants one that the destination's own key has signed.
+    With delegated keys, the transient key signs, and the options show its authorisation. Java takes such a config. i2pd
+    2.45 wants a config that the destination's own key has signed.
 
     Args:
-        keys: who signs.
-        date_ms: now, in milliseconds since the epoch. Java wants it to be 180 s from its own clock at most.
+        keys: the signing keys.
+        date_ms: now, in milliseconds since the epoch. Java allows 180 s of difference from its own clock.
         options: any of I2CP's.
 
     Raises:

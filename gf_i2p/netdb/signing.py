@@ -1,4 +1,4 @@
-"""Signature types, and the keys of the one that we sign with."""
+"""Signature types, and Ed25519 keys."""
 
 from enum import IntEnum
 from typing import Final
@@ -14,16 +14,16 @@ SIGNATURE_BYTES: Final = 64
 
 
 class SignatureType(IntEnum):
-    """Those that we know (common structures, "Certificate"). Keys and signatures of both have the same lengths."""
+    """The known signature types (common structures, "Certificate"). Their keys and signatures have the same lengths."""
 
     ED25519 = 7
     """EdDSA_SHA512_Ed25519."""
     RED_DSA = 11
-    """RedDSA_SHA512_Ed25519: signed in another way, verified in the same one. We only read it."""
+    """RedDSA_SHA512_Ed25519: verified like Ed25519, but signed in another way. This program only reads this type."""
 
 
 def signature_type(number: int) -> SignatureType:
-    """Return the type with this number. Raises `StructureError` when we do not know it."""
+    """Return the type with this number. Raises `StructureError` for an unknown number."""
     try:
         return SignatureType(number)
     except ValueError:
@@ -32,7 +32,7 @@ def signature_type(number: int) -> SignatureType:
 
 
 def verify(public_key: bytes, signature: bytes, data: bytes) -> None:
-    """Check a signature of either type. Raises `SignatureError`."""
+    """Check a signature of a known type. Raises `SignatureError`."""
     try:
         Ed25519PublicKey.from_public_bytes(public_key).verify(signature, data)
     except (InvalidSignature, ValueError) as error:
@@ -40,7 +40,7 @@ def verify(public_key: bytes, signature: bytes, data: bytes) -> None:
 
 
 class SigningKey:
-    """An Ed25519 private key. Its `repr` does not show it."""
+    """An Ed25519 private key. The `repr` does not show the key."""
 
     __slots__ = ("_key", "public")
 

@@ -232,7 +232,7 @@ async def test_i2pd_refuses_a_config_that_a_transient_key_has_signed(network: Ne
     delegated = DestinationKeys.generate().delegate(int(time.time()) + DAY)
     async with publishing(network.routers[-1]) as publisher:
         service = Service(network, publisher, delegated)
-        with pytest.raises(RouterRefusedError, match="signed by a transient key, and i2pd takes only one that is"):
+        with pytest.raises(RouterRefusedError, match="signed by a transient key, and i2pd takes only a config"):
             await publisher.publish_meta_lease_set(service.publication(3600))
 
 

@@ -149,7 +149,7 @@ async def test_the_leaf_by_its_address_or_by_none(make: Make) -> None:
 
 
 async def test_a_tunnels_name_needs_i2pcontrol(make: Make) -> None:
-    with pytest.raises(RouterRefusedError, match="'web' is no b32 address, and without i2pcontrol nobody says"):
+    with pytest.raises(RouterRefusedError, match="'web' is no b32 address, and without i2pcontrol the address"):
         await soon(make(leaf="web").local_leaf_hash(MASTER))
 
 
@@ -195,7 +195,7 @@ async def test_a_master_is_looked_for_where_the_router_can_find_it(
     if tells:
         assert await soon(bridge.find_set(MASTER, 7)) is None
     else:
-        with pytest.raises(RouterRefusedError, match="i2pd drops a Meta lease set that it finds"):
+        with pytest.raises(RouterRefusedError, match="i2pd drops every Meta lease set that it finds"):
             await soon(bridge.find_set(MASTER, 7))
     assert await soon(bridge.find_set(MASTER, 3)) is None
     fake.answers["NAMING LOOKUP"] = f"NAMING REPLY RESULT=OK NAME=x VALUE={KEYS.destination.base64}"

@@ -37,7 +37,7 @@ def test_in_words() -> None:
         "  server 3: score 500; publishing is off there",
         half,
         "2 leaves are listed",
-        f"  {address(1)} of 1: cost 1 (nobody tells how busy it is)",
+        f"  {address(1)} of 1: cost 1 (its load is not known)",
         f"  {address(2)} of 2: cost 32 (32 of 96: 33% of its connections are in use)",
         f"  {address(3)} is left out: 3 says that it is down",
     ]
@@ -54,7 +54,7 @@ def test_words_of_other_modes(mode: str, verb: str) -> None:
     of_leaves = [line for line in found if "leaves are" in line]
     if mode == "failover":
         assert of_leaves == [found[-1]]
-        assert found[-1].startswith("leaves are of no use in mode failover: clients reach the service at the server")
+        assert found[-1].startswith("leaves are of no use in mode failover: clients reach the service only at")
     else:
         assert of_leaves == ["3 leaves are listed"]
     assert len(explain(farm.state)["leaves"]) == 3
@@ -62,12 +62,12 @@ def test_words_of_other_modes(mode: str, verb: str) -> None:
 
 def test_nobody() -> None:
     farm = Farm()
-    assert lines(farm.state)[0].startswith("nobody publishes: no server says that it is to; where publishing is off")
+    assert lines(farm.state)[0].startswith("nobody publishes: no server says that it is set to publish")
     assert explain(farm.state)["off"]
     farm.post(record(1, up=False))
     assert lines(farm.state)[0] == "nobody publishes: no server can publish"
     assert not explain(farm.state)["off"]
-    assert lines(FarmState("farm"))[0].startswith("nobody publishes: who belongs to the farm is not known yet")
+    assert lines(FarmState("farm"))[0].startswith("nobody publishes: the servers of the farm are not known yet")
 
 
 def test_publishing_is_off_everywhere() -> None:
@@ -99,7 +99,7 @@ def test_why_it_has_the_office() -> None:
     farm = Farm()
     farm.told |= {server: {"publish": "off"} for server in (2, 3)}
     farm.turn()
-    assert why(farm.state) == "it is the only one that can"
+    assert why(farm.state) == "it is the only server that can"
     farm.told |= {server: {} for server in (2, 3)}
     farm.told[1] = {"router": {"jobLag": 500}}
     farm.lasts(60_000)
@@ -119,4 +119,4 @@ def test_why_it_has_the_office() -> None:
     farm.admin("release")
     farm.told[3] = {"publish": "on"}
     farm.turn()
-    assert why(farm.state) == "no other one that can is to (on)"
+    assert why(farm.state) == "no other able server is set to publish (on)"

@@ -93,7 +93,7 @@ async def test_mode_failover_makes_who_serves(tmp_path: Path) -> None:
         assert (status["mode"], status["farm_mode"], status["publisher"]) == ("failover", "failover", 1)
         assert status["publishing"]["master"] == KEYS.destination.b32
         found = explanation(node)
-        assert found["lines"][0].startswith("server 1 serves (failover): it is the only one that can")
+        assert found["lines"][0].startswith("server 1 serves (failover): it is the only server that can")
         assert bridge.sent == [], "a master is never used in both modes"
 
 
@@ -111,5 +111,5 @@ async def test_the_explanation_is_the_farms_and_ours(tmp_path: Path) -> None:
         await becomes("chosen", lambda: node.member.view.choice.publisher == 1)
         found = explanation(node)
         assert (found["id"], found["farm"]["publisher"], found["this"]["mode"]) == (1, 1, "dry-run")
-        assert found["lines"][0].startswith("server 1 would publish (dry-run): it is the only one that can")
+        assert found["lines"][0].startswith("server 1 would publish (dry-run): it is the only server that can")
         assert found["applied"] == node.member.view.applied

@@ -193,7 +193,7 @@ def test_a_dry_run_posts_nothing(farm: Farm, files: dict[str, Path], out: Out) -
     words = ("--farm", "web", "--admin", files["admin"], "--parameters", files["set"], "--sensing", "--dry-run")
     code, text = out(*words)
     assert (code, farm.posts) == (0, [])
-    assert f"and {3 * MAX_HASHES - 6} more of what was sensed" in text
+    assert f"and {3 * MAX_HASHES - 6} more sensed hashes" in text
     assert "3 hashes are left out" in text
     assert "this was a dry run" in text
 
@@ -216,7 +216,7 @@ def test_it_asks_on_a_terminal(
             ["--farm", "wub", "--admin", "admin", "--parameters", "set", "--yes"],
             "is of the farm 'web', and not of 'wub'",
         ),
-        (["--farm", "web", "--admin", "client", "--parameters", "set", "--yes"], "an administrator's business"),
+        (["--farm", "web", "--admin", "client", "--parameters", "set", "--yes"], "only an administrator may"),
         (["--farm", "web", "--admin", "admin", "--parameters", "set"], "add --yes, or --dry-run"),
     ],
 )

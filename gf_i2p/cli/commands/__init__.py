@@ -1,1 +1,1 @@
-"""The commands of `gf-i2p`, but for `doctor` and `pipeline`, which have packages of their own."""
+"""The commands of `gf-i2p`. The commands `doctor` and `pipeline` have packages of their own."""

@@ -1,4 +1,4 @@
-"""What the commands of `gf-i2p leaves`, `publisher` and `farm` take: what administrators say of a farm."""
+"""Arguments of `gf-i2p leaves`, `publisher` and `farm`, by which administrators change a farm."""
 
 import argparse
 from pathlib import Path
@@ -12,18 +12,18 @@ from gf_i2p.wire.limits import MAX_ID
 
 
 class Action(NamedTuple):
-    """What one command of a group does."""
+    """One command of a group."""
 
     group: str
     name: str
     changes: bool = True
     takes: str = ""
-    """"leaf", "server", "cost", "changes" or "names"."""
+    """Kind of the argument: "leaf", "server", "cost", "changes" or "names"; empty when there is none."""
 
 
 def add(action: Action, command: argparse.ArgumentParser) -> None:
-    """Say what an action takes."""
-    where = "of a server that runs; or admin-NAME.toml, anywhere" if action.changes else "of a server that runs"
+    """Add the arguments of one action to its parser."""
+    where = "of a running server; or admin-NAME.toml, on any machine" if action.changes else "of a running server"
     command.set_defaults(action=action)
     command.add_argument("directory", type=Path, metavar="DIR|FILE" if action.changes else "DIR", help=where)
     if action.takes in {"leaf", "cost"}:
@@ -31,11 +31,11 @@ def add(action: Action, command: argparse.ArgumentParser) -> None:
             "leaf",
             type=leaf,
             metavar="LEAF",
-            help="its b32 address, or its hash in base64 (one that begins with - behind --)",
+            help="the leaf's b32 address, or its hash in base64 (a hash that begins with - stands behind --)",
         )
     if action.takes == "cost":
         command.add_argument(
-            "cost", type=_cost, metavar="COST", help="0 to 255, clients prefer less; or auto: as the farm reckons it"
+            "cost", type=_cost, metavar="COST", help="0 to 255, clients prefer less; or auto: the farm reckons the cost"
         )
     if action.takes == "server":
         command.add_argument("id", type=_server, metavar="ID", help="of a server")
@@ -44,11 +44,11 @@ def add(action: Action, command: argparse.ArgumentParser) -> None:
     if action.takes == "names":
         command.add_argument("changes", type=_default, nargs="+", metavar="NAME", help="see `gf-i2p farm show`")
     if action.changes:
-        command.add_argument("--reason", type=_reason, metavar="TEXT", help="why, for those who read the farm's log")
+        command.add_argument("--reason", type=_reason, metavar="TEXT", help="the reason, for readers of the farm's log")
 
 
 def leaf(text: str) -> bytes:
-    """Read a leaf's hash. Raises `argparse.ArgumentTypeError`."""
+    """Read a leaf's hash from a b32 address or from base64. Raises `argparse.ArgumentTypeError`."""
     try:
         return from_b32_address(text.lower())
     except StructureError:

@@ -1,8 +1,8 @@
-"""`gf-i2p leaves`, `publisher` and `farm`: what administrators say of a farm, and what it leads to.
+"""`gf-i2p leaves`, `publisher` and `farm`: changes by administrators, and the state that follows from them.
 
-With a server's directory the change is its operator's, in the server's name; with an admin-NAME.toml the
-administrator's, from any machine. What a farm makes of its log only its servers know: the wire has no message that asks
-for it, so from afar no more is known than that the change is committed.
+With a server's directory, the server's operator makes the change, in the server's name. With an admin-NAME.toml, the
+administrator makes the change, from any machine. Only the servers know the state that follows from the log: the wire
+has no message that asks for the state. From another machine the command learns only that the change is committed.
 """
 
 import argparse
@@ -34,11 +34,11 @@ from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 POST_SECONDS: Final = 30.0
 _I2P_SECONDS: Final = 120.0
 APPLY_SECONDS: Final = 15.0
-"""Until the node of the directory has taken in what is committed: a heartbeat or two."""
+"""Seconds until the directory's node has applied the committed entry: a heartbeat or two are enough."""
 _ASK_SECONDS: Final = 5.0
 _POLL_SECONDS: Final = 0.1
 _SILENT_SECONDS: Final = 2.0
-NOT_KNOWN: Final = "What the log says is not known yet: nothing of it is known to be committed."
+NOT_KNOWN: Final = "This server does not know yet which entries are committed, so the farm's state is not known."
 
 
 def command(action: Action, text: str) -> Subcommand:
@@ -47,14 +47,14 @@ def command(action: Action, text: str) -> Subcommand:
 
 
 def run(options: argparse.Namespace) -> Exit:
-    """Do what the arguments say. Raises `CommandError`."""
+    """Run the action that the arguments name. Raises `CommandError`."""
     action: Action = options.action
     from_afar = options.directory.is_file()
     if not action.changes:
         if from_afar:
             raise CommandError(
-                f"{options.directory}: what the farm makes of its log only its servers know; run this on a server's "
-                "machine, with its directory",
+                f"{options.directory}: only the farm's servers know the farm's state; run this command on a server's "
+                "machine, with the server's directory",
                 code=Exit.USAGE,
             )
         return _show(options, ask)
@@ -81,15 +81,15 @@ def _here(options: argparse.Namespace, ask: Ask) -> Exit:
     after = _taken_in(options, ask, index)
     if after is None:
         raise CommandError(
-            f"committed at index {index}; the node of {options.directory} has not taken it in yet: see "
+            f"committed at index {index}; the node of {options.directory} has not applied the entry yet: see "
             f"`gf-i2p farm log {options.directory}` in a moment",
             code=Exit.DEGRADED,
             outcome="unknown",
         )
     if not any(made["index"] == index for made in after["log"]):
         raise CommandError(
-            f"committed at index {index}, and it changes nothing: there are too many of its kind already, or another "
-            "change before it has made it impossible. See `gf-i2p farm show` and `leaves list`"
+            f"committed at index {index}, but nothing changes: the farm has too many entries of this kind already, "
+            "or an earlier change made this change impossible. See `gf-i2p farm show` and `leaves list`"
         )
     if options.json:
         print_json({"ok": True, "index": index, "what": entry.what, "warnings": warnings, **_outcome(entry, after)})
@@ -100,7 +100,7 @@ def _here(options: argparse.Namespace, ask: Ask) -> Exit:
 
 
 def _taken_in(options: argparse.Namespace, ask: Ask, index: int) -> Any:
-    """Return what the node knows when it has taken in the entry; None when it has not in time."""
+    """Return the node's answer once the node has applied the entry; None after `APPLY_SECONDS`."""
     end = time.monotonic() + APPLY_SECONDS
     while True:
         try:
@@ -124,15 +124,15 @@ def _from_afar(options: argparse.Namespace) -> Exit:
         print_json({"ok": True, "index": index, "what": entry.what, "warnings": warnings})
     else:
         print(
-            f"committed at index {index}: {entry.what}\nWhat it leads to is known on the servers' machines: "
+            f"committed at index {index}: {entry.what}\nThe servers' machines know the effect of the change: "
             f"gf-i2p {options.action.group} {'list' if options.action.group == 'leaves' else 'show'} DIR"
         )
     return Exit.OK
 
 
 def administrators_file(path: Path) -> ClientFile:
-    """Read an admin-NAME.toml. Raises `CommandError`, also when it is another user's."""
-    configure("error", "text")  # what goes wrong stands in the answer; the logs would say it twice
+    """Read an admin-NAME.toml. Raises `CommandError`, also for a file of another role."""
+    configure("error", "text")  # the answer says what is wrong; the logs would say the same again
     file = load_client_file(path)
     try:
         role = User(file.user).role
@@ -140,7 +140,7 @@ def administrators_file(path: Path) -> ClientFile:
         role = None
     if role is not Role.ADMIN:
         raise CommandError(
-            f"{path} is the file of {file.user}, and this is an administrator's business: use an "
+            f"{path} is the file of {file.user}, and only an administrator may do this: use an "
             "admin-NAME.toml (gf-i2p init --admin NAME), or a server's directory on its machine",
             code=Exit.USAGE,
         )
@@ -148,7 +148,7 @@ def administrators_file(path: Path) -> ClientFile:
 
 
 async def post(file: ClientFile, entries: Sequence[AdminEntry], say: Callable[[str], None]) -> tuple[int, list[str]]:
-    """Post entries together; return the index of the last, and what the operator should know. Raises `CommandError`."""
+    """Post entries together; return the index of the last one, and warnings for the operator. Raises `CommandError`."""
     seconds = POST_SECONDS if file.way is None else _I2P_SECONDS
     async with file.open() as client:
         warnings = await _look_around(client, entries[0])
@@ -164,14 +164,15 @@ async def post(file: ClientFile, entries: Sequence[AdminEntry], say: Callable[[s
             raise CommandError(str(error), code=Exit.DEGRADED) from error
         except OutcomeUnknownError as error:
             raise CommandError(
-                f"{error} A leader also hangs up on what it refuses: its log says why", outcome="unknown"
+                f"{error} A leader also hangs up on an entry that it refuses: the leader's log says why",
+                outcome="unknown",
             ) from error
 
 
 async def _look_around(client: FarmClient, entry: AdminEntry) -> list[str]:
-    """Warn of a server that is none by what all servers tell that can be asked from here.
+    """Warn of a server that no reachable server's Configuration names.
 
-    Raises `CommandError` when every one of them refuses to talk to us: no waiting would change that.
+    Raises `CommandError` when every server refuses this user: waiting would not help.
     """
     found = await client.survey(timeout=_ASK_SECONDS)
     told = found.told.values()
@@ -193,7 +194,7 @@ def _strange(server: int | None, servers: Sequence[int]) -> list[str]:
 
 
 def _entry(options: argparse.Namespace, cluster: str, by: str) -> AdminEntry:
-    """Make the entry, and read it back as the servers will. Raises `CommandError`."""
+    """Make the entry, and parse the entry as the servers will. Raises `CommandError`."""
     action: Action = options.action
     given: list[tuple[str, Any]] = options.changes if action.takes in {"changes", "names"} else []
     changes = dict(given)
@@ -222,14 +223,14 @@ def _warnings(entry: AdminEntry, before: Mapping[str, Any]) -> list[str]:
     if entry.hash is not None and not any(
         each["address"] == to_b32_address(entry.hash) and each["owners"] for each in before["leaves"]
     ):
-        found.append("nobody names this leaf now; it counts when somebody does")
+        found.append("nobody names this leaf now; the change counts when somebody does")
     if entry.server is not None:
         found += _strange(entry.server, [each["id"] for each in before["servers"]])
     return found
 
 
 def _outcome(entry: AdminEntry, after: Mapping[str, Any]) -> dict[str, Any]:
-    """Give what has come of a change, for programs."""
+    """Describe the state after a change, for programs."""
     if entry.hash is not None:
         return {"leaf": _leaf(entry, after)}
     if entry.action == "set":
@@ -243,15 +244,19 @@ def _leaf(entry: AdminEntry, after: Mapping[str, Any]) -> Any:
 
 
 def _leads_to(entry: AdminEntry, after: Mapping[str, Any]) -> str:
-    """Say what has come of a change, for people."""
+    """Describe the state after a change, for people."""
     if entry.hash is not None:
         leaf = _leaf(entry, after)
         if leaf is None:
             return "nobody names that leaf now"
-        return f"it is listed at cost {leaf['cost']}" if leaf["listed"] else f"it is not listed: {leaf['why_not']}"
+        return (
+            f"the leaf is listed at cost {leaf['cost']}"
+            if leaf["listed"]
+            else f"the leaf is not listed: {leaf['why_not']}"
+        )
     if entry.action == "set":
         values = ", ".join(f"{name} = {after['parameters'][name]['value']}" for name in entry.parameters)
-        return f"on all servers, when they have it: {values}"
+        return f"on each server that has the entry: {values}"
     now = _chosen(after)
     if entry.server is None or entry.server == after["publisher"]:
         return now
@@ -260,7 +265,7 @@ def _leads_to(entry: AdminEntry, after: Mapping[str, Any]) -> str:
 
 
 def _chosen(answer: Mapping[str, Any]) -> str:
-    """Say who is to do what: in a dry run nobody publishes."""
+    """Say which server publishes or serves; in a dry run no server publishes."""
     verb = "serve" if answer["mode"] == "failover" else "publish"
     publisher = answer["publisher"]
     return "nobody is to publish" if publisher is None else f"server {publisher} is to {verb} ({answer['mode']})"
@@ -306,7 +311,7 @@ def _leaves(answer: Mapping[str, Any]) -> list[str]:
         words.append("of " + ", ".join(map(str, leaf["owners"])) if leaf["owners"] else "nobody's now")
         lines.append(f"{leaf['address']}  {', '.join(words)}")
     if answer["mode"] == "failover":
-        lines.append("none of them is published: in mode failover clients reach the service at the server that serves")
+        lines.append("no leaf is published: in mode failover clients reach the service at the server that serves")
     return lines
 
 
@@ -315,7 +320,7 @@ def _publisher(answer: Mapping[str, Any]) -> list[str]:
     does = {"failover": "serves", "dry-run": "would publish"}.get(answer["mode"], "publishes")
     lines = [_chosen(answer)]
     if moved is not None:
-        lines.append(f"publishing was moved to server {moved}: it publishes as long as it can")
+        lines.append(f"publishing was moved to server {moved}, which publishes as long as it can")
     for server in answer["servers"]:
         words = [] if server["score"] is None else [f"{server['score']} points"]
         if server["drained"] is not None:
@@ -338,7 +343,7 @@ def _parameters(answer: Mapping[str, Any]) -> list[str]:
 def _log(answer: Mapping[str, Any]) -> list[str]:
     return [
         f"{made['index']:>8}  {_time(made)}  {made['by']}  {made['what']}{_reason(made)}" for made in answer["log"]
-    ] or ["nobody has changed anything, as far as is remembered"]
+    ] or ["nobody has changed anything that the log still shows"]
 
 
 def _when(made: Mapping[str, Any]) -> str:
@@ -352,5 +357,5 @@ def _reason(made: Mapping[str, Any]) -> str:
 def _time(made: Mapping[str, Any]) -> str:
     try:
         return f"{datetime.fromtimestamp(made['date'] / 1000, UTC):%Y-%m-%d %H:%M:%S}Z"
-    except (ValueError, OverflowError):  # whoever posted it has a strange clock
+    except (ValueError, OverflowError):  # the date is the poster's, and the poster's clock may be wrong
         return f"{made['date']} ms"

@@ -1,4 +1,4 @@
-"""`gf-i2p bridge serve`: the router beside a node for programs in any language, until SIGTERM or Ctrl-C."""
+"""`gf-i2p bridge serve`: serves the router beside a node to programs in any language, until SIGTERM or Ctrl-C."""
 
 import argparse
 import asyncio
@@ -30,7 +30,7 @@ def _add_of_serve(parser: argparse.ArgumentParser) -> None:
 
 
 def serve(options: argparse.Namespace) -> Exit:
-    """Serve the router of this directory's node; returns when it has stopped."""
+    """Serve the router of this directory's node; return after a stop."""
     directory: Path = options.directory
     config, secrets = Config.load(directory), Secrets.load(directory)
     configure(config.logging.level, config.logging.format)
@@ -41,13 +41,13 @@ def serve(options: argparse.Namespace) -> Exit:
 async def _serve(directory: Path, config: Config, secrets: Secrets, *, as_json: bool) -> Exit:
     bridge = router_bridge(config, secrets)
     if bridge is None or config.router is None:
-        raise ConfigError(f"{directory / CONFIG_FILE}: router: is missing, and it says which router is to be served")
-    bridge = replace(bridge, again_seconds=None)  # a call has its time-out; whoever calls may look again
+        raise ConfigError(f"{directory / CONFIG_FILE}: router: is missing, and this table names the router to serve")
+    bridge = replace(bridge, again_seconds=None)  # a call has its time-out; the caller may look again
     _check_no_circle(config.router, config.bridge)
     if secrets.bridge_password is None:
         raise ConfigError(
             f"{directory / SECRETS_FILE}: bridge_password: is missing. Choose one of at least {MIN_PASSWORD} "
-            "characters, another one than the router's: callers of this endpoint log in with it"
+            "characters, different from the router's password: callers of this endpoint log in with it"
         )
     server = BridgeServer(
         bridge,
@@ -63,7 +63,7 @@ async def _serve(directory: Path, config: Config, secrets: Secrets, *, as_json: 
             await server.start(host, port)
         except OSError as error:
             raise CommandError(
-                f"cannot listen on {config.bridge.listen} ({why(error)}): stop what listens there, or set "
+                f"cannot listen on {config.bridge.listen} ({why(error)}): stop the program that listens there, or set "
                 "bridge.listen to another address"
             ) from error
         _announce(directory, config.bridge, as_json=as_json)
@@ -84,7 +84,7 @@ def _announce(directory: Path, table: BridgeTable, *, as_json: bool) -> None:
 
 
 def _check_no_circle(router: RouterTable, table: BridgeTable) -> None:
-    """Refuse to be our own router."""
+    """Raise `ConfigError` when the endpoint would be its own router."""
     if router.i2pcontrol is None:
         return
     there, (host, port) = urlsplit(router.i2pcontrol), place(table.listen)
@@ -95,7 +95,8 @@ def _check_no_circle(router: RouterTable, table: BridgeTable) -> None:
         same = there.hostname == "localhost"
     if same and there.port == port:
         raise ConfigError(
-            f"router.i2pcontrol: {router.i2pcontrol} is where this endpoint is to listen: give the router's own there, "
+            f"router.i2pcontrol: {router.i2pcontrol} is the address of this endpoint: set the router's own address "
+            f"there, "
             "or set bridge.listen to another address"
         )
 
@@ -103,7 +104,7 @@ def _check_no_circle(router: RouterTable, table: BridgeTable) -> None:
 def _tls(directory: Path, table: BridgeTable) -> ssl.SSLContext:
     certificate, key = directory / table.certificate, directory / table.key
     if not certificate.exists() and not key.exists():
-        # Strangers see it, and learn nothing from it: only where they are.
+        # Strangers see this certificate. The certificate shows only where they are.
         host = place(table.listen)[0]
         hosts = [host] if not ip_address(host).is_loopback else [host, "localhost"]
         made, its_key = make_certificate("i2pcontrol", hosts=hosts)
@@ -116,7 +117,7 @@ def _tls(directory: Path, table: BridgeTable) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
-        # Without a password that would be asked for at the terminal, and a service has none.
+        # Without a password function OpenSSL would ask for the password at the terminal. A service has no terminal.
         context.load_cert_chain(certificate, key, password=lambda: b"")
     except (ssl.SSLError, ValueError) as error:
         raise ConfigError(

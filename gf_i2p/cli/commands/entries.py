@@ -1,4 +1,4 @@
-"""`gf-i2p entries`: committed entries of the farm's log, as a running node has them."""
+"""`gf-i2p entries`: shows committed entries of the farm's log, from a running node."""
 
 import argparse
 from pathlib import Path
@@ -13,17 +13,17 @@ from gf_i2p.wire.limits import MAX_INTEGER
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say which entries are shown."""
+    """Add the arguments."""
     parser.add_argument("directory", type=Path, metavar="DIR")
     parser.add_argument(
-        "--first", type=whole(MAX_INTEGER), metavar="INDEX", help="begin with this one (default: where the log begins)"
+        "--first", type=whole(MAX_INTEGER), metavar="INDEX", help="the first index (default: where the log begins)"
     )
     parser.add_argument(
         "--limit",
         type=whole(MAX_PAGE),
         default=100,
         metavar="N",
-        help=f"show at most so many (default: 100, up to {MAX_PAGE})",
+        help=f"show at most N entries (default: 100, up to {MAX_PAGE})",
     )
     parser.add_argument(
         "--stale", action="store_true", help="ask a server that does not lead; newer entries may be missing"

@@ -1,4 +1,4 @@
-"""`gf-i2p explain`: why this server publishes and not another one, and what each leaf has to do with it."""
+"""`gf-i2p explain`: why this server publishes and no other, and why each leaf is listed or left out."""
 
 import argparse
 from datetime import UTC, datetime
@@ -19,14 +19,14 @@ from gf_i2p.cli.shared.terminal import print_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say which node is asked."""
+    """Add the argument."""
     parser.add_argument("directory", type=Path, metavar="DIR")
 
 
 def run(options: argparse.Namespace) -> Exit:
-    """Ask the node of this directory, and print its answer.
+    """Ask the node of this directory, and print the answer.
 
-    Returns `DEGRADED` when somebody is to publish and nobody can, when there is no leader, or this server was removed.
+    Returns `DEGRADED` without a leader, on a removed server, and when the farm wants a publisher and has none.
     """
     answer = ask(options.directory, "GET", "/v1/explain")
     if options.json:
@@ -39,11 +39,11 @@ def run(options: argparse.Namespace) -> Exit:
 
 
 def show_explanation(answer: dict[str, Any]) -> str:
-    """Say it in lines: the farm's choice, what administrators have said, what this server does."""
+    """Describe in lines the farm's choice, the administrators' changes, and what this server does."""
     farm, ours = answer["farm"], answer["this"]
     standing = standing_lines(answer)
     lines = [*standing, *([""] if standing else []), *map(printable, answer["lines"])]
-    if not answer["applied"]:  # nothing is known, so nothing more is said of the farm
+    if not answer["applied"]:  # nothing is known of the farm, so the other lines about the farm are left out
         lines = lines[: len(lines) - len(answer["lines"]) + 1]
     else:
         lines += _administration(farm["administration"])
@@ -56,7 +56,7 @@ def show_explanation(answer: dict[str, Any]) -> str:
 
 
 def _administration(said: dict[str, Any]) -> list[str]:
-    """What administrators have said that still counts, and their last changes."""
+    """Describe the administrators' changes that still count, and the last changes."""
     lines = []
     if said["moved_to"] is not None:
         lines.append(f"  publishing was moved to server {said['moved_to']}")
@@ -85,5 +85,5 @@ def _what(made: dict[str, Any]) -> str:
 def _when(date_ms: int) -> str:
     try:
         return f"{datetime.fromtimestamp(date_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
-    except (OverflowError, ValueError):  # whoever posted it may have said anything
+    except (OverflowError, ValueError):  # the date is the poster's, and can be any number
         return "at an unknown time"

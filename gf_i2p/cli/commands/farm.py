@@ -1,4 +1,4 @@
-"""`gf-i2p farm`: what is set for the whole farm, and who has changed it."""
+"""`gf-i2p farm`: shows and sets the parameters of the whole farm."""
 
 from typing import Final
 
@@ -7,8 +7,8 @@ from gf_i2p.cli.commands.administer import command
 from gf_i2p.cli.shared.command import Commands
 
 COMMANDS: Final[Commands] = {
-    "show": command(Action("farm", "show", changes=False), "show the parameters, their ranges, and who changed them"),
+    "show": command(Action("farm", "show", changes=False), "show the parameters, their ranges, and who changed each"),
     "set": command(Action("farm", "set", takes="changes"), "change parameters"),
-    "unset": command(Action("farm", "unset", takes="names"), "have parameters as they are by default"),
-    "log": command(Action("farm", "log", changes=False), "show who changed what, and when"),
+    "unset": command(Action("farm", "unset", takes="names"), "return parameters to their defaults"),
+    "log": command(Action("farm", "log", changes=False), "show who made which change, and when"),
 }

@@ -1,4 +1,4 @@
-"""`gf-i2p find`: the servers of a farm and its leader, as a client with its file finds them from any machine."""
+"""`gf-i2p find`: finds the servers of a farm and its leader with a client's file, from any machine."""
 
 import argparse
 import asyncio
@@ -15,28 +15,28 @@ from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.transport.client.farm_client import Found, FoundPlace
 
 SECONDS: Final = 30.0
-"""How long the leader is looked for, unless the caller says otherwise."""
+"""Default seconds for finding the leader."""
 I2P_SECONDS: Final = 120.0
 """The same when a server is inside I2P: the router may have to build tunnels first."""
 _SILENT_SECONDS: Final = 2.0
-"""So long nothing is said of the search."""
+"""Seconds until the command says that it is still looking."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say whose farm is looked for, and how long."""
+    """Add the arguments."""
     parser.add_argument("file", type=Path, metavar="FILE", help="client-NAME.toml, as init --client NAME wrote it")
     parser.add_argument(
         "--timeout",
         type=seconds,
         metavar="SECONDS",
-        help="look for the leader so long (default: 30, or 120 for a farm inside I2P)",
+        help="seconds for finding the leader (default: 30, or 120 for a farm inside I2P)",
     )
 
 
 def run(options: argparse.Namespace) -> Exit:
-    """Find the farm of this client's file. Raises `CommandError` when no server is reached, or the file is wrong."""
+    """Find the farm of this client's file. Raises `CommandError` for a wrong file, and when no server answers."""
     path, timeout = options.file, options.timeout
-    configure("error", "text")  # what goes wrong stands in the answer; the logs would say it twice
+    configure("error", "text")  # the answer says what is wrong; the logs would say the same again
     file = load_client_file(path)
     if timeout is None:
         timeout = SECONDS if file.i2p is None else I2P_SECONDS
@@ -83,7 +83,7 @@ def _as_json(cluster: str, found: Found) -> dict[str, Any]:
 
 def _show(cluster: str, found: Found) -> str:
     leader = "none is known" if found.leader is None else f"server {found.leader}"
-    told = "the file's: no server tells who belongs to the farm"
+    told = "the file's: no server tells the farm's servers"
     if found.log_index is not None:
         told = f"as of entry {found.log_index} of the log" if found.log_index else "with which the farm began"
     lines = [f"farm     {cluster}", f"leader   {leader}", f"servers  {told}"]

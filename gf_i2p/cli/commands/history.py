@@ -1,4 +1,4 @@
-"""`gf-i2p history verify`: reads a history to its end and says what is in it."""
+"""`gf-i2p history verify`: reads a history to its end and describes the contents."""
 
 import argparse
 import json
@@ -20,7 +20,7 @@ def _add_of_verify(parser: argparse.ArgumentParser) -> None:
 
 
 def verify(options: argparse.Namespace) -> Exit:
-    """Check the history of a node's directory, or in a directory of its own; the node may run or not.
+    """Check the history of a node's directory, or a history's own directory; the node may run or not.
 
     Raises `HistoryError`, `OSError` and `CommandError`.
     """
@@ -28,7 +28,7 @@ def verify(options: argparse.Namespace) -> Exit:
     if (directory / CONFIG_FILE).exists():
         directory = directory / HISTORY_DIRECTORY
     if not directory.is_dir():
-        raise CommandError(f"{directory} is no directory: the node makes it when it runs with history.enabled = true")
+        raise CommandError(f"{directory} is no directory: a running node with history.enabled = true makes it")
     with Progress() as progress:
         summary = summarize(directory, on_file=lambda number, count: progress(f"reading file {number} of {count}"))
     if options.json:
@@ -47,22 +47,22 @@ def show_summary(found: Summary) -> str:
         f"servers  {found.configurations} Configurations; {found.others} entries of other kinds are left out",
     ]
     if found.first > 1:
-        lines.append(f"removed  the entries up to {found.first - 1}: the files in which they were are gone")
+        lines.append(f"removed  the entries up to {found.first - 1}: their files are gone")
     lines += [
-        f"restored {first} to {last}: the farm began anew in term {term}, from a snapshot of entry {last}; what "
-        f"another history has from {last + 1} on, in lower terms, is forgotten"
+        f"restored {first} to {last}: the farm began anew in term {term}, from a snapshot of entry {last}; the entries "
+        f"from {last + 1} on in lower terms, in other histories, are forgotten"
         for first, last, term in found.restored
     ]
     for first, last in found.gaps[:_SHOWN_GAPS]:
         lines.append(
-            f"gap      {first} to {last}: not in this directory, for the log did not have them either; look in other "
-            "servers' histories, or in older copies of this one"
+            f"gap      {first} to {last}: not in this directory, for the log lacked them too; look in other servers' "
+            "histories, or in older copies of this history"
         )
     if len(found.gaps) > _SHOWN_GAPS:
-        lines.append(f"         and {len(found.gaps) - _SHOWN_GAPS} more gaps; --json has them all")
+        lines.append(f"         and {len(found.gaps) - _SHOWN_GAPS} more gaps; --json shows all")
     return "\n".join(lines)
 
 
 COMMANDS: Final[Commands] = {
-    "verify": Subcommand("read a history to its end, check it, and say what is in it", _add_of_verify, verify),
+    "verify": Subcommand("read a history to its end, check it, and describe it", _add_of_verify, verify),
 }

@@ -10,7 +10,7 @@ from gf_i2p.node.files.farm_setup import make_farm
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say where the farm is made, of which servers and users."""
+    """Add the arguments."""
     parser.add_argument(
         "directory", type=Path, metavar="DIR", help="where server-ID/, client-NAME.toml and admin-NAME.toml are written"
     )
@@ -20,8 +20,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         required=True,
         type=server,
         metavar="ID=ENDPOINT",
-        help="a server and how the others reach it: i2p (it gets a new address inside I2P) or tcp://HOST:PORT; once "
-        "for each, three make a farm that survives the loss of one",
+        help="a server and the endpoint at which the others reach it: i2p (a new address inside I2P) or "
+        "tcp://HOST:PORT; once for each server. Three servers make a farm that survives the loss of one",
     )
     parser.add_argument("--cluster", default="farm", help="the farm's name (default: farm)")
     parser.add_argument("--profile", choices=["auto", "lan", "i2p"], default="auto", help="time-outs (default: auto)")
@@ -56,8 +56,8 @@ def run(options: argparse.Namespace) -> Exit:
     for endpoint in known:
         if endpoint.is_i2p:
             raise CommandError(
-                f"{endpoint}: keys for this address would have to come from you; write i2p instead of the endpoint for "
-                "a new one, and put your keys and address in its place afterwards",
+                f"{endpoint}: the keys for this address are yours; write i2p instead of the endpoint for "
+                "a new address, and put your keys and address in its place afterwards",
                 code=Exit.USAGE,
             )
     written = make_farm(
@@ -74,9 +74,7 @@ def run(options: argparse.Namespace) -> Exit:
         return Exit.OK
     for path in written:
         print(f"wrote {path}")
-    print(
-        "\nCopy each server directory, and only that one, to its machine by a safe way (it holds keys). Then run there:"
-    )
+    print("\nCopy each server directory, and no other, to its machine by a safe way (it holds keys). Then run there:")
     print(f"  gf-i2p run {written[0]}")
     if len(servers) < 3:
         print(f"\nA farm of {len(servers)} survives the loss of no server; three survive one, five survive two.")

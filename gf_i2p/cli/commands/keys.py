@@ -1,4 +1,4 @@
-"""`gf-i2p keys`: the master's key, which stays off all nodes, and what it lets each of them publish by."""
+"""`gf-i2p keys`: the master's key, which stays off all nodes, and the delegated keys that each node publishes by."""
 
 import argparse
 import stat
@@ -26,10 +26,10 @@ from gf_i2p.storage.snapshot_file import write
 
 DEFAULT_DAYS: Final = 90
 MAX_DAYS: Final = 365
-"""A stolen key is good to its end: nobody can call it back."""
+"""A stolen key is good to its end: nobody can call the key back."""
 
 _FIXED: Final = ("i2cp.leaseSetType", "i2cp.leaseSetEncType")
-"""What lease sets we make is ours to know."""
+"""Options that an operator cannot set: the program decides the kind of its lease sets."""
 _DAY: Final = 86_400
 _STANDARD_INPUT: Final = "-"
 
@@ -59,7 +59,7 @@ def import_(options: argparse.Namespace) -> Exit:
             data = file.read(MAX_FILE_BYTES + 1)
         name = source
         if stat.S_IMODE(path.stat().st_mode) & 0o077:
-            notes.append(f"{path} can be read by others on this machine: remove it, or run: chmod 600 {path}")
+            notes.append(f"{path} can be read by others on this machine: remove the file, or run: chmod 600 {path}")
     notes.append(
         "A tunnel or program that uses the same keys must be gone before a farm publishes for them: the netDb has one "
         "place for each address."
@@ -86,7 +86,7 @@ def show(options: argparse.Namespace) -> Exit:
 
 
 def _master_of(data: bytes, name: str) -> DestinationKeys:
-    """Read the own keys of a destination, as bytes or in base64. Raises `CommandError`."""
+    """Read the own keys of a destination, as bytes or as base64. Raises `CommandError`."""
     try:
         if len(data) <= MAX_FILE_BYTES and _is_text(data):
             data = from_base64("".join(data.decode("ascii").split()), MAX_FILE_BYTES)
@@ -94,20 +94,21 @@ def _master_of(data: bytes, name: str) -> DestinationKeys:
     except NetDbError as error:
         raise CommandError(
             f"{name} holds no private keys of an I2P destination: {error}. Give a router's private key file (i2pd: "
-            "what stands as keys = … in tunnels.conf; Java: the tunnel's private key file), or its base64",
+            "the value of keys = … in tunnels.conf; Java: the tunnel's private key file), or its base64",
             code=Exit.USAGE,
         ) from error
     if keys.delegated:
         raise CommandError(
-            f"{name} holds delegated keys of {keys.destination.b32}, and not the master's own: give the file that "
-            "they were delegated with. Delegated keys themselves go to a node, as its key file",
+            f"{name} holds delegated keys of {keys.destination.b32}, and not the master's own: give the master's key "
+            f"file. "
+            "Delegated keys themselves go to a node, as its key file",
             code=Exit.USAGE,
         )
     return keys.keys
 
 
 def _is_text(data: bytes) -> bool:
-    """Whether it is base64, and not the bytes themselves, which are random for the most part."""
+    """Whether the data is base64. Raw key bytes are mostly random, and so hardly ever all text."""
     return data.isascii() and not any(byte < 9 for byte in data)
 
 
@@ -121,14 +122,14 @@ def _told_of_master(options: argparse.Namespace, keys: DestinationKeys, notes: l
     for note in notes:
         print(note)
     print(
-        f"Keep this file away from all nodes, and a copy of it in another safe place: whoever has it is the service, "
-        "and without it the address is lost. Next, for each server of the farm:\n"
+        f"Keep this file away from all nodes, and a copy in another safe place: a person with this file controls the "
+        "service, and without the file the address is lost. Next, for each server of the farm:\n"
         f"  gf-i2p keys delegate {options.file} --server ID"
     )
     return Exit.OK
 
 
-# What a node gets ---------------------------------------------------------------------------------------------------
+# A node's keys -------------------------------------------------------------------------------------------------------
 
 
 def delegate(options: argparse.Namespace) -> Exit:
@@ -137,8 +138,8 @@ def delegate(options: argparse.Namespace) -> Exit:
         master = load(options.master)
     if master.delegated:
         raise CommandError(
-            f"{options.master} holds delegated keys itself, and a transient key authorises nobody: run this where the "
-            "master's own key is, with its file",
+            f"{options.master} holds delegated keys, and a transient key authorises nobody: run this command where the "
+            "master's own key is, with the master's file",
             code=Exit.USAGE,
         )
     server, days = options.server, options.days
@@ -157,28 +158,32 @@ def delegate(options: argparse.Namespace) -> Exit:
         )
         return Exit.OK
     print(
-        f"wrote {path}\nServer {server} can publish for {made.destination.b32} by it, until {date(ends)} ({days} days)."
+        f"wrote {path}\nWith this file server {server} can publish for {made.destination.b32} until {date(ends)} "
+        f"({days} days)."
         "\n\n"
-        f"Bring it to that server, and only there, by a safe way, as the file that [publish] keys names ({MASTER_FILE} "
-        "unless you have changed that), mode 0600. Put it there whole, by its name:\n"
+        f"Bring the file to that server, and only there, by a safe way. [publish] keys names its place ({MASTER_FILE} "
+        "by default); the mode is 0600. Put the whole file there by a rename:\n"
         f"  scp -p {path} HOST:DIR/new.keys && ssh HOST mv DIR/new.keys DIR/{MASTER_FILE}\n"
-        "A node that runs, and publishes for this master already, takes it over within seconds; another one wants "
-        'mode = "meta" or "failover" in [publish], and a start. Then remove it here.\n\n'
-        "i2pd takes no session from a transient key: the node opens it by a session config in this file, which the "
-        "master has signed now, once. Java takes a fresh one that the node signs itself. Both are in order.\n"
-        f"A stolen file cannot be called back before {date(ends)}. `gf-i2p keys status DIR` says when a new one is due."
+        "A node that already publishes for this master takes the file over within seconds; another node needs "
+        'mode = "meta" or "failover" in [publish], and a start. Then remove the file here.\n\n'
+        "i2pd takes no session from a transient key: the node opens the session by a session config in this file, "
+        "which "
+        "the master has signed now, once. Java takes a fresh config that the node signs. Both are in order.\n"
+        f"A stolen file cannot be called back before {date(ends)}. `gf-i2p keys status DIR` says when a new file is "
+        f"due."
     )
     if branches:
         print(
             f"\nwrote {branches[0]} to {branches[-1].name}, the keys of the sets below the first one. Bring them "
-            f"to each server that has a delegated key, beside its {MASTER_FILE}. They do not end: who has stolen them "
-            "can write such a set for ever."
+            f"to each server that has a delegated key, beside its {MASTER_FILE}. They do not end: a thief of these "
+            f"keys can "
+            "write such a set for ever."
         )
     return Exit.OK
 
 
 def _branches(master: DestinationKeys, beside: Path) -> list[Path]:
-    """Write the keys of branches that are not there yet. Raises `CommandError`."""
+    """Write the missing keys of branches. Raises `CommandError`."""
     paths = []
     for number in range(BRANCHES):
         path, data = branch_file(beside, number), derive(master, number).encode()
@@ -223,22 +228,22 @@ def status(options: argparse.Namespace) -> Exit:
         print(f"made for     server {keys.server}{', and this is server ' + str(config.node.id) if foreign else ''}")
     print(f"router       {_fits(keys, kind)}")
     if due:
-        what = {Stage.ENDED: "ENDED: nothing is published by these keys", Stage.ENDING: "they end soon"}
+        what = {Stage.ENDED: "ENDED: nothing is published by these keys", Stage.ENDING: "The keys end soon"}
         print(
-            f"\n{what.get(stage, 'they do not fit')}. Where the master's own key is, run\n"
+            f"\n{what.get(stage, 'The keys do not fit')}. Where the master's own key is, run\n"
             f"  gf-i2p keys delegate MASTERFILE --server {config.node.id}\n"
-            f"and put the file that it writes in the place of {path}."
+            f"and put the new file in the place of {path}."
         )
     return Exit.DEGRADED if due else Exit.OK
 
 
 def _fits(keys: PublishingKeys, kind: str) -> str:
-    """Say what the node's router makes of the keys."""
+    """Say whether the node's router takes sessions by the keys."""
     objection = keys.objection(kind)
     if objection is not None:
         return f"{kind}: {objection}"
     if kind != "auto":
-        return f"{kind}: it takes sessions by these keys"
+        return f"{kind}: the router takes sessions by these keys"
     only_java = keys.objection("i2pd") is not None
     return "not said in the configuration: " + (
         "a Java router takes these keys, and an i2pd does not (see `gf-i2p keys delegate`)"
@@ -248,7 +253,7 @@ def _fits(keys: PublishingKeys, kind: str) -> str:
 
 
 def _described(keys: PublishingKeys, now: int) -> dict[str, Any]:
-    """Their public parts. Times in seconds since the epoch, null for never and for unknown."""
+    """Give the public parts of the keys. Times in seconds since the epoch, null for never and for unknown."""
     return {
         "master": keys.destination.b32,
         "delegated": keys.delegated,
@@ -266,7 +271,7 @@ def _destination(keys: PublishingKeys) -> dict[str, str]:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Write a secret file that is new. Raises `CommandError`."""
+    """Write a new secret file. Raises `CommandError`, also when the file exists."""
     if path.is_dir():
         raise CommandError(f"{path} is a directory: name the file in it", code=Exit.USAGE)
     if not path.absolute().parent.is_dir():
@@ -275,7 +280,7 @@ def _write(path: Path, data: bytes) -> None:
         write(path, data, force=False)
     except FileExistsError as error:
         raise CommandError(
-            f"{path} exists already, and keys are not overwritten: choose another name, or move it away"
+            f"{path} exists already, and keys are not overwritten: choose another name, or move the file away"
         ) from error
 
 
@@ -312,7 +317,7 @@ def _add_of_delegate(parser: argparse.ArgumentParser) -> None:
         type=whole(MAX_DAYS),
         default=DEFAULT_DAYS,
         metavar="D",
-        help=f"for so long (default: {DEFAULT_DAYS}, up to {MAX_DAYS})",
+        help=f"days until the key ends (default: {DEFAULT_DAYS}, up to {MAX_DAYS})",
     )
     parser.add_argument(
         "--out", type=Path, metavar="FILE", help="written with mode 0600 (default: publish-server-ID.keys)"
@@ -324,14 +329,16 @@ def _add_of_delegate(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="of the tunnels by which the server serves in mode failover beside an i2pd, as inbound.length=2: the "
-        "master signs them; again for each. A Java router goes by [publish.service.session] in the server's settings",
+        help="option of the tunnels by which the server serves in mode failover beside an i2pd, as inbound.length=2: "
+        "the "
+        "master signs it; repeatable. A Java router follows [publish.service.session] in the server's settings",
     )
     parser.add_argument(
         "--branches",
         action="store_true",
-        help="also write branch-0.dat to branch-15.dat beside it, for more leaves than one set has room for (farm set "
-        "tree=tree); the same for all servers, and they do not end",
+        help="also write branch-0.dat to branch-15.dat beside the key, for more leaves than one set has room for "
+        "(farm set "
+        "tree=tree); all servers share these keys, and these keys do not end",
     )
 
 

@@ -1,4 +1,4 @@
-"""`gf-i2p leaf`: a leaf-only member beside its router, in the foreground; and how it does."""
+"""`gf-i2p leaf`: runs a leaf-only member beside its router, in the foreground, and shows its state."""
 
 import argparse
 import asyncio
@@ -33,12 +33,12 @@ from gf_i2p.storage.private_files import Lock, holder
 logger = structlog.get_logger()
 
 LATE_SECONDS: Final = 3 * INTERVAL_SECONDS
-"""A member whose last record is older is about to be listed no more, or is not."""
+"""Seconds after which a member's last record is too old: the farm drops the leaf, or will soon."""
 _CLOSE_SECONDS: Final = 5.0
 
 
 def _run(path: Path) -> Exit:
-    """`leaf run`: returns when it has been stopped. Raises `CommandError` when it runs already."""
+    """`leaf run`: returns after a stop. Raises `CommandError` when the member runs already."""
     file_path = LeafFile.find(path)
     with named(file_path):
         file = LeafFile.load(file_path)
@@ -78,7 +78,7 @@ async def _serve(file: LeafFile, report: Path) -> Exit:
             ends: list[asyncio.Future[Any]] = [task, stopped]
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             if task.done():
-                await task  # it ends for a defect only
+                await task  # the task ends only for a defect
         finally:
             task.cancel()
             await asyncio.wait([task])
@@ -90,21 +90,21 @@ async def _serve(file: LeafFile, report: Path) -> Exit:
 
 
 def router_of(file: LeafFile) -> LocalRouter:
-    """Make what asks the member's router. Raises `ConfigError`."""
+    """Make the access to the member's router. Raises `ConfigError`."""
     router = file.router
     control = i2pcontrol(router, file)
     return LocalRouter(Sam(*place(router.sam)), MetaPublisher(i2cp_settings(router)), control, file.publish.leaf)
 
 
 def _write(path: Path, report: MemberReport) -> None:
-    """Put a report in the place of the last one. Whoever reads it gets all of one; a full disk ends no member."""
+    """Replace the last report. A reader always gets a whole report; a full disk does not end the member."""
     new = path.with_name(f"{path.name}-new")
     try:
         new.unlink(missing_ok=True)
         write_private(new, json.dumps(report.encode()) + "\n")
         new.replace(path)
     except OSError as error:
-        logger.warning("what we do cannot be written down", file=str(path), reason=error.strerror)
+        logger.warning("the report cannot be written", file=str(path), reason=error.strerror)
 
 
 def status(options: argparse.Namespace) -> Exit:
@@ -114,7 +114,7 @@ def status(options: argparse.Namespace) -> Exit:
     try:
         report = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise CommandError(f"it has never run here. Start it: gf-i2p leaf run {options.directory}") from None
+        raise CommandError(f"the member has never run here. Start it: gf-i2p leaf run {options.directory}") from None
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path} cannot be read: {error}. Start the member anew.") from error
     age = None if report["committed"] is None else max(time.time() - report["committed"] / 1000, 0.0)
@@ -132,12 +132,12 @@ def _lines(report: dict[str, Any], age: float | None, directory: Path, *, runnin
         lines.append(f"         does not run. Start it: gf-i2p leaf run {directory}")
     committed = "nothing yet"
     if age is not None:
-        late = "; the farm lists its leaf no more, or soon" if age > LATE_SECONDS else ""
+        late = "; the farm lists its leaf no more, or will stop soon" if age > LATE_SECONDS else ""
         ago = timedelta(seconds=int(age))
         committed = f"committed {ago} ago at index {report['index']}, {report['posted']} in all{late}"
     lines.append(f"record   {committed}")
     if running and age is None and report["error"] is None:
-        lines.append("         it is on its way to the farm: ask again in some seconds")
+        lines.append("         the first record is on its way to the farm: ask again in some seconds")
     if report["error"] is not None:
         lines.append(f"trouble  {printable(report['error'])}")
     lines.append(f"router   {'not known yet' if report['router'] is None else printable(report['router'])}")
@@ -146,7 +146,7 @@ def _lines(report: dict[str, Any], age: float | None, directory: Path, *, runnin
     if report["leaf"] is not None:
         lines.append(f"leaf     {printable(report['leaf'])}")
     elif not report["leaves"]:
-        lines.append("leaf     none: [publish] leaf in leaf.toml says which one it is")
+        lines.append("leaf     none: set [publish] leaf in leaf.toml")
     return lines
 
 
@@ -159,9 +159,9 @@ def _add_directory(parser: argparse.ArgumentParser) -> None:
 
 COMMANDS: Final[Commands] = {
     "run": Subcommand(
-        "tell the farm how the leaf beside this router does, in the foreground",
+        "report the leaf beside this router to the farm, in the foreground",
         _add_directory,
         lambda options: _run(options.directory),
     ),
-    "status": Subcommand("show how a leaf-only member does on this machine", _add_directory, status),
+    "status": Subcommand("show the state of a leaf-only member on this machine", _add_directory, status),
 }

@@ -1,4 +1,4 @@
-"""`gf-i2p members` for leaf-only members: who may post without being a server."""
+"""`gf-i2p members` for leaf-only members, which may post without being a server."""
 
 import argparse
 from typing import Any
@@ -10,7 +10,7 @@ from gf_i2p.node.membership import leaf_invitation
 
 
 def invite(options: argparse.Namespace, ask: Ask) -> Exit:
-    """`members invite-leaf`: the server of the directory knows the member at once, the others are told by a file."""
+    """`members invite-leaf`: the directory's server knows the member at once; the other servers read a file."""
     invited = leaf_invitation.invite_and_accept(options.directory, options.into, options.id)
     said, reloaded, _ = have_it_reloaded(options.directory, ask)
     if options.json:
@@ -26,16 +26,16 @@ def invite(options: argparse.Namespace, ask: Ask) -> Exit:
         )
         return Exit.OK
     print(
-        f"wrote {invited.member}\nwrote {invited.accept}\n{options.directory} knows it now; {said}\n\n"
+        f"wrote {invited.member}\nwrote {invited.accept}\n{options.directory} knows the member now; {said}\n\n"
         f"1. On each other server of the farm:\n     gf-i2p members accept DIR {invited.accept.name}\n"
-        f"   Then delete {invited.accept.name} and its copies: whoever reads it can post as that member.\n"
+        f"   Then delete {invited.accept.name} and its copies: each reader of that file can post as the member.\n"
         f"2. Bring {invited.member.name} to its router's machine, set its leaf in leaf.toml, and there:\n"
         f"     gf-i2p leaf run {invited.member.name}"
     )
     if invited.unknown:
         print(
-            f"   It cannot know the certificates of the servers {list(invited.unknown)}: nothing here has their "
-            "fingerprints, and no CA."
+            f"   The member has no way to know the certificates of the servers {list(invited.unknown)}: nothing here "
+            "has their fingerprints, and no CA."
         )
     return Exit.OK
 
@@ -47,13 +47,13 @@ def accept(options: argparse.Namespace, ask: Ask) -> Exit:
     if options.json:
         print_json({"ok": True, "changed": changed, "dropped": [], "reloaded": reloaded, "needs_restart": pending})
         return Exit.OK
-    print(f"accepted; {said}" if changed else "it was known already")
-    print(f"Whoever reads {options.file} can post as that member: delete it when all servers have accepted.")
+    print(f"accepted; {said}" if changed else "the member was known already")
+    print(f"Each reader of {options.file} can post as that member: delete it when all servers have accepted.")
     return Exit.OK
 
 
 def remove(options: argparse.Namespace, ask: Ask) -> Exit:
-    """`members remove-leaf`: from now on this server refuses it, and ends its connections."""
+    """`members remove-leaf`: from now on this server refuses the member, and ends the member's connections."""
     changed = leaf_invitation.remove(options.directory, options.id)
     said, reloaded, _ = have_it_reloaded(options.directory, ask) if changed else ("", False, list[str]())
     if options.json:
@@ -62,7 +62,7 @@ def remove(options: argparse.Namespace, ask: Ask) -> Exit:
     if changed:
         print(
             f"{options.directory} refuses {leaf_invitation.user_of(options.id)} from now on; {said}\n"
-            "Do the same on each other server. Its leaves are listed no more when its last record is too old."
+            "Do the same on each other server. The farm drops the member's leaves when its last record is too old."
         )
     else:
         print(f"{options.directory} does not know {leaf_invitation.user_of(options.id)}")

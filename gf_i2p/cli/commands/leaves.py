@@ -1,4 +1,4 @@
-"""`gf-i2p leaves`: which leaves the farm publishes, and at what cost."""
+"""`gf-i2p leaves`: shows and sets which leaves the farm publishes, and at which cost."""
 
 from typing import Final
 
@@ -8,9 +8,11 @@ from gf_i2p.cli.shared.command import Commands
 
 COMMANDS: Final[Commands] = {
     "list": command(
-        Action("leaves", "list", changes=False), "show all leaves that somebody names, and why one is not listed"
+        Action("leaves", "list", changes=False), "show all leaves that somebody names, and why a leaf is not listed"
     ),
-    "exclude": command(Action("leaves", "exclude", takes="leaf"), "have a leaf left out, whatever its router says"),
-    "include": command(Action("leaves", "include", takes="leaf"), "take that back"),
-    "cost": command(Action("leaves", "cost", takes="cost"), "have a leaf listed at this cost"),
+    "exclude": command(
+        Action("leaves", "exclude", takes="leaf"), "leave a leaf out, although its router reports the leaf"
+    ),
+    "include": command(Action("leaves", "include", takes="leaf"), "end the exclusion of a leaf"),
+    "cost": command(Action("leaves", "cost", takes="cost"), "list a leaf at this cost"),
 }

@@ -1,4 +1,4 @@
-"""`gf-i2p members`: who belongs to a farm, and how that changes while it runs."""
+"""`gf-i2p members`: the servers of a farm, and how a running farm takes in and removes servers."""
 
 import argparse
 import time
@@ -26,13 +26,14 @@ from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.limits import MAX_ID
 
 CHANGE_SECONDS: Final = 600.0
-"""How long a change is watched: a server that joins gets the whole log."""
+"""Seconds for which a change is watched: a server that joins gets the whole log."""
 SETTLE_SECONDS: Final = 15.0
-"""How long a node may not know what is committed: three heartbeats of the slowest profile."""
+"""Seconds in which a node may not know the committed entries: three heartbeats of the slowest profile."""
 _POLL_SECONDS: Final = 0.2
 _ELECTIONS: Final = 3
-"""For so many of the longest time-outs an office is over, and nothing is under way; then the change is not waited for.
-A follower that asked for itself hears of an entry later than the new leader has it."""
+"""Longest election time-outs after which an idle change is given up: the old leader has lost its office by then.
+
+A follower that asked for a vote hears of an entry later than the new leader has the entry."""
 
 
 def show(options: argparse.Namespace, ask: Ask) -> Exit:
@@ -72,22 +73,25 @@ def invite(options: argparse.Namespace, ask: Ask) -> Exit:
         return Exit.OK
     if written.left_out is not None:
         print(
-            f"server {written.left_out}, which had this endpoint, is out of the farm: it is left out here, and "
-            "`members accept` takes its table and user out of each server's files"
+            f"server {written.left_out}, which had this endpoint, is out of the farm: the new files leave that "
+            f"server out, and "
+            "`members accept` removes its table and its user from each server's files"
         )
     print(
         f"wrote {written.server}\nwrote {written.accept}\n\n"
         f"1. On each server of the farm, {options.directory.name} included:\n"
         f"     gf-i2p members accept DIR {written.accept.name}\n"
-        f"   Then delete {written.accept.name} and its copies: whoever reads it can act as that server.\n"
-        f"2. Bring {written.server.name} to its machine, set it up as the others are (router, leaf, keys), and there, "
-        "beside the\n   directory that you have copied there:\n"
+        f"   Then delete {written.accept.name} and its copies: each reader of that file can act as that server.\n"
+        f"2. Bring {written.server.name} to its machine, set it up like the other servers (router, leaf, keys), and "
+        f"there, "
+        "beside the\n   copied directory:\n"
         f"     gf-i2p run {written.server.name}\n"
-        "   It asks to be taken in by itself, and is a member when it has the log."
+        "   The server asks the leader to be taken in, and is a member when it has the log."
     )
     if written.table is not None:
         print(
-            "3. Clients and administrators cannot follow it when it leads unless they know its certificate. To each\n"
+            "3. Clients and administrators can follow the new server as leader only if they know its certificate. To "
+            "each\n"
             '   client-NAME.toml and admin-NAME.toml whose ca = "..." does not vouch for it, add at the end:\n\n'
             f"{written.table}",
             end="",
@@ -118,13 +122,13 @@ def accept(options: argparse.Namespace, ask: Ask) -> Exit:
             f"server {done.dropped}, which had this endpoint, is out of the farm: its table and its user were taken "
             f"out of {CONFIG_FILE} and {SECRETS_FILE}"
         )
-    print(f"accepted; {said}" if done.changed else "it was known already")
-    print(f"Whoever reads {options.file} can act as the new server: delete it when all servers have accepted.")
+    print(f"accepted; {said}" if done.changed else "the server was known already")
+    print(f"Each reader of {options.file} can act as the new server: delete it when all servers have accepted.")
     return Exit.OK
 
 
 def _members(ask: Ask, directory: Path) -> frozenset[int]:
-    """Tell who belongs to the farm: see `invitation.Members`. A node that runs is asked, of another the log is read."""
+    """Give the ids of the farm's servers; see `invitation.Members`. A running node answers, or else the stopped log."""
     pid = holder(directory / DATABASE_FILE)
     if pid is None:
         return members_of_stopped(directory)
@@ -136,12 +140,12 @@ def _members(ask: Ask, directory: Path) -> frozenset[int]:
             raise ConfigError(f"process {pid} holds the log in {directory}, and does not answer ({error})") from error
         if answer["membership"] == "removed":
             raise CommandError(
-                f"nothing was changed: the server of {directory} was removed from the farm itself. Do this with the "
-                "directory of one that belongs to it"
+                f"nothing was changed: the server of {directory} was removed from the farm itself. Use the "
+                "directory of a server that belongs to the farm"
             )
         if answer["membership"] != "member":
             raise ConfigError(f"the server of {directory} is {answer['membership']} itself")
-        # Who has no leader may have missed a change; who has one learns with its next heartbeat what is committed.
+        # A node without a leader may have missed a change. A node with a leader learns the commit index by a heartbeat.
         if answer["configuration_committed"] and answer["leader"] is not None:
             return frozenset(server["id"] for server in answer["servers"])
         if time.monotonic() >= end:
@@ -151,10 +155,10 @@ def _members(ask: Ask, directory: Path) -> frozenset[int]:
 
 
 def add(options: argparse.Namespace, ask: Ask) -> Exit:
-    """`members add`: for a server that waits to be taken in, and does not ask by itself."""
+    """`members add`: for a server that waits to be taken in, and does not ask the leader."""
     server_id, endpoint = options.server
     if endpoint is None:
-        raise CommandError("give the endpoint that it has, tcp://HOST:PORT", code=Exit.USAGE)
+        raise CommandError("give the server's own endpoint, tcp://HOST:PORT", code=Exit.USAGE)
     body = {"add": {"id": server_id, "endpoint": str(endpoint)}}
     begun = ask(options.directory, "POST", "/v1/servers", seconds=40, body=body)
     return _watch(options, ask, begun, server_id, present=True)
@@ -169,15 +173,17 @@ def remove(options: argparse.Namespace, ask: Ask) -> Exit:
         raise CommandError(f"the farm has no server {options.id}: see `gf-i2p members list`")
     if len(servers) == 1:
         raise CommandError(LAST_SERVER)
-    if answer["leader"] is None:  # what the others' silence would have us say cannot be followed
+    if answer["leader"] is None:  # without a leader, no advice about unreachable servers could be followed
         raise CommandError(NO_LEADER, code=Exit.DEGRADED)
     left = len(servers) - 1
     alive = sum(each["connected"] for each in servers.values() if each["id"] != options.id)
     if not options.force and not server["connected"]:
         raise CommandError(
-            f"server {options.id} cannot be reached. If it is dead for good, add --force: it is removed without being "
-            "told, and when it comes back it can do no harm. It may be taken in again (members add) with its own "
-            "directory; a new one, or an older copy, needs a new id (members invite)"
+            f"server {options.id} cannot be reached. If it is dead for good, add --force: the server is removed "
+            f"without "
+            "notice, and can do no harm when it comes back. The server may be taken in again (members add) with its "
+            "own "
+            "directory; a new directory, or an older copy, needs a new id (members invite)"
         )
     if not options.force and alive <= left // 2:
         raise CommandError(
@@ -199,9 +205,9 @@ def step_down(options: argparse.Namespace, ask: Ask) -> Exit:
 
 
 def _watch(options: argparse.Namespace, ask: Ask, begun: Any, server_id: int, *, present: bool) -> Exit:
-    """Wait until the change is committed, as far as the node of this directory knows, or nobody is at it any more.
+    """Wait until the directory's node knows that the change is committed, or until nobody works on the change any more.
 
-    `begun`: who has begun it, and in which term.
+    `begun`: the leader that began the change, and the term.
     """
     end = time.monotonic() + CHANGE_SECONDS
     idle_since: float | None = None
@@ -218,7 +224,7 @@ def _watch(options: argparse.Namespace, ask: Ask, begun: Any, server_id: int, *,
             raise CommandError(answer["change_refused"])
         in_office = (answer["leader"], answer["term"]) == (begun["leader"], begun["term"])
         under_way = answer["change"] is not None or not answer["configuration_committed"]
-        if in_office or under_way or answer["membership"] == "joining":  # who joins knows little, and asks again itself
+        if in_office or under_way or answer["membership"] == "joining":  # a joining server knows little, and asks again
             idle_since = None
         elif idle_since is None:
             idle_since = now
@@ -226,7 +232,8 @@ def _watch(options: argparse.Namespace, ask: Ask, begun: Any, server_id: int, *,
             raise _lost(begun["leader"], answer["leader"])
         time.sleep(_POLL_SECONDS)
     raise CommandError(
-        f"not done within {CHANGE_SECONDS:.0f} s; it may still be. See `gf-i2p members list`", outcome="unknown"
+        f"not done within {CHANGE_SECONDS:.0f} s; the change may still come. See `gf-i2p members list`",
+        outcome="unknown",
     )
 
 
@@ -246,8 +253,8 @@ def _lost(by: int, leader: int | None) -> CommandError:
     where = "there" if leader is not None and leader != by else "on the server that leads next"
     where = "here" if leader == by else where
     return CommandError(
-        f"server {by} had begun it, and has lost its office since; {now}, and nothing of the change is under way as "
-        f"far as this node knows. See `gf-i2p members list` {where}, and ask again if it is not done",
+        f"server {by} had begun the change, and has lost its office since; {now}, and as far as this node knows "
+        f"no change is under way. See `gf-i2p members list` {where}, and ask again if the change is not done",
         code=Exit.DEGRADED if leader is None else Exit.FAILED,
         outcome="unknown",
     )
@@ -257,7 +264,7 @@ def _lost(by: int, leader: int | None) -> CommandError:
 
 
 def _by_node(action: str, here: Callable[[argparse.Namespace, Ask], Exit]) -> Callable[[argparse.Namespace], Exit]:
-    """Make what asks the node of a directory, or the farm's servers when an administrator's file is given."""
+    """Make a command that asks a directory's node, or with an administrator's file the farm's servers."""
 
     def run(options: argparse.Namespace) -> Exit:
         return remote_members.run(action, options) if options.directory.is_file() else here(options, ask)
@@ -267,7 +274,10 @@ def _by_node(action: str, here: Callable[[argparse.Namespace, Ask], Exit]) -> Ca
 
 def _add_node(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "directory", type=Path, metavar="DIR|FILE", help="of a server that runs; or admin-NAME.toml, anywhere"
+        "directory",
+        type=Path,
+        metavar="DIR|FILE",
+        help="of a running server; or admin-NAME.toml, on any machine",
     )
 
 
@@ -287,7 +297,7 @@ def _add_of_invite(parser: argparse.ArgumentParser) -> None:
 
 def _add_of_accept(parser: argparse.ArgumentParser) -> None:
     _add_directory(parser)
-    parser.add_argument("file", type=Path, metavar="FILE", help="what `members invite` or `invite-leaf` wrote")
+    parser.add_argument("file", type=Path, metavar="FILE", help="the file from `members invite` or `invite-leaf`")
 
 
 def _add_of_add(parser: argparse.ArgumentParser) -> None:
@@ -298,7 +308,7 @@ def _add_of_add(parser: argparse.ArgumentParser) -> None:
 def _add_of_remove(parser: argparse.ArgumentParser) -> None:
     _add_node(parser)
     parser.add_argument("id", type=whole(MAX_ID - 1, low=0), metavar="ID")
-    parser.add_argument("--force", action="store_true", help="also one that is dead, or whose loss may hurt")
+    parser.add_argument("--force", action="store_true", help="also a dead server, or one that the farm may need")
 
 
 def _add_of_invite_leaf(parser: argparse.ArgumentParser) -> None:
@@ -307,7 +317,7 @@ def _add_of_invite_leaf(parser: argparse.ArgumentParser) -> None:
         "--id",
         type=whole(MAX_ID - 1, low=FIRST_MEMBER_ID),
         metavar="ID",
-        help=f"the member's, from {FIRST_MEMBER_ID} on (default: the next one)",
+        help=f"the member's id, from {FIRST_MEMBER_ID} on (default: the next one)",
     )
     _add_into(parser)
 
@@ -320,7 +330,7 @@ def _add_of_remove_leaf(parser: argparse.ArgumentParser) -> None:
 COMMANDS: Final[Commands] = {
     "list": Subcommand("show the servers of a farm, as a running node knows them", _add_node, _by_node("list", show)),
     "invite": Subcommand(
-        "make the directory of a new server, and the file by which the others know it",
+        "make the directory of a new server, and the file by which the other servers know it",
         _add_of_invite,
         lambda options: invite(options, ask),
     ),
@@ -328,7 +338,7 @@ COMMANDS: Final[Commands] = {
         "let the server of a directory know an invited one", _add_of_accept, lambda options: accept(options, ask)
     ),
     "add": Subcommand(
-        "have the leader take a server in that does not ask by itself", _add_of_add, _by_node("add", add)
+        "have the leader take in a server that does not ask the leader", _add_of_add, _by_node("add", add)
     ),
     "remove": Subcommand(
         "remove a server from the farm; on the leader's machine, or its own", _add_of_remove, _by_node("remove", remove)

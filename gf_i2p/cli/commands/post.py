@@ -13,13 +13,13 @@ from gf_i2p.cli.shared.terminal import print_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what is posted, and for how long it may take."""
+    """Add the arguments."""
     parser.add_argument("directory", type=Path, metavar="DIR")
     parser.add_argument(
-        "value", nargs="?", metavar="TEXT", help="the entry, by convention JSON; - or none: each input line"
+        "value", nargs="?", metavar="TEXT", help="the entry, by convention JSON; - or nothing: each input line"
     )
     parser.add_argument(
-        "--timeout", type=seconds, default=DEFAULT_TIMEOUT, metavar="SECONDS", help="give up after (default: 30)"
+        "--timeout", type=seconds, default=DEFAULT_TIMEOUT, metavar="SECONDS", help="seconds to wait (default: 30)"
     )
 
 
@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> Exit:
 
 
 def _utf8(data: bytes, what: str) -> str:
-    """Return what someone has typed or piped as text. Raises `CommandError`; nothing is replaced silently."""
+    """Decode typed or piped bytes as text. Raises `CommandError` for other bytes; nothing is replaced silently."""
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -1,4 +1,4 @@
-"""`gf-i2p publisher`: who publishes, or serves, and who is to."""
+"""`gf-i2p publisher`: shows and chooses the publisher."""
 
 from typing import Final
 
@@ -7,9 +7,13 @@ from gf_i2p.cli.commands.administer import command
 from gf_i2p.cli.shared.command import Commands
 
 COMMANDS: Final[Commands] = {
-    "show": command(Action("publisher", "show", changes=False), "show who publishes, and why the others do not"),
+    "show": command(
+        Action("publisher", "show", changes=False), "show the publisher, and why the other servers do not publish"
+    ),
     "move": command(Action("publisher", "move", takes="server"), "have a server publish as long as it can"),
-    "release": command(Action("publisher", "release"), "take that back: the farm chooses"),
-    "drain": command(Action("publisher", "drain", takes="server"), "have a server publish only when no other one can"),
-    "undrain": command(Action("publisher", "undrain", takes="server"), "take that back"),
+    "release": command(Action("publisher", "release"), "end the move: the farm chooses the publisher"),
+    "drain": command(
+        Action("publisher", "drain", takes="server"), "have a server publish only when no other server can"
+    ),
+    "undrain": command(Action("publisher", "undrain", takes="server"), "end the drain of a server"),
 }

@@ -1,4 +1,4 @@
-"""`gf-i2p recover`: a farm of one, when the majority is lost for good."""
+"""`gf-i2p recover`: makes a farm of one server when the majority is lost for good."""
 
 import argparse
 import asyncio
@@ -16,18 +16,18 @@ from gf_i2p.storage.private_files import holder
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say which server is left, and what the operator has confirmed."""
-    parser.add_argument("directory", type=Path, metavar="DIR", help="of the server that is left; its node is stopped")
+    """Add the arguments."""
+    parser.add_argument("directory", type=Path, metavar="DIR", help="of the last server; its node must be stopped")
     parser.add_argument("--confirm", metavar="FARM", help="the farm's name, instead of typing it")
     parser.add_argument(
         "--even-if-others-live",
         action="store_true",
-        help="also when other servers of the farm answer: there are two then",
+        help="also when other servers of the farm answer: then there will be two farms",
     )
 
 
 def run(options: argparse.Namespace) -> Exit:
-    """Look whether others live, ask, back up, and do it."""
+    """Look for living servers, ask the operator, back the files up, and recover."""
     pid = holder(options.directory / DATABASE_FILE)
     if pid is not None:
         raise CommandError(f"the node of {options.directory} runs (process {pid}): stop it first")
@@ -38,8 +38,9 @@ def run(options: argparse.Namespace) -> Exit:
     if options.confirm is None:
         if options.json or not sys.stdin.isatty():
             raise CommandError(
-                f"this cannot be undone once the farm goes on: add --confirm {found.cluster} when you have read what "
-                "`gf-i2p recover` says on a terminal",
+                f"nobody can undo this once the farm goes on: add --confirm {found.cluster} when you have read the "
+                f"text of "
+                "`gf-i2p recover` on a terminal",
                 code=Exit.USAGE,
             )
         print(_consequences(found))
@@ -60,8 +61,8 @@ def run(options: argparse.Namespace) -> Exit:
 
 
 def _check_others(options: argparse.Namespace, found: Look) -> None:
-    """Raise `CommandError` when another server of the farm lives; say whom nobody could ask."""
-    configure("error", "text")  # what goes wrong stands in the answer; the logs would say it twice
+    """Raise `CommandError` when another server of the farm lives; name the servers that were not asked."""
+    configure("error", "text")  # the answer says what is wrong; the logs would say the same again
     servers = tuple(server for server in found.servers if server.id != found.server_id)
     others = asyncio.run(ask_others(options.directory, servers))
     for server, why in sorted(others.not_asked.items()):
@@ -75,22 +76,22 @@ def _check_others(options: argparse.Namespace, found: Look) -> None:
         return
     raise CommandError(
         f"nothing was changed, for other servers of the farm live, and there would be two farms. {who}. If a majority "
-        "runs, or can be started, all is well: gf-i2p run on the others, and on this one. If the majority is lost for "
-        "good, stop those that still run, for they have to begin anew, with empty directories; then try again. Should "
-        "you know better: --even-if-others-live"
+        "runs, or can be started, all is well: gf-i2p run on the other machines, and on this one. If the majority is "
+        "lost for good, stop the servers that still run, for they have to begin anew, with empty directories; then try "
+        "again. Should you know better: --even-if-others-live"
     )
 
 
 def _consequences(found: Look) -> str:
     others = [str(server.id) for server in found.servers if server.id != found.server_id]
     return (
-        f"This makes server {found.server_id} the only one of the farm {found.cluster}, whose servers are now "
+        f"This makes server {found.server_id} the only server of the farm {found.cluster}, whose servers are now "
         f"{', '.join(str(server.id) for server in found.servers)}.\n\n"
-        "- What only the others had is lost, also if it was acknowledged to somebody.\n"
-        "- What this server had and was never committed becomes part of the farm's log.\n"
-        f"- Servers {', '.join(others) or '(none)'} must never run again with the data they have: two farms would then "
+        "- All that only the other servers had is lost, also acknowledged entries.\n"
+        "- Entries of this server that were never committed become part of the farm's log.\n"
+        f"- Servers {', '.join(others) or '(none)'} must never run again with their present data: two farms would then "
         "both be the farm. This server forgets their passwords, so they cannot speak to it; but clients could still "
-        "find them. Take them in again with empty directories.\n"
+        "find them. Take these servers in again with empty directories.\n"
         "- If a majority of the servers can still be started, do that instead: then nothing is lost.\n"
         "- The log, gf-i2p.toml and secrets.toml are copied before anything is changed.\n"
     )

@@ -1,8 +1,8 @@
-"""`gf-i2p members` with an administrator's file: from any machine, by the servers' own protocol.
+"""`gf-i2p members` with an administrator's file, from any machine, by the servers' own protocol.
 
-What a node's local socket tells is not known here: reasons why a leader refuses, how far a server that joins has come,
-and whether it was given up. Who belongs to the farm is told by each server as its own log has it, committed or not; a
-change counts as done when a majority of the servers that it leaves tell it.
+Only a node's local socket tells why a leader refuses, how far a joining server is, and whether the leader gave the
+server up; this module does not know these. Each server tells the Configuration of its own log, committed or not. A
+change counts as done when a majority of the servers in the new Configuration tell that Configuration.
 """
 
 import argparse
@@ -32,46 +32,46 @@ from gf_i2p.wire.log_values import ClusterServer, Configuration, encode_server_i
 from gf_i2p.wire.messages import MessageType, Request, Response
 
 CHANGE_SECONDS: Final = 600.0
-"""How long a change is watched: a server that joins gets the whole log."""
+"""Seconds for which a change is watched: a server that joins gets the whole log."""
 _SECONDS: Final = 30.0
 _I2P_SECONDS: Final = 120.0
 _FIND_SECONDS: Final = 5.0
-"""For a leader to be found: an election takes a second or two, and without a majority none ends."""
+"""Seconds for finding a leader: an election takes a second or two, and without a majority no election ends."""
 _ASK_SECONDS: Final = 5.0
 _POLL_SECONDS: Final = 0.5
 _I2P_POLL_SECONDS: Final = 5.0
 _AGAIN_SECONDS: Final = 10.0
 _I2P_AGAIN_SECONDS: Final = 60.0
-"""Between two questions whether the leader is still at a server that joins."""
+"""Seconds between two questions whether the leader still works on a joining server."""
 _LEAVING_SECONDS: Final = 30.0
 _I2P_LEAVING_SECONDS: Final = 120.0
-"""A removal is in the leader's log within the least election time-out; so long, to be seen there from here."""
+"""Seconds in which a removal must show in a log. The leader's log has it within the least election time-out."""
 _SILENT_SECONDS: Final = 2.0
 
 
 def run(action: str, options: argparse.Namespace) -> Exit:
-    """Do what `members list`, `add`, `remove` and `stepdown` do. Raises `CommandError`."""
-    configure("error", "text")  # what goes wrong stands in the answer; the logs would say it twice
+    """Run `members list`, `add`, `remove` or `stepdown`. Raises `CommandError`."""
+    configure("error", "text")  # the answer says what is wrong; the logs would say the same again
     file = load_client_file(options.directory)
     _check_role(file, options.directory)
     if action == "stepdown":
         raise CommandError(
-            "the protocol of the farm has no message by which a leader is told to step down: run it on the leader's "
-            f"machine (gf-i2p members list {options.directory} says which that is): gf-i2p members stepdown DIR",
+            "the farm's protocol has no message that makes a leader step down. Run this on the leader's machine "
+            f"(gf-i2p members list {options.directory} names the leader): gf-i2p members stepdown DIR",
             code=Exit.USAGE,
         )
     return asyncio.run(_run(action, file, options))
 
 
 def _check_role(file: ClientFile, path: Path) -> None:
-    """Say here what every server would: it only ends the connection of who asks for what others may."""
+    """Raise `CommandError` for a user without the right. A server would only end the connection, without a reason."""
     try:
         role = User(file.user).role
     except ValueError as error:
         raise CommandError(f"{path}: {error}", code=Exit.USAGE) from error
     if role is not Role.ADMIN:
         raise CommandError(
-            f"{path} is of {file.user}, a {role}: the servers of a farm are an administrator's business. Take an "
+            f"{path} is of {file.user}, a {role}: only an administrator may change a farm's servers. Take an "
             f"admin-NAME.toml (gf-i2p init --admin NAME), or a node's directory; gf-i2p find {path} shows the servers",
             code=Exit.USAGE,
         )
@@ -94,7 +94,7 @@ async def _run(action: str, file: ClientFile, options: argparse.Namespace) -> Ex
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """The farm as it was found from here."""
+    """The farm as this machine has found it."""
 
     found: Found
     newest: Configuration
@@ -102,27 +102,27 @@ class _View:
 
     @property
     def strange(self) -> set[int]:
-        """Servers of which the file does not say how to reach or to know them."""
+        """Servers that the file gives no way to reach, or no way to know."""
         return {server.id for server in self.newest.servers} & _strange(self.survey)
 
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """How a change has ended."""
+    """The end of a change."""
 
     server: int
     present: bool
     """Whether that server belongs to the farm now."""
     newest: Configuration
     sure: bool
-    """Whether a majority was seen to have it."""
+    """Whether a majority was seen with the change."""
 
 
 class _Remote:
-    """One farm, asked over the network."""
+    """One farm, reached over the network."""
 
     def __init__(self, client: FarmClient, file: Path, *, inside: bool, ca: bool, quiet: bool) -> None:
-        """`inside`: whether the way there leads through I2P, which takes longer. `ca`: whether the file names one."""
+        """`inside`: whether the way leads through I2P, which takes longer. `ca`: whether the file names a CA."""
         self._client = client
         self._file = file
         self._ca = ca
@@ -135,7 +135,7 @@ class _Remote:
         self._quiet = quiet
 
     async def look(self) -> _View:
-        """Find the leader, and ask everybody who belongs to the farm. Raises `CommandError` when nobody answers."""
+        """Find the leader, and ask all servers of the farm. Raises `CommandError` when no server answers."""
         finding = asyncio.ensure_future(self._find())
         await asyncio.wait([finding], timeout=_SILENT_SECONDS)
         if not finding.done():
@@ -143,13 +143,13 @@ class _Remote:
         return await finding
 
     async def _find(self) -> _View:
-        """Ask for the leader and for the servers side by side; a leader is not waited for when there can be none."""
+        """Look for the leader while asking the servers. Give the leader up when no majority can be there."""
         finding = asyncio.ensure_future(self._client.find(timeout=self._find_seconds))
         try:
             survey = await self._client.survey(timeout=self._ask_seconds)
             if not survey.told:
                 why = "; ".join(printable(trouble) for trouble in survey.troubles.values())
-                raise CommandError(why or "no server tells who belongs to the farm")
+                raise CommandError(why or "no server tells the farm's servers")
             newest = _newest(survey)
             short = _short_of_majority(newest, survey)
             if short is None:
@@ -160,10 +160,10 @@ class _Remote:
             await asyncio.wait([finding])
 
     async def add(self, options: argparse.Namespace) -> _Change:
-        """Have a server taken in."""
+        """Have the leader take a server in."""
         server_id, endpoint = options.server
         if endpoint is None:
-            raise CommandError("give the endpoint that it has, tcp://HOST:PORT", code=Exit.USAGE)
+            raise CommandError("give the server's own endpoint, tcp://HOST:PORT", code=Exit.USAGE)
         try:
             value = ClusterServer(server_id, str(endpoint)).encode()
         except LocalProtocolError as error:
@@ -174,7 +174,7 @@ class _Remote:
         return await self._watch(request, await self._begin(request, view), server_id, present=True)
 
     async def remove(self, options: argparse.Namespace) -> _Change:
-        """Have a server removed."""
+        """Have the leader remove a server."""
         view = await self.look()
         ids = {server.id for server in view.newest.servers}
         if options.id not in ids:
@@ -188,26 +188,27 @@ class _Remote:
         return await self._watch(request, await self._begin(request, view), options.id, present=False)
 
     def _check_removal(self, view: _View, ids: set[int], server_id: int) -> None:
-        """Raise `CommandError` when the server is dead, or the farm might not go on without it."""
+        """Raise `CommandError` when the server is dead, or when the other servers may be no majority."""
         told, others = view.survey.told.keys(), ids - {server_id}
         if server_id in view.strange:
             raise CommandError(
-                f"whether server {server_id} runs cannot be seen from here. {self.advice(view, [server_id])} Or add "
-                "--force: a server that is dead is then removed without being told",
+                f"this machine cannot see whether server {server_id} runs. {self.advice(view, [server_id])} Or add "
+                "--force: a dead server is then removed without notice",
                 code=Exit.DEGRADED,
             )
         if server_id not in told:
-            why = view.survey.troubles.get(server_id, "it does not answer").rstrip(".")
+            why = view.survey.troubles.get(server_id, "no answer").rstrip(".")
             raise CommandError(
                 f"server {server_id} cannot be reached from here ({printable(why)}). If it is dead for good, add "
-                "--force: it is removed without being told; when it comes back it can do no harm. It may be taken in "
-                "again (members add) with its own directory; a new one, or an older copy, needs a new id"
+                "--force: the server is removed without notice, and can do no harm when it comes back. The server "
+                "may be taken "
+                "in again (members add) with its own directory; a new directory, or an older copy, needs a new id"
             )
         alive, strange, enough = len(others & told), others & view.strange, majority(len(others))
         if alive < enough <= alive + len(strange):
             raise CommandError(
-                f"whether enough of the other servers run to go on without server {server_id} cannot be seen from "
-                f"here. {self.advice(view, strange)} Or add --force if you know that they run",
+                f"this machine cannot see whether enough of the other servers run to go on without server {server_id}. "
+                f"{self.advice(view, strange)} Or add --force if you know that they run",
                 code=Exit.DEGRADED,
             )
         if alive < enough:
@@ -217,7 +218,7 @@ class _Remote:
             )
 
     def advice(self, view: _View, among: Iterable[int] | None = None) -> str:
-        """Say what to add to the file so that all servers, or those `among` them, can be asked; "" when they can."""
+        """Say what to add to the file, so that all servers (or those in `among`) can be asked; "" for nothing."""
         strange = view.strange if among is None else view.strange & set(among)
         endpoints = {server.id: server.endpoint for server in view.newest.servers}
         unknown = [server for server in sorted(strange) if not self._ca and _is_outside(endpoints[server])]
@@ -235,7 +236,7 @@ class _Remote:
         return " ".join([add, *others])
 
     async def _begin(self, request: Request, view: _View) -> Response:
-        """Ask the leader, who says whether it has begun. One that was not reached just now is not waited for long."""
+        """Ask the leader to begin the change. A leader that was not reached just now gets less time."""
         seconds = self._seconds if view.found.trouble is None else self._find_seconds
         try:
             response = await self._client.change_servers(request, timeout=seconds)
@@ -246,16 +247,19 @@ class _Remote:
         if not response.accepted:
             raise CommandError(
                 f"server {response.source}, the leader, refuses: another change is under way, or the farm has that id "
-                "or endpoint already, or has no such server, or its files do not know the one to add (`gf-i2p members "
-                "invite` and `accept` were not done there). Its log knows more, and on its machine `gf-i2p members "
+                "or endpoint already, or has no such server, or the leader's files do not know the server (`gf-i2p "
+                "members "
+                "invite` and `accept` were not done there). The leader's log knows more, and on that machine `gf-i2p "
+                "members "
                 "list DIR`; or try again in a moment"
             )
         return response
 
     async def _watch(self, request: Request, begun: Response, server_id: int, *, present: bool) -> _Change:
-        """Wait until the change is seen on a majority, or on all of those that can be asked from here.
+        """Wait until a majority has the change, or all servers that can be asked from here.
 
-        `begun`: by whom, and in which term. Ends, too, when nobody is at it any more.
+        Raises `CommandError` when nobody works on the change any more. `begun`: the answer of the leader that began the
+        change.
         """
         start = time.monotonic()
         end = start + CHANGE_SECONDS
@@ -277,25 +281,28 @@ class _Remote:
                 begun = await self._ask_again(request, begun, server_id)
                 again_at = time.monotonic() + self._again_seconds
             if now >= say_at:
-                self._say("the leader is at it; waiting until it is done" + (", or is given up" if present else ""))
+                self._say("the leader works on it; waiting until it is done" + (", or is given up" if present else ""))
                 say_at = end
             await asyncio.sleep(self._poll_seconds)
         raise CommandError(
-            f"not seen within {CHANGE_SECONDS:.0f} s; it may still come. See gf-i2p members list {self._file}, and the "
-            "leader's log",
+            f"not seen within {CHANGE_SECONDS:.0f} s; the change may still come. See gf-i2p members list "
+            f"{self._file}, and "
+            "the leader's log",
             outcome="unknown",
         )
 
     async def _ask_again(self, request: Request, begun: Response, server_id: int) -> Response:
-        """Ask once more for a server that joins: a leader that is at it refuses, and one that accepts was not.
+        """Ask once more for a joining server. A leader that works on the server refuses; an acceptance begins anew.
 
-        Return who is at it now. Raises `CommandError` when the leader has given the server up, or nobody leads.
+        Returns the answer of the leader that works on it now. Raises `CommandError` without a leader, and when the
+        leader has given the server up.
         """
         try:
             response = await self._client.change_servers(request, timeout=self._seconds)
         except NotCommittedError as error:
             raise CommandError(
-                f"server {begun.source} had begun it, and no leader is found any more: {error} See gf-i2p members list "
+                f"server {begun.source} had begun the change, and no leader is found any more: {error} See gf-i2p "
+                f"members list "
                 f"{self._file} when one leads again",
                 code=Exit.DEGRADED,
                 outcome="unknown",
@@ -312,17 +319,21 @@ class _Remote:
         if told is None or server_id in {server.id for server in told.servers}:
             return response
         raise CommandError(
-            f"server {response.source}, the leader, has given server {server_id} up. Why, its own log says, and on its "
-            f'machine "change_refused" in gf-i2p status DIR --json: ask who runs server {response.source}. Asked again '
-            f"just now, it tries once more: if server {server_id} runs, see in a moment whether it is in "
+            f"server {response.source}, the leader, has given server {server_id} up. The leader's log says why, and "
+            f"on that "
+            f'machine "change_refused" in gf-i2p status DIR --json: ask the operator of server {response.source}. '
+            f"Asked again "
+            f"just now, the leader tries once more: if server {server_id} runs, see in a moment whether it is in "
             f"gf-i2p members list {self._file}",
             outcome="unknown",
         )
 
     def _not_removed(self, begun: Response, server_id: int) -> CommandError:
         return CommandError(
-            f"server {begun.source} had begun it, and {self._leaving_seconds:g} s later no log that can be seen from "
-            f"here is without server {server_id}: it has lost its office, or is cut off. See gf-i2p members list "
+            f"server {begun.source} had begun the removal, and {self._leaving_seconds:g} s later every log that can "
+            f"be seen "
+            f"from here still has server {server_id}: the leader has lost its office, or is cut off. See gf-i2p "
+            f"members list "
             f"{self._file}, and ask again",
             outcome="unknown",
         )
@@ -337,7 +348,7 @@ def _request(kind: MessageType, value: bytes) -> Request:
 
 
 def _strange(survey: Survey) -> set[int]:
-    """Without those that told all the same: one that has moved may be where the file says, too."""
+    """Give the servers that cannot be asked. A moved server may still answer where the file says."""
     return survey.strange.keys() - survey.told.keys()
 
 
@@ -349,7 +360,7 @@ def _is_outside(endpoint: str) -> bool:
 
 
 def _short_of_majority(newest: Configuration, survey: Survey) -> str | None:
-    """Say how many of the servers answer when they cannot be a majority, whatever those are that cannot be asked."""
+    """Say how many servers answer, when they cannot be a majority even with all servers that cannot be asked."""
     members = {server.id for server in newest.servers}
     told, enough = members & survey.told.keys(), majority(len(members))
     if len(told | (members & _strange(survey))) >= enough:
@@ -357,14 +368,14 @@ def _short_of_majority(newest: Configuration, survey: Survey) -> str | None:
     silent = ", ".join(str(server) for server in sorted(members - told))
     return (
         f"only {len(told)} of the {len(members)} servers can be reached from here (not {silent}), and a majority is "
-        f"{enough}: start the others, or, when a majority is gone for good, make a farm of one that is left, on its "
-        "machine (gf-i2p recover DIR)"
+        f"{enough}: start the others, or, when a majority is gone for good, make a farm of one server that is left, on "
+        "its machine (gf-i2p recover DIR)"
     )
 
 
 def _check_leader(view: _View) -> None:
     if view.found.leader is None:
-        why = printable(view.found.trouble or "nobody knows one").rstrip(".")
+        why = printable(view.found.trouble or "no server knows a leader").rstrip(".")
         raise CommandError(f"nothing was changed, for no leader is found: {why}", code=Exit.DEGRADED)
 
 
@@ -398,7 +409,7 @@ def _show(view: _View, advice: str, *, as_json: bool) -> Exit:
             words.append(printable(str(server["error"] or "does not answer from here")))
         print(f"{server['id']:>5}  {printable(str(server['endpoint']))}  {', '.join(words)}".rstrip())
     if leader is None:
-        print(f"no leader is found: {printable(view.found.trouble or 'nobody knows one')}")
+        print(f"no leader is found: {printable(view.found.trouble or 'no server knows a leader')}")
     if advice:
         print(advice)
     return code
@@ -412,7 +423,7 @@ def _done(change: _Change, options: argparse.Namespace) -> Exit:
         print(f"server {change.server} {'belongs to the farm' if change.present else 'is out of the farm'} now: {ids}")
         if not change.sure:
             print(
-                "That is what the leader has in its log. Whether a majority has it cannot be seen from here, since "
+                "That is the leader's log. Whether a majority has the change cannot be seen from here, since "
                 "this file does not say how to know all servers: gf-i2p members list DIR on a server's machine."
             )
     return Exit.OK if change.sure else Exit.DEGRADED

@@ -1,4 +1,4 @@
-"""`gf-i2p run`: one node in the foreground, or several, until SIGTERM or Ctrl-C."""
+"""`gf-i2p run`: runs one node or several in the foreground, until SIGTERM or Ctrl-C."""
 
 import argparse
 import asyncio
@@ -39,21 +39,22 @@ logger = structlog.get_logger()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say whose nodes run."""
+    """Add the argument."""
     parser.add_argument(
         "directories",
         type=Path,
         nargs="+",
         metavar="DIR",
-        help="a server's directory; with more than one, each of another farm: those with the same node.listen share it",
+        help="a server's directory. Several directories are of different farms; those with the same node.listen "
+        "share it",
     )
 
 
 def run(options: argparse.Namespace) -> Exit:
-    """Run the nodes of these directories; returns when they have stopped.
+    """Run the nodes of these directories; return when all have stopped.
 
-    Each is a server of a farm of its own. Raises `ConfigError` before anything runs when one of them, or all together,
-    cannot: what is wrong with a disk later ends that one only.
+    Each directory is a server of a farm of its own. Raises `ConfigError` before any node runs, when a node or all nodes
+    together cannot run. A fault of a disk that shows later ends only its own node.
     """
     seats = [_Seat(directory) for directory in options.directories]
     tenants = [seat.tenant for seat in seats]
@@ -99,7 +100,7 @@ async def _serve(seats: Mapping[str, "_Seat"], doors: Sequence[Sequence[Tenant]]
 
 
 def _leaf_farm(seat: "_Seat", seats: Mapping[str, "_Seat"]) -> LeafFarm | None:
-    """Say whose master is this one's leaf, and how it is asked."""
+    """Return the farm whose master is this server's leaf; None without such a farm."""
     target = target_of(seat.tenant, [each.tenant for each in seats.values()])
     if target is None:
         return None
@@ -111,14 +112,14 @@ def _leaf_farm(seat: "_Seat", seats: Mapping[str, "_Seat"]) -> LeafFarm | None:
 
 
 def _settle() -> None:
-    """What lives from here to the end need not be looked at by every collection."""
+    """Freeze the objects that live until the end, so that no garbage collection looks at them again."""
     gc.collect()
     gc.freeze()
     sys.setswitchinterval(0.0005)
 
 
 def _share(seats: Mapping[str, "_Seat"], tenants: Sequence[Tenant]) -> None:
-    """Give these a door together."""
+    """Give these tenants one common listener."""
     first = tenants[0]
     i2p: Transport | None = None
     tls: TlsTransport | None = None
@@ -134,12 +135,13 @@ def _share(seats: Mapping[str, "_Seat"], tenants: Sequence[Tenant]) -> None:
     for tenant in tenants:
         seat = seats[str(tenant.directory)]
         seat.door = door
-        # One session is for all that have its destination; who dials by the proxy alone has a way of its own.
+        # One session is for all servers of its destination. A server that dials by the proxy alone has a way of its
+        # own.
         seat.i2p = i2p if tenant.session is not None else None
 
 
 class _Seat:
-    """One directory: its node, and the socket by which commands ask it."""
+    """One directory: its node, and the local socket by which commands reach the node."""
 
     def __init__(self, directory: Path) -> None:
         """Read the files. Raises `ConfigError`."""
@@ -150,13 +152,13 @@ class _Seat:
         self.bridge: LocalRouter | None = None
         self.leaf_farm: LeafFarm | None = None
         self.door: Door | None = None
-        """None: its own."""
+        """None: the node makes its own."""
         self.i2p: Transport | None = None
-        """The way into I2P that it shares; None: its own, if any."""
+        """The shared way into I2P; None: the node makes its own, if any."""
         self.on_halt: Callable[[BaseException], None] = _nobody_listens
         self.reload: Callable[[], None] = _nobody_reloads
         self.node: Node | None = None
-        """While it runs."""
+        """None while the node does not run."""
         self._local: LocalInterface | None = None
 
     async def start(self) -> None:
@@ -215,15 +217,15 @@ class _Seat:
 
 
 def _nobody_listens(error: BaseException) -> None:
-    raise RuntimeError("a node has stopped before anybody listened") from error
+    raise RuntimeError("a node has stopped before its supervisor listened") from error
 
 
 def _nobody_reloads() -> None:
-    raise RuntimeError("a node was to reload before anybody can have it do so")
+    raise RuntimeError("a node was told to reload before reloading was set up")
 
 
 def _reload(seats: Sequence[_Seat]) -> None:
-    """SIGHUP, or one is asked to: each takes what can change; a mistake in its files leaves all of it as it was."""
+    """Reload all nodes, on SIGHUP or on a request. A node with a mistake in its files keeps its old settings."""
     found: dict[_Seat, tuple[Config, Secrets]] = {}
     for seat in seats:
         directory = seat.tenant.directory
@@ -231,7 +233,7 @@ def _reload(seats: Sequence[_Seat]) -> None:
             found[seat] = Config.load(directory), Secrets.load(directory)
         except ConfigError as error:
             _not_reloaded(seat, error)
-    # Where a node listens is as at its start, so those that share a door share it still.
+    # A reload leaves each node's listening address as it was, so nodes that share a listener keep sharing.
     then = [
         seat.tenant
         if seat not in found
@@ -267,5 +269,5 @@ def _not_reloaded(seat: _Seat, error: Exception) -> None:
 
 
 def _number(node: Node) -> int:
-    """Give the next reload its number."""
+    """Give the number of the node's next reload, from 1 on."""
     return 1 if node.last_reload is None else node.last_reload.number + 1

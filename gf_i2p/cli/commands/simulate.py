@@ -1,4 +1,4 @@
-"""`gf-i2p simulate`: many seeds on all cores, one seed as a trace, or the canaries."""
+"""`gf-i2p simulate`: runs many seeds on all cores, prints one seed as a trace, or measures the canaries."""
 
 import json
 import multiprocessing
@@ -26,7 +26,7 @@ from gf_i2p.simulator.run import Result, live, simulate
 from gf_i2p.simulator.totals import COUNTED, COUNTED_IN_LIVES, Totals
 
 CANARY_SEEDS: Final = 500
-"""Within so many seeds every canary must be caught."""
+"""Seeds within which every canary must be caught."""
 CANARY_STARTS: Final = 5
 _CHUNK: Final = 8
 """Seeds that one process takes at a time."""
@@ -35,15 +35,15 @@ _PROGRESS_SECONDS: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Seed:
-    """One run to be made."""
+    """One run of the simulator."""
 
     number: int
     nodes: int | None
     lives: bool = False
-    """Whether nothing but hours of a farm's life is run."""
+    """Whether the run has only hours of a farm's life, without elections."""
 
     def run(self, *, trace: bool = False) -> Result:
-        """Run it; `trace`: and print each event as a line."""
+        """Run the seed; with `trace`, print each event as a line."""
         write = print if trace else None
         if self.lives:
             return live(self.number, write=write)
@@ -51,7 +51,7 @@ class Seed:
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Say which seeds are run, and how."""
+    """Add the arguments."""
     parser.add_argument("--seeds", type=whole(10**6), metavar="N", help="how many runs (default: 100; 1 with --seed)")
     parser.add_argument(
         "--nodes", type=whole(9), metavar="K", help="servers at first, 1 to 9 (default: each seed decides)"
@@ -67,17 +67,17 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--jobs", type=whole(256), metavar="J", help="processes (default: one for each core)")
     parser.add_argument(
-        "--lives", action="store_true", help="only hours of farms' lives on a given log: who publishes what, and when"
+        "--lives", action="store_true", help="run only hours of farms' lives on a given log, without elections"
     )
     parser.add_argument("--trace", action="store_true", help="print each event of one seed as a line")
-    parser.add_argument("--canary", metavar="NAME", help="break all cores in one way that must be noticed")
+    parser.add_argument("--canary", metavar="NAME", help="break all cores in one way, which must be noticed")
     parser.add_argument(
-        "--canaries", action="store_true", help="see for all of them how many seeds it takes to notice; takes minutes"
+        "--canaries", action="store_true", help="count for each canary the seeds until it is noticed; takes minutes"
     )
 
 
 def run(options: Namespace) -> Exit:
-    """Do what the options say. Raises `CommandError`."""
+    """Run the seeds or canaries that the options name. Raises `CommandError`."""
     if options.canaries:
         return _canaries(options)
     seeds = _seeds(options)
@@ -113,7 +113,7 @@ def _seeds(options: Namespace) -> list[Seed]:
 
 
 def read_seeds(path: Path) -> list[Seed]:
-    """Read a file with `SEED` or `SEED NODES` in each line; what follows a # is a comment. Raises `CommandError`."""
+    """Read a file with `SEED` or `SEED NODES` in each line; # begins a comment. Raises `CommandError`."""
     found: list[Seed] = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         words = line.partition("#")[0].split()
@@ -142,7 +142,7 @@ def _pool(options: Namespace, tasks: int) -> ProcessPoolExecutor:
 
 
 def _end_with_parent() -> None:
-    """End this process when the one that started it has ended, however that was: nobody would stop it then."""
+    """End this process when its parent has ended in any way: nobody else would stop the process then."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 
@@ -206,12 +206,12 @@ def _trace(options: Namespace, seeds: Sequence[Seed]) -> Exit:
 
 
 def _hunt(canary: str, first: int, nodes: int | None) -> tuple[str, int | None, str]:
-    """Return after how many seeds a canary is caught (None: it survives), and by which invariant."""
+    """Return the seeds until a canary is caught (None: never), and the invariant that caught the canary."""
     with CANARIES[canary].perched():
         for i in range(CANARY_SEEDS):
             try:
                 violation = Seed(first + i, nodes, CANARIES[canary].lives).run().violation
-            except Exception as error:  # noqa: BLE001 -- it is broken on purpose, and may break down altogether
+            except Exception as error:  # noqa: BLE001 -- the core is broken on purpose, and may raise anything
                 return canary, i + 1, type(error).__name__
             if violation is not None:
                 return canary, i + 1, violation.invariant
@@ -255,7 +255,7 @@ def _canary_object(name: str, found: Sequence[tuple[int | None, str]]) -> dict[s
     }
 
 
-# What is shown --------------------------------------------------------------------------------------------------------
+# Texts ----------------------------------------------------------------------------------------------------------------
 
 
 def _replay(result: Result, options: Namespace) -> str:

@@ -1,4 +1,4 @@
-"""`gf-i2p snapshot`: the farm's state in a file, what is in such a file, and a farm that begins anew with it."""
+"""`gf-i2p snapshot`: saves the farm's state in a file, shows such a file, and begins a farm anew with one."""
 
 import argparse
 import asyncio
@@ -30,9 +30,7 @@ def save(options: argparse.Namespace) -> Exit:
     if path.is_dir():
         raise CommandError(f"{path} is a directory: name the file in it, for example {path / 'farm.snapshot'}")
     if not options.force and (path.exists() or path.is_symlink()):
-        raise CommandError(
-            f"{path} exists already: choose another name, or add --force to put the new one in its place"
-        )
+        raise CommandError(f"{path} exists already: choose another name, or add --force to replace the file")
     running = holder(directory / DATABASE_FILE) is not None
     if not path.absolute().parent.is_dir():
         raise CommandError(f"{path.parent} is no directory: make it, or write the file elsewhere")
@@ -52,15 +50,15 @@ def save(options: argparse.Namespace) -> Exit:
         try:
             write(path, data, force=options.force)
         except FileExistsError as error:
-            raise CommandError(f"{path} has been made by somebody else meanwhile: choose another name") from error
+            raise CommandError(f"another program has made {path} meanwhile: choose another name") from error
     if options.json:
         print_json({"ok": True, "file": str(path), "running": running, "leader": leader, **_described(saved)})
     else:
         print(f"wrote {path}\n{_shown(saved)}")
         if running and leader is None:
             print(
-                f"No leader is known, so what else is committed nobody knows; this server has entries up to {last}."
-                " Save again when the farm has a leader; should it never have one, stop this node and save again."
+                f"No leader is known, so nobody knows what else is committed; this server has entries up to {last}."
+                " Save again when the farm has a leader. If no leader ever comes, stop this node and save again."
             )
     return Exit.DEGRADED if running and leader is None else Exit.OK
 
@@ -103,15 +101,16 @@ def restore_farm(options: argparse.Namespace) -> Exit:
     if planned.loses and not options.force:
         assert planned.old is not None
         raise CommandError(
-            f"the log in {directory} is sound, and goes up to entry {planned.old.last_index}, the snapshot to "
-            f"{saved.snapshot.index} only: `gf-i2p recover {directory}` makes a farm of one that keeps all of it. "
+            f"the log in {directory} is sound, and goes up to entry {planned.old.last_index}; the snapshot goes to "
+            f"{saved.snapshot.index} only: `gf-i2p recover {directory}` makes a farm of one that keeps all entries. "
             "If you want the older state, add --force"
         )
     if options.confirm is None:
         if options.json or not sys.stdin.isatty():
             raise CommandError(
-                f"this makes another farm of {saved.cluster}: add --confirm {saved.cluster} when you have read what "
-                "`gf-i2p snapshot restore` says on a terminal",
+                f"this makes another farm of {saved.cluster}: add --confirm {saved.cluster} when you have read the "
+                f"text of "
+                "`gf-i2p snapshot restore` on a terminal",
                 code=Exit.USAGE,
             )
         print(_consequences(saved, planned))
@@ -121,17 +120,17 @@ def restore_farm(options: argparse.Namespace) -> Exit:
         print_json({"ok": True, "backup": str(done.backup), "index": done.index, "term": done.term})
         return Exit.OK
     print(
-        f"What was there is in {done.backup}.\n"
+        f"The old files are in {done.backup}.\n"
         f"Server {planned.server.id} is the farm now: entry {done.index}, term {done.term}. Start it:\n"
         f"  gf-i2p run {directory}\n"
         f"Then take servers in: gf-i2p members invite {directory} ID=ENDPOINT --into DIR\n"
-        "Their certificates and addresses are new: where clients' files say how the old ones are known, change it."
+        "The servers' certificates and addresses are new: where clients' files name the old ones, change them."
     )
     return Exit.OK
 
 
 def _load(path: Path) -> SavedSnapshot:
-    """Read a file, and the state in it. Raises `CommandError`, whatever it is."""
+    """Read a file and its state. Raises `CommandError` for any file that is no sound snapshot."""
     try:
         saved = load(path)
         state_of(saved)
@@ -144,7 +143,7 @@ def _load(path: Path) -> SavedSnapshot:
 
 
 def _is_meant_as_snapshot(path: Path) -> bool:
-    """Whether a file that cannot be used is a snapshot by its first bytes, damaged or of another version, or empty."""
+    """Whether an unusable file begins as a snapshot does: damaged, of another version, or empty."""
     if not path.is_file():
         return False
     with path.open("rb") as file:
@@ -152,7 +151,7 @@ def _is_meant_as_snapshot(path: Path) -> bool:
 
 
 def _described(saved: SavedSnapshot) -> dict[str, Any]:
-    """Say what is in it. Times: seconds since the epoch."""
+    """Describe the snapshot for programs. Times: seconds since the epoch."""
     state, snapshot = state_of(saved), saved.snapshot
     return {
         "cluster": saved.cluster,
@@ -186,7 +185,7 @@ def _shown(saved: SavedSnapshot) -> str:
 def _time(seconds: float) -> str:
     try:
         return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    except (ValueError, OverflowError, OSError):  # nobody has published in the year 10000
+    except (ValueError, OverflowError, OSError):  # datetime ends with the year 9999
         return f"{seconds:.0f} s after 1970"
 
 
@@ -201,24 +200,24 @@ def _consequences(saved: SavedSnapshot, planned: Plan) -> str:
     elif old.last_index == 0:
         here = "The log here is empty."
     else:
-        here = f"The log here goes up to entry {old.last_index} of term {old.term}, and is given up."
+        here = f"The log here goes up to entry {old.last_index} of term {old.term}, and will be dropped."
     unsure = ""
     if saved.committed < snapshot.index:
         unsure = (
-            f"- It comes from a stopped server's log: the entries after {saved.committed} were perhaps never "
+            f"- The snapshot comes from a stopped server's log: the entries after {saved.committed} were perhaps never "
             "committed, and are part of the farm's state now.\n"
         )
     return (
         f"This begins the farm {saved.cluster} anew, as it was at entry {snapshot.index} on "
         f"{_time(saved.saved_ms / 1000)}, with server {server.id} ({server.endpoint}) alone. {here}\n\n"
-        f"- Everything after entry {snapshot.index} is forgotten, also what was acknowledged to somebody.\n{unsure}"
-        f"- Servers {', '.join(others) or '(none)'} and all others of the old farm must never run again with the data "
-        "they have: they would be a second farm of this name. This server forgets their passwords, so they cannot "
+        f"- Everything after entry {snapshot.index} is forgotten, also acknowledged entries.\n{unsure}"
+        f"- Servers {', '.join(others) or '(none)'} and all others of the old farm must never run again with their "
+        "present data: they would be a second farm of this name. This server forgets their passwords, so they cannot "
         "speak to it; but clients could still find them.\n"
-        "- They begin anew: with empty directories, and invited (gf-i2p members invite, accept).\n"
+        "- The other servers begin anew: with empty directories, and invited (gf-i2p members invite, accept).\n"
         "- If any server's log is still sound, do not do this: start a majority of them, or use `gf-i2p recover`.\n"
         "- The log goes on in a term far above all that the old farm may have reached.\n"
-        "- What is here now (log, history, gf-i2p.toml, secrets.toml) is kept in a directory beside it.\n"
+        "- The present files (log, history, gf-i2p.toml, secrets.toml) are kept in a directory beside this one.\n"
     )
 
 
@@ -228,7 +227,7 @@ def _consequences(saved: SavedSnapshot, planned: Plan) -> str:
 def _add_of_save(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("directory", type=Path, metavar="DIR", help="of a node")
     parser.add_argument("file", type=Path, metavar="FILE")
-    parser.add_argument("--force", action="store_true", help="put it in the place of a file that exists")
+    parser.add_argument("--force", action="store_true", help="replace a file that exists")
 
 
 def _add_of_inspect(parser: argparse.ArgumentParser) -> None:
@@ -237,13 +236,13 @@ def _add_of_inspect(parser: argparse.ArgumentParser) -> None:
 
 def _add_of_restore(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE")
-    parser.add_argument("directory", type=Path, metavar="DIR", help="of the server; its node is stopped")
+    parser.add_argument("directory", type=Path, metavar="DIR", help="of the server; its node must be stopped")
     parser.add_argument("--confirm", metavar="FARM", help="the farm's name, instead of typing it")
-    parser.add_argument("--force", action="store_true", help="also when the log that is there has more")
+    parser.add_argument("--force", action="store_true", help="also when the present log has more entries")
 
 
 COMMANDS: Final[Commands] = {
-    "save": Subcommand("write the farm's state into a file, from a node that runs or not", _add_of_save, save),
-    "inspect": Subcommand("check a saved snapshot, and show what is in it", _add_of_inspect, inspect),
+    "save": Subcommand("write the farm's state into a file, from a running or a stopped node", _add_of_save, save),
+    "inspect": Subcommand("check a saved snapshot, and describe it", _add_of_inspect, inspect),
     "restore": Subcommand("begin the farm anew with one server, when all logs are lost", _add_of_restore, restore_farm),
 }

@@ -1,4 +1,4 @@
-"""`gf-i2p status`: what a running node knows."""
+"""`gf-i2p status`: shows the state of a running node."""
 
 import argparse
 from pathlib import Path
@@ -10,12 +10,12 @@ from gf_i2p.cli.shared.terminal import print_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say which node is asked."""
+    """Add the argument."""
     parser.add_argument("directory", type=Path, metavar="DIR")
 
 
 def run(options: argparse.Namespace) -> Exit:
-    """Ask the node, and print its answer. Returns `DEGRADED` when the farm has no leader, or this server is out."""
+    """Ask the node, and print the answer. Returns `DEGRADED` when the farm has no leader, or this server is out."""
     answer = ask(options.directory, "GET", "/v1/status")
     if options.json:
         print_json({"ok": True, **answer})

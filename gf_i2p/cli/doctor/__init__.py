@@ -1,1 +1,1 @@
-"""`gf-i2p doctor`: what is right and wrong about a node, its router and its peers, and what mends it."""
+"""`gf-i2p doctor`: finds faults of a node, its router and its peers, and says how to mend them."""

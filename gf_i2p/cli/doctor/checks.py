@@ -1,4 +1,4 @@
-"""Checks: what one is, what it says, and how they are made side by side."""
+"""Checks and their verdicts, and the function that runs checks side by side."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -9,39 +9,39 @@ from typing import Final, Self
 import structlog
 
 PROGRESS_SECONDS: Final = 2.0
-"""Who waits longer is told what for."""
+"""Seconds after which a person is told which checks are still running."""
 _TICK_SECONDS: Final = 0.25
 
 logger = structlog.get_logger()
 
 
 class State(StrEnum):
-    """What has come of a check."""
+    """The result of a check."""
 
     OK = "ok"
     WARN = "warn"
-    """It works, and may hurt."""
+    """The thing works, and may hurt."""
     FAIL = "fail"
     SKIP = "skip"
-    """Not made: what it needs is not there, or not configured. Nothing is said about what it would have shown."""
+    """The check was not made: a thing that the check needs is missing, or not configured. It says nothing else."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """What mends it, for the operator of each router."""
+    """Advice that mends a fault, for the operator of each kind of router."""
 
     i2pd: str
     java: str
 
     @classmethod
     def either(cls, text: str) -> Self:
-        """Make one that has nothing to do with which router it is."""
+        """Make advice that is the same for both kinds of router."""
         return cls(text, text)
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a check says: one line, and a remedy unless all is well."""
+    """The words of a check: one line, and a remedy unless all is well."""
 
     state: State
     text: str
@@ -54,39 +54,39 @@ def ok(text: str) -> Verdict:
 
 
 def warn(text: str, remedy: Remedy | None = None) -> Verdict:
-    """It works, and may hurt."""
+    """The thing works, and may hurt."""
     return Verdict(State.WARN, text, remedy)
 
 
 def fail(text: str, remedy: Remedy) -> Verdict:
-    """It does not work."""
+    """The thing does not work."""
     return Verdict(State.FAIL, text, remedy)
 
 
 def skip(text: str) -> Verdict:
-    """It was not looked at, for this reason."""
+    """The check was not made, for this reason."""
     return Verdict(State.SKIP, text)
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing to look at."""
+    """One check."""
 
     name: str
     look: Callable[[], Awaitable[Verdict]]
     seconds: float = 5.0
-    """Its deadline."""
+    """Seconds that the check may take."""
     needs: tuple[str, ...] = ()
-    """Checks that stand before it; unless they are well it is not made, for it would only blame their fault again."""
+    """Earlier checks. Unless all of these pass, this check is skipped: it would only find the same fault again."""
     after: tuple[str, ...] = ()
-    """Checks that stand before it, whose findings it uses if there are any."""
+    """Earlier checks whose findings this check uses, if there are any."""
     late: Remedy | None = None
-    """For when it takes longer than its deadline."""
+    """Remedy for a check that exceeds its seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A check that was made."""
+    """The name and the verdict of a check that was made."""
 
     name: str
     verdict: Verdict
@@ -102,12 +102,12 @@ async def examine(
     found: Callable[[Finding], None],
     waiting: Callable[[list[str], float], None],
 ) -> list[Finding]:
-    """Make all checks side by side, and say what they found in their order.
+    """Make all checks side by side, and report the findings in the order of the checks.
 
     Args:
-        checks: with names of their own; what one needs stands before it.
-        found: called for each, as soon as it and those before it are there.
-        waiting: called while it takes long, with the names of the checks that run and the seconds so far.
+        checks: with unique names; a check stands behind the checks that it needs.
+        found: called for each finding, as soon as that finding and all earlier ones are there.
+        waiting: called during a long wait, with the names of the running checks and the seconds so far.
     """
     loop = asyncio.get_running_loop()
     began = loop.time()
@@ -116,7 +116,7 @@ async def examine(
     findings = []
     for check in checks:
         tasks[check.name] = asyncio.create_task(_make(check, dict(tasks), running))
-    try:  # no group: what `found` raises, when nobody reads what it prints, is to come out as it is
+    try:  # no task group: `found` raises when its output is closed, and that exception must leave as it is
         for name, task in tasks.items():
             while not task.done():
                 await asyncio.wait([task], timeout=_TICK_SECONDS)

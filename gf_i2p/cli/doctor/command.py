@@ -1,4 +1,4 @@
-"""`gf-i2p doctor`: makes all checks of one node, and shows them."""
+"""`gf-i2p doctor`: makes all checks of one node, and shows the findings."""
 
 import argparse
 import asyncio
@@ -19,13 +19,13 @@ from gf_i2p.cli.shared.logs import configure
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say whose node is looked at."""
+    """Add the argument."""
     parser.add_argument("directory", type=Path, metavar="DIR")
 
 
 def run(options: argparse.Namespace) -> Exit:
-    """Look at the node of this directory. Raises `CommandError` when it is no node's."""
-    configure("error", "text")  # what goes wrong is a finding; the logs would say it twice
+    """Check the node of this directory. Raises `CommandError` when the directory is no node's."""
+    configure("error", "text")  # a fault is a finding; the logs would say the same again
     groups = all_checks(options.directory)
     output = _Output(groups, as_object=options.json)
     findings = asyncio.run(examine([check for group in groups for check in group], output.found, output.waiting))
@@ -34,9 +34,9 @@ def run(options: argparse.Namespace) -> Exit:
 
 
 def all_checks(directory: Path) -> list[list[Check]]:
-    """List the checks of this node in groups, what others need first. Without a configuration they are few.
+    """List the checks of this node in groups, in an order in which each check follows those that it needs.
 
-    Raises `CommandError` when it is no node's directory.
+    Without a configuration the checks are few. Raises `CommandError` when the directory is no node's.
     """
     files = NodeFiles(directory)
     groups, config, secrets = [files.checks()], files.config, files.secrets
@@ -53,7 +53,7 @@ def all_checks(directory: Path) -> list[list[Check]]:
 
 
 class _Output:
-    """Findings on standard output as they come; what is waited for on standard error, where that is a terminal."""
+    """Prints findings on standard output as they come, and the running checks on standard error, on a terminal."""
 
     def __init__(self, groups: list[list[Check]], *, as_object: bool) -> None:
         columns, names = shutil.get_terminal_size().columns, [check.name for group in groups for check in group]

@@ -1,4 +1,4 @@
-"""Mode `failover`: whether the local service answers, and which options the session has by which it is served."""
+"""Checks for mode `failover`: whether the local service answers, and the options of the session that serves it."""
 
 from collections.abc import Callable
 from typing import Final
@@ -12,19 +12,19 @@ _SERVICE: Final = "service"
 
 
 class FailoverChecks:
-    """Of one server that may be chosen."""
+    """Checks of one server that may be chosen."""
 
     def __init__(
         self, publish: PublishTable, keys: Callable[[], PublishingKeys | None], router_kind: Callable[[], str]
     ) -> None:
-        """`keys` and `router_kind` ("i2pd", "java" or "auto") are asked when the checks that tell them were made."""
+        """`keys` and `router_kind` ("i2pd", "java" or "auto") are called after the checks that find them out."""
         assert publish.service is not None, "by the configuration's own check"
         self._service = publish.service
         self._keys = keys
         self._router_kind = router_kind
 
     def checks(self, master: str) -> list[Check]:
-        """List what can be looked at. `master`: the check that reads the keys."""
+        """List the checks. `master`: the name of the check that reads the keys."""
         return [
             Check(_SERVICE, self._answers, CONNECT_SECONDS + 1),
             Check("service session", self._session, needs=(master,), after=("publishing",)),
@@ -52,7 +52,8 @@ class FailoverChecks:
         names = ", ".join(f"{name} = {value}" for name, value in differs.items())
         words = " ".join(f"--option {name}={value}" for name, value in differs.items())
         return warn(
-            f"[publish.service.session] says {names}, and an i2pd goes by what the master has signed, which is else",
+            f"[publish.service.session] says {names}, but an i2pd follows the options that the master signed, which "
+            f"differ",
             Remedy(
                 f"gf-i2p keys delegate … {words}, where the master's own key is; or take them out of the settings",
                 'nothing to do with a Java router: [router] kind = "java" says so',

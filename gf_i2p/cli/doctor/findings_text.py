@@ -1,4 +1,4 @@
-"""What doctor found, as text for a terminal and as JSON. Nothing is looked at here."""
+"""The findings of doctor, as text for a terminal and as JSON."""
 
 import re
 import textwrap
@@ -12,7 +12,7 @@ from gf_i2p.cli.shared.answer_text import printable
 _MARGIN: Final = "  "
 _STATE_WIDTH: Final = max(map(len, State)) + 2
 _BELOW: Final = " " * (len(_MARGIN) + _STATE_WIDTH)
-"""Where a remedy begins."""
+"""Indent of a remedy."""
 _LEAST_COLUMNS: Final = 40
 _MOST_COLUMNS: Final = 110
 """Longer lines are hard to read."""
@@ -21,7 +21,7 @@ _COLOURS: Final = {State.OK: "32", State.WARN: "33", State.FAIL: "1;31", State.S
 
 
 class Page:
-    """Lines for one terminal. `names`: of all checks, so that their texts stand below each other."""
+    """Lines for one terminal. `names`: of all checks, so that their texts begin in one column."""
 
     def __init__(self, names: Sequence[str], *, columns: int, colour: bool) -> None:
         self._columns = min(max(columns, _LEAST_COLUMNS), _MOST_COLUMNS)
@@ -29,7 +29,7 @@ class Page:
         self._colour = colour
 
     def finding(self, finding: Finding) -> list[str]:
-        """Give the line of one check, and what mends it below."""
+        """Give the lines of one finding, and of its remedy."""
         state, text, remedy = finding.verdict.state, finding.verdict.text, finding.verdict.remedy
         head = f"{_BELOW}{finding.name:<{self._width}}  "
         first, *more = self._wrap(text, head, " " * len(head))
@@ -55,7 +55,7 @@ class Page:
         return f"{self._paint('To mend', '1;31')}: {', '.join(failed)} ({', '.join(parts)})."
 
     def waiting(self, names: Sequence[str], seconds: float) -> str:
-        """Give the line that says what is waited for, short enough not to wrap."""
+        """Give the line about running checks, short enough not to wrap."""
         head = f"{_MARGIN}{'…':<{_STATE_WIDTH}}{seconds:.0f} s, waiting for "
         return head + textwrap.shorten(", ".join(names), self._columns - len(head) - 1, placeholder=" …")
 
@@ -70,7 +70,7 @@ class Page:
         ]
 
     def _wrap(self, text: str, first: str, others: str) -> list[str]:
-        """Break into lines. A word that is too long for one, such as a fingerprint, has a line for itself."""
+        """Break a text into lines. A word that is longer than a line, such as a fingerprint, has a line for itself."""
         text = _B32.sub(r"\1….b32.i2p", printable(text))
         room = self._columns - len(others)
         lines: list[str] = []

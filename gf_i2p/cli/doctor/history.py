@@ -1,4 +1,4 @@
-"""The history that a node exports: is it this server's, private, up to date, and is there room for more."""
+"""The check of a node's exported history: owner, privacy, progress, and room on the disk."""
 
 import asyncio
 import shutil
@@ -15,19 +15,19 @@ from gf_i2p.storage.history_writer import check_owner
 
 HISTORY: Final = "history"
 MOST_BEHIND: Final = 1_000
-"""Entries that are committed and not exported yet: some seconds' work."""
+"""Committed entries that are not exported yet: some seconds' work."""
 LEAST_FREE_BYTES: Final = 256 << 20
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 
 async def look_at_history(directory: Path, config: Config, status: Mapping[str, Any] | None) -> Verdict:
-    """Look at the history of a node's directory, not into its records. `status`: the node's, None: it does not run."""
+    """Check the history of a node's directory without reading its records. `status`: None when no node runs."""
     history = directory / HISTORY_DIRECTORY
     if status is not None and status["history"] is None:
-        return warn("the node runs without one", Remedy.either("Restart it: history.enabled has changed since."))
+        return warn("the node runs without a history", Remedy.either("Restart it: history.enabled has changed since."))
     if not history.is_dir():
         if status is None:
-            return ok("there is none yet: it begins when the node runs")
+            return ok("there is no history yet: it begins when the node runs")
         return fail(f"there is no {HISTORY_DIRECTORY}/", Remedy.either("Restart the node: it makes the directory."))
     try:
         verdict = await asyncio.to_thread(_look, history, config)
@@ -35,7 +35,7 @@ async def look_at_history(directory: Path, config: Config, status: Mapping[str, 
         what, _, advice = str(error).partition(". ")
         return fail(what, Remedy.either(advice))
     except OSError as error:
-        return fail(f"it cannot be read: {error}", Remedy.either("Run doctor as the user whose node it is."))
+        return fail(f"the history cannot be read: {error}", Remedy.either("Run doctor as the user that runs the node."))
     if verdict is not None:
         return verdict
     files = history_files(history)
@@ -45,7 +45,7 @@ async def look_at_history(directory: Path, config: Config, status: Mapping[str, 
     exported, applied = status["history"]["exported"], status["log"]["applied"]
     if applied - exported > MOST_BEHIND:
         return warn(
-            f"{applied - exported} committed entries are not exported yet, and the log keeps them for that",
+            f"{applied - exported} committed entries are not exported yet, so the log still keeps them",
             Remedy.either("Wait some seconds and look again; if it stays so, the node's output says what is wrong."),
         )
     return ok(f"{text}, exported up to {exported}")
@@ -63,7 +63,7 @@ def _look(history: Path, config: Config) -> Verdict | None:
     free = shutil.disk_usage(history).free
     if free < LEAST_FREE_BYTES:
         return warn(
-            f"{free >> 20} MiB are free where it grows; when none are left the node stops",
+            f"{free >> 20} MiB are free for the history; when nothing is left the node stops",
             Remedy.either("Make room, or set history.keep_days so that old files are removed."),
         )
     return None

@@ -1,4 +1,4 @@
-"""What lies below the first set: sets of its own leaves, when they are many, and other farms' masters."""
+"""Checks of the sets below the first one: branches with this farm's leaves, and other farms' masters."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,24 +15,24 @@ from gf_i2p.storage import private_files
 
 
 class TreeCheck:
-    """Whether this server has the keys of branches, where the farm makes some."""
+    """Whether this server has the keys of branches, in a farm that makes branches."""
 
     def __init__(self, directory: Path, file: str, keys: Callable[[], PublishingKeys | None]) -> None:
-        """`file`: of the master's keys, in the node's directory; `keys`: what was read there, when it was."""
+        """`file`: the master's key file, in the node's directory; `keys`: gives the keys that were read there."""
         self._directory = directory
         self._file = file
         self._keys = keys
 
     async def look(self) -> Verdict:
-        """Look."""
+        """Make the check."""
         keys = self._keys()
         assert keys is not None
         if not keys.delegated:
-            return ok("they follow from the master's own key")
+            return ok("the branch keys follow from the master's own key")
         try:
             answer = await request(self._directory, "GET", "/v1/administration")
         except CommandError:
-            return skip("not looked at: whether the farm needs them is known while the node runs")
+            return skip("not looked at: only a running node knows whether the farm needs the keys")
         if answer["parameters"]["tree"]["value"] != "tree":
             return ok("not needed: the best leaves are listed, in one set (tree = best)")
         found = branch_keys(keys.keys, self._directory / self._file)
@@ -52,14 +52,14 @@ class TreeCheck:
 
 
 async def look_at_leaf_farm(directory: Path, named: str) -> Verdict:
-    """Say whether the farm is there whose master is our leaf. `named`: as in the configuration."""
+    """Check the farm whose master is our leaf. `named`: the name of that farm in the configuration."""
     if is_b32_address(named):
-        return ok(f"our leaf is the master {named}; whether it is up our router says, and i2pd finds no Meta set")
+        return ok(f"our leaf is the master {named}; our router says whether that is up, and i2pd finds no Meta set")
     path = (directory / named).resolve()
     both = f"gf-i2p run {directory} {path}"
     if not (path / CONFIG_FILE).exists():
         return fail(
-            f"{path} is no node's directory, and its farm's master is to be our leaf",
+            f"{path} is no node's directory, and the master of its farm is configured as our leaf",
             Remedy.either("[publish] leaf_farm = the directory of that farm's server, relative to ours"),
         )
     try:

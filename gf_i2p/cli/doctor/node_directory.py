@@ -1,4 +1,4 @@
-"""The node's directory: settings, secrets, keys, the log, and whether the node runs."""
+"""Checks of the node's directory: settings, secrets, keys, the log, and whether the node runs."""
 
 import asyncio
 import stat
@@ -28,25 +28,25 @@ NODE = "node"
 
 
 def split(sentence: str) -> tuple[str, str]:
-    """Take what is wrong, and what to do about it, out of a sentence of ours."""
+    """Split a sentence of ours into the fault and the advice."""
     what, _, advice = sentence.partition(": ")
     return what, advice[:1].upper() + advice[1:]
 
 
 class NodeFiles:
-    """The checks that need nothing but the directory. Raises `CommandError` when it is no node's."""
+    """The checks that need only the directory. Raises `CommandError` when the directory is no node's."""
 
     def __init__(self, directory: Path) -> None:
         if not (directory / CONFIG_FILE).exists():
             raise CommandError(f"{directory} is no node's directory: there is no {CONFIG_FILE} in it")
         self._directory = directory
         self.config: Config | None = None
-        """None when it cannot be read."""
+        """None when the file cannot be read."""
         self.secrets: Secrets | None = None
         self.uptime: float | None = None
-        """Seconds that the node has been running; None when it does not. Known after the check."""
+        """Seconds that the node has been running; None when no node runs. Known after the check of the node."""
         self.connected: frozenset[int] = frozenset()
-        """The other servers to which the node is connected, as it says itself. Known after the check."""
+        """The other servers to which the node says that it is connected. Known after the check of the node."""
         self._status: dict[str, Any] | None = None
         self._config_error = self._secrets_error = ""
         try:
@@ -59,7 +59,7 @@ class NodeFiles:
             self._secrets_error = str(error)
 
     def checks(self) -> list[Check]:
-        """List what can be looked at."""
+        """List the checks."""
         checks = [
             Check("configuration", self._configuration),
             Check(SECRETS, self._secrets),
@@ -88,7 +88,7 @@ class NodeFiles:
         return ok(f"{SECRETS_FILE} is private, {len(self.secrets.users)} users")
 
     async def _modes(self) -> Verdict:
-        """Look at what no other check looks at: each key file is looked at with its content."""
+        """Check the modes of the files that no other check covers: each check of a key file looks at its mode, too."""
         writable = [path for path in (self._directory, self._directory / CONFIG_FILE) if _mode(path) & 0o022]
         if writable:
             names = " ".join(str(path) for path in writable)
@@ -124,8 +124,8 @@ class NodeFiles:
             return _not_ours(error)
         if loaded.snapshot_fault is not None:
             return warn(
-                f"{loaded.snapshot_fault} Term, vote and what the log has are sound.",
-                Remedy.either("start the node: its leader sends it another one"),
+                f"{loaded.snapshot_fault} Term, vote and the entries of the log are sound.",
+                Remedy.either("start the node: its leader sends a new snapshot"),
             )
         dropped = f", the first {loaded.base[0]} in the snapshot only" if loaded.base[0] else ""
         return ok(f"{loaded.last_index} entries{dropped}, term {loaded.hard_state.term}")
@@ -141,7 +141,7 @@ class NodeFiles:
         listed = next(server.fingerprint for server in config.servers if server.id == config.node.id)
         if listed not in {None, actual}:
             return fail(
-                f"{config.tls.certificate} is not the one that the list of servers names",
+                f"{config.tls.certificate} differs from the certificate in the list of servers",
                 Remedy.either(f'On every server, set for server {config.node.id}: fingerprint = "{actual}"'),
             )
         return ok(f"{config.tls.certificate} and its key" + (", as the list of servers has it" if listed else ""))
@@ -201,12 +201,12 @@ class NodeFiles:
 def _mode(path: Path) -> int:
     try:
         return stat.S_IMODE(path.stat().st_mode)
-    except OSError:  # it is gone, or nothing that we may look at: others say so
+    except OSError:  # the file is gone, or unreadable: other checks say so
         return 0
 
 
 def _mistakes(path: Path, errors: str) -> Verdict:
-    """`errors`: of a TOML file, one a line, each with the path before it."""
+    """Give the verdict on a broken TOML file. `errors`: one a line, each behind the file's path."""
     lines = [line.removeprefix(f"{path}: ").removeprefix(f"{path} ") for line in errors.splitlines()]
     more = f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""
     what, run, command = lines[0].partition(" Run: ")

@@ -1,4 +1,4 @@
-"""The other servers of the farm: can we log in to each, how long it takes, and do the time-outs allow for that."""
+"""Checks of the other servers: whether each lets us in, the seconds that takes, and whether the time-outs allow it."""
 
 import asyncio
 import os
@@ -24,43 +24,43 @@ from gf_i2p.wire.http_get import Retry
 from gf_i2p.wire.upgrade import ClientHandshake, Upgraded
 
 I2P_SECONDS: Final = 60.0
-"""For one server inside I2P: the router may have to build tunnels first."""
+"""Seconds for one server inside I2P: the router may have to build tunnels first."""
 TLS_SECONDS: Final = 15.0
 _UNANSWERED: Final = (
-    "See that its node and its router run; one that was just restarted is found again when its old tunnels have "
+    "See that its node and its router run. A server that was just restarted is found again when its old tunnels have "
     "ended, within ten minutes."
 )
 _CONNECTED: Final = Remedy(
-    i2pd="Nothing for now: the farm uses the connection that the node has. Doctor asked by the router's proxy. An i2pd "
-    'that is a floodfill misreads the lease sets that it stores itself (its log has "number of leases", or "exceeds '
-    'buffer size"), and does not reach whose they are: set floodfill = false in its i2pd.conf, and restart it.',
-    java="Nothing for now: the farm uses the connection that the node has. Doctor asked by the router's proxy, which "
+    i2pd="Nothing for now: the farm uses the node's own connection. Doctor asked by the router's proxy. An i2pd "
+    'that is a floodfill misreads the lease sets in its own store (its log has "number of leases", or "exceeds '
+    'buffer size"), and does not reach their destinations: set floodfill = false in its i2pd.conf, and restart it.',
+    java="Nothing for now: the farm uses the node's own connection. Doctor asked by the router's proxy, which "
     "is another destination than the node's own: try again in ten minutes.",
 )
-"""i2pd 2.45: `LeaseSet::PopulateLeases` reads a LeaseSet2 of its own netDb as if it were one of the first kind."""
+"""i2pd 2.45: `LeaseSet::PopulateLeases` reads a LeaseSet2 of its own netDb as a LeaseSet of the first kind."""
 ROUND_TRIPS: Final = 4
-"""So many should fit into the least election time-out: a lost message is repeated, and a slow moment passes."""
+"""Round trips within the least election time-out. So a lost message can be repeated, and a slow moment can pass."""
 
 
 class UnansweredError(DialError):
-    """The proxy took the request, and nothing came back in time."""
+    """The proxy took the request, and no answer came in time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """We were let in. Both in seconds."""
+    """A log-in that succeeded. Both times in seconds."""
 
     total: float
-    """From the first dial on, with a challenge and a second dial."""
+    """From the first dial on, with the challenge and the second dial."""
     round_trip: float
-    """From the last request to its answer. Inside I2P the stream is opened in it, so it is an upper bound."""
+    """From the last request to its answer. An upper bound inside I2P, where the stream is opened in that time."""
 
 
 class PeerChecks:
-    """The other servers."""
+    """The checks of all other servers."""
 
     def __init__(self, directory: Path, config: Config, secrets: Secrets | None, files: NodeFiles) -> None:
-        """`files`: tells to whom the node itself is connected, after its check."""
+        """`files`: knows the node's own connections, after the check of the node."""
         self._directory = directory
         self._config = config
         self._secrets = secrets
@@ -68,14 +68,14 @@ class PeerChecks:
         self._round_trips: dict[int, float] = {}
 
     def checks(self) -> list[Check]:
-        """List what can be looked at."""
+        """List the checks."""
         checks = [self._check(server) for server in self._config.servers if server.id != self._config.node.id]
         return [*checks, Check("time-outs", self._timing, after=tuple(check.name for check in checks))]
 
     def _check(self, server: ServerTable) -> Check:
         endpoint = Endpoint.parse(server.endpoint)
         seconds = I2P_SECONDS if endpoint.is_i2p else TLS_SECONDS
-        # A second more than the visit's own deadline, which has more to say.
+        # A second more than the deadline of `visit`, which has the better words.
         return Check(
             f"server {server.id}",
             lambda: self._reach(server.id, endpoint, seconds),
@@ -92,7 +92,7 @@ class PeerChecks:
             visited = await visit(self._transport(endpoint), endpoint, config.node.cluster, credentials, seconds)
         except UnansweredError as error:
             if endpoint.is_i2p and server_id in self._files.connected:
-                return warn(f"{endpoint.host}: {error}, and our node is connected to it", _CONNECTED)
+                return warn(f"{endpoint.host}: {error}, but our node is connected to that server", _CONNECTED)
             return fail(f"{endpoint.host}: {error}", Remedy.either(_UNANSWERED))
         except (ConfigError, TransportError, RemoteProtocolError) as error:
             what, advice = split(str(error).removeprefix(f"{endpoint}: "))
@@ -105,7 +105,7 @@ class PeerChecks:
         if endpoint.is_i2p:
             assert router is not None
             return I2pTransport(router.settings)
-        # Our own certificate is for those who come to us, and has a check of its own.
+        # Our own certificate is for servers that dial us, and has a check of its own.
         return TlsTransport(replace(tls_settings(self._directory, self._config), certificate=None, key=None))
 
     async def _timing(self) -> Verdict:
@@ -113,7 +113,7 @@ class PeerChecks:
 
 
 def timing_verdict(timing: Timing, round_trips: dict[int, float]) -> Verdict:
-    """Judge time-outs by measured round trips, by server. Seconds all of them."""
+    """Judge time-outs by the measured round trips, which are given by server. All times in seconds."""
     settings = f"heartbeat {timing.heartbeat:g} s, election {timing.election_min:g} to {timing.election_max:g} s"
     if not round_trips:
         return skip(f"not compared, for no server was reached ({settings})")
@@ -138,9 +138,9 @@ def _span(seconds: float) -> str:
 async def visit(
     transport: Transport, endpoint: Endpoint, cluster: str, credentials: Credentials, seconds: float
 ) -> Visit:
-    """Log in as a node does, and leave: one attempt, with the challenge that belongs to it.
+    """Log in as a node does, and hang up: one attempt, with its challenge.
 
-    Nothing is sent after the handshake, so the peer's farm is not touched.
+    The handshake is all that is sent, so the peer's farm does not change.
     Raises `DialError` or another `TransportError`, or `RemoteProtocolError`, with a sentence.
     """
     loop = asyncio.get_running_loop()
@@ -173,14 +173,14 @@ async def visit(
 
 
 class _Caller(asyncio.Protocol):
-    """Sends one request, and takes its answer."""
+    """Sends one handshake request, and takes the answer."""
 
     def __init__(self, handshake: ClientHandshake) -> None:
         loop = asyncio.get_running_loop()
         self._loop = loop
         self._handshake = handshake
         self.asked = self.answered = 0.0
-        # An error is no exception of the future's: nobody asks for it when dialling itself has failed.
+        # An error is a result, not an exception: when dialling itself has failed, nobody fetches the exception.
         self.outcome: asyncio.Future[Retry | Upgraded | Exception] = loop.create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

@@ -1,4 +1,4 @@
-"""Asks a router's proxy for an address that nobody can have: it answers by itself, and shows what it is."""
+"""Recognises a router by its proxy's answer about an address that nobody can have."""
 
 import asyncio
 import re
@@ -10,7 +10,7 @@ from bridges.i2pcontrol.router_info import Kind
 from gf_i2p.transport.tls.tcp_sockets import why
 
 HOST: Final = "gf--doctor.i2p"
-"""Never anybody's: names in I2P have no two hyphens there. So nothing leaves the router."""
+"""A name that can never be registered: names in I2P have no two hyphens there. So nothing leaves the router."""
 MAX_ANSWER_BYTES: Final = 16 * 1024
 _STATUS: Final = re.compile(rb"HTTP/1\.[01] (\d{3})[ \r]")
 _SOCKS_HELLO: Final = b"\x05\x01\x00"
@@ -21,49 +21,49 @@ _Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class ProxyError(Exception):
-    """It is not there, or no proxy of an I2P router; `str()` says what it is."""
+    """No proxy answers, or no proxy of an I2P router; `str()` says more."""
 
 
 class ProxyAuthorisationError(ProxyError):
-    """It wants a password of its own."""
+    """The proxy wants a user name and a password."""
 
 
 async def ask_http(host: str, port: int) -> Kind | None:
-    """Return which router's HTTP proxy it is, None when it does not show. Raises `ProxyError`."""
+    """Return the router whose HTTP proxy answers; None when the answer does not show it. Raises `ProxyError`."""
     request = f"GET http://{HOST}/ HTTP/1.1\r\nHost: {HOST}\r\nConnection: close\r\n\r\n"
     async with _connected(host, port) as streams:
         return read_answer(await _ask(streams, request.encode(), MAX_ANSWER_BYTES))
 
 
 def read_answer(answer: bytes) -> Kind | None:
-    """Tell by what came. Both answer 5xx: i2pd 500 (2.45, 2.58), Java 500, 502, 503 or 504 by version and state."""
+    """Recognise a router by its answer: i2pd 500 (2.45, 2.58), Java 500, 502, 503 or 504 by version and state."""
     found = _STATUS.match(answer)
     if found is None:
-        raise ProxyError("what answers does not speak HTTP" if answer else "it hangs up without an answer")
+        raise ProxyError("the answer is no HTTP" if answer else "the proxy hangs up without an answer")
     status = int(found[1])
     if status == 407:
-        raise ProxyAuthorisationError("it wants a user name and a password")
+        raise ProxyAuthorisationError("the proxy wants a user name and a password")
     if b"proxy.i2p" in answer:
-        return Kind.JAVA  # where its pages have their style sheet from
+        return Kind.JAVA  # Java's error pages take their style sheet from there
     if b"I2Pd HTTP proxy" in answer:
         return Kind.I2PD
     if status < 500:
-        raise ProxyError(f"what answers is no proxy of an I2P router: it says {status} to an address in .i2p")
+        raise ProxyError(f"no proxy of an I2P router: the answer to an address in .i2p is {status}")
     return None
 
 
 async def ask_socks(host: str, port: int) -> None:
-    """Return when a SOCKS 5 proxy answers that has no such address. Raises `ProxyError`."""
+    """Return when a SOCKS 5 proxy answers that the address is unknown. Raises `ProxyError`."""
     async with _connected(host, port) as streams:
         greeting = await _ask(streams, _SOCKS_HELLO, 2)
         if greeting == _SOCKS_REFUSED:
-            raise ProxyAuthorisationError("it wants a user name and a password")
+            raise ProxyAuthorisationError("the proxy wants a user name and a password")
         if greeting != _SOCKS_ACCEPTED:
-            raise ProxyError("what answers does not speak SOCKS 5" if greeting else "it hangs up without an answer")
+            raise ProxyError("the answer is no SOCKS 5" if greeting else "the proxy hangs up without an answer")
         name = HOST.encode()
         connect = b"\x05\x01\x00\x03" + bytes([len(name)]) + name + b"\x00\x50"
         if await _ask(streams, connect, 2) == _SOCKS_ACCEPTED:
-            raise ProxyError("what answers is no proxy of an I2P router: it connects to an address that nobody has")
+            raise ProxyError("no proxy of an I2P router: it connects to an address that nobody has")
 
 
 @asynccontextmanager
@@ -75,13 +75,13 @@ async def _connected(host: str, port: int) -> AsyncIterator[_Streams]:
     try:
         yield streams
     except OSError as error:
-        raise ProxyError(f"it breaks the connection ({why(error)})") from error
+        raise ProxyError(f"the proxy breaks the connection ({why(error)})") from error
     finally:
         streams[1].close()
 
 
 async def _ask(streams: _Streams, request: bytes, most: int) -> bytes:
-    """Return so many bytes of the answer, fewer when it ends before."""
+    """Return the first `most` bytes of the answer, fewer when the answer ends before."""
     reader, writer = streams
     writer.write(request)
     try:

@@ -1,4 +1,4 @@
-"""Publishing: the keys for it, what is to be published, and whether it can be found."""
+"""Checks of publishing: the keys, the addresses that the node publishes, and whether the netDb has them."""
 
 import time
 from functools import partial
@@ -23,20 +23,20 @@ from gf_i2p.node.files.router_config import RouterTable, place
 from gf_i2p.node.publish.publishing_keys import PublishingKeys, Stage, load
 
 SETTLING_SECONDS: Final = 180.0
-"""After its start a node may be unknown: the router builds tunnels, then publishes."""
+"""Seconds after its start in which a node may be unknown: the router builds tunnels, then publishes."""
 _LOOKUP_SECONDS: Final = 40.0
-"""i2pd takes 30 s for an address that it does not find."""
+"""Seconds for one look-up: i2pd takes 30 s for an address that it does not find."""
 _MASTER: Final = "master keys"
 _LATE: Final = Remedy.either("The router is slow: see its load and its tunnels on its console, and try again.")
 
 
 async def off_without_router() -> Verdict:
-    """Say of a node without router that it does not publish; that is what its operator wants, or has forgotten."""
+    """Say that a node without a router does not publish. The operator wants that, or forgot the router."""
     return ok("off: this node never publishes, for gf-i2p.toml has no [router] (and no [publish] mode)")
 
 
 class PublishingChecks:
-    """What a node publishes: its own address in the farm, its leaf, and the master's Meta lease set."""
+    """Checks of the node's own address in the farm, of its leaf, and of the master's Meta lease set."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class PublishingChecks:
         self._keys: PublishingKeys | None = None
 
     def checks(self) -> list[Check]:
-        """List what can be looked at."""
+        """List the checks for this configuration."""
         publish = self._config.publish
         checks = []
         if self._config.own_endpoint.is_i2p:
@@ -84,7 +84,7 @@ class PublishingChecks:
     async def _own_address(self) -> Verdict:
         address = self._config.own_endpoint.host
         if self._router.inbound == "sam" and self._files.uptime is None:
-            return skip("not looked for: it is there while the node runs")
+            return skip("not looked for: the address exists while the node runs")
         began = time.monotonic()
         try:
             found = await self._sam.lookup(address)
@@ -123,7 +123,7 @@ class PublishingChecks:
         leaf = publish.leaf
         if leaf is None and publish.leaf_farm is None:
             return warn(
-                "may publish, but names no leaf: no client comes to this router",
+                "may publish, but names no leaf: no client will come to this router",
                 Remedy(
                     "[publish] leaf = the address of your server tunnel (i2pd's console, 'I2P tunnels')",
                     "[publish] leaf = the address of your hidden service (the Hidden Services Manager shows it)",
@@ -132,10 +132,11 @@ class PublishingChecks:
         known = None if leaf is None else _hash(leaf)
         if leaf is not None and known is None and (self._router.i2pcontrol is None or self._seen.kind is Kind.JAVA):
             return fail(
-                f"the leaf {leaf!r} is no b32 address, and nobody tells the address of a tunnel of this name",
+                f"the leaf {leaf!r} is no b32 address, and the router does not tell the address of a tunnel by name",
                 Remedy(
-                    f"[publish] leaf = the address itself; or configure i2pcontrol, by which i2pd tells that of {leaf}",
-                    "[publish] leaf = the address itself; Java tells no tunnel's address by i2pcontrol",
+                    f"[publish] leaf = the address itself; or configure i2pcontrol, by which i2pd tells the address "
+                    f"of {leaf}",
+                    "[publish] leaf = the address itself; Java does not tell a tunnel's address by i2pcontrol",
                 ),
             )
         for name, other in (("the master", keys.destination.b32), ("this node", self._config.own_endpoint.host)):
@@ -176,7 +177,7 @@ class PublishingChecks:
 
     @property
     def _router_kind(self) -> str:
-        """Which one it is, by what it has said, or else by the configuration."""
+        """The kind of the router, by its own answers, or else by the configuration."""
         if self._seen.kind is None:
             return self._router.kind
         return "i2pd" if self._seen.kind is Kind.I2PD else "java"
@@ -190,8 +191,8 @@ def keys_verdict(keys: PublishingKeys, now: int, *, server: int) -> Verdict:
     """Judge the keys by which this server publishes. `now`: seconds since the epoch."""
     text, stage = keys.described(now), keys.stage(now)
     again = Remedy.either(
-        f"Where the master's own key is: gf-i2p keys delegate MASTERFILE --server {server}; put what it writes in the "
-        "place of the key file here. A running node takes it over by itself."
+        f"Where the master's own key is: gf-i2p keys delegate MASTERFILE --server {server}; put the new file in the "
+        "place of the key file here. A running node takes the file over."
     )
     if stage is Stage.ENDED:
         return fail(text, again)

@@ -1,4 +1,4 @@
-"""What mends a router's interface, in the words of each router's own settings."""
+"""Remedies for a router's interfaces, in the words of each router's own settings."""
 
 from gf_i2p.cli.doctor.checks import Remedy
 from gf_i2p.node.files.router_config import place
@@ -13,7 +13,7 @@ def _section(name: str, where: str) -> str:
 
 
 def proxy_on(way: Way, where: str) -> Remedy:
-    """Nobody answers as the proxy."""
+    """Remedy when no proxy answers."""
     _, port = place(where)
     section, tunnel = ("socksproxy", "a SOCKS 4/4a/5 client") if way is Way.SOCKS5 else ("httpproxy", "I2P HTTP Proxy")
     return Remedy(
@@ -23,7 +23,7 @@ def proxy_on(way: Way, where: str) -> Remedy:
 
 
 def sam_on(where: str) -> Remedy:
-    """Nobody answers as SAM."""
+    """Remedy when no SAM bridge answers."""
     _, port = place(where)
     return Remedy(
         _section("sam", where),
@@ -32,7 +32,7 @@ def sam_on(where: str) -> Remedy:
 
 
 def i2cp_on(where: str) -> Remedy:
-    """Nobody answers as I2CP."""
+    """Remedy when I2CP does not answer."""
     _, port = place(where)
     return Remedy(
         _section("i2cp", where),
@@ -42,7 +42,7 @@ def i2cp_on(where: str) -> Remedy:
 
 
 def i2pcontrol_on(url: str) -> Remedy:
-    """Nobody answers as i2pcontrol."""
+    """Remedy when i2pcontrol does not answer."""
     return Remedy(
         f"in i2pd.conf, section [i2pcontrol]: enabled = true, password = …, address and port as in {url}; then restart "
         "i2pd",
@@ -53,16 +53,16 @@ def i2pcontrol_on(url: str) -> Remedy:
 
 I2PCONTROL_PASSWORD = Remedy(
     "put the password of i2pd.conf, section [i2pcontrol], into secrets.toml: i2pcontrol_password = …",
-    "put the password into secrets.toml: i2pcontrol_password = …; the plugin I2PControl changes its own on its page "
-    "/password",
+    "put the password into secrets.toml: i2pcontrol_password = …; the plugin I2PControl has a page for changing "
+    "the password, /password",
 )
 
 
-_CERTIFICATE_THEN = "; only if that is the same, set it as i2pcontrol_fingerprint in [router]"
+_CERTIFICATE_THEN = "; only if both are the same, set it as i2pcontrol_fingerprint in [router]"
 CERTIFICATE_COMPARE = Remedy(
-    "compare it with what this prints in i2pd's data directory: openssl x509 -noout -fingerprint -sha256 -in "
+    "compare it with the output of this, in i2pd's data directory: openssl x509 -noout -fingerprint -sha256 -in "
     f"i2pcontrol.crt.pem{_CERTIFICATE_THEN}",
-    "compare it with what this prints in the plugin's directory: keytool -list -v -keystore "
+    "compare it with the output of this, in the plugin's directory: keytool -list -v -keystore "
     f"i2pcontrol.ks{_CERTIFICATE_THEN}",
 )
 
@@ -79,7 +79,7 @@ PROXY_AUTHORISATION = Remedy(
 
 
 def leaf_up(leaf: str) -> Remedy:
-    """The leaf's lease set is not there."""
+    """Remedy when the leaf has no lease set."""
     return Remedy(
         f"run the service's tunnel: a section with type = server in tunnels.conf whose keys are those of {leaf}; see "
         "i2pd's console, 'I2P tunnels'",
@@ -100,7 +100,7 @@ ALL_ADDRESSES = Remedy(
     f"in {_CONSOLE}i2ptunnel/), /configclients and /configi2cp: let each be reachable by 127.0.0.1 only",
 )
 DELEGATED_ON_I2PD = Remedy(
-    "make the key file with gf-i2p keys delegate, where the master's own key is: it has what i2pd wants besides; a "
-    "router's own file of delegated keys has not",
+    "make the key file with gf-i2p keys delegate, where the master's own key is: that file has the session config "
+    "that i2pd needs; a router's own file of delegated keys has none",
     "nothing to do with a Java router: it takes delegated keys",
 )

@@ -1,4 +1,4 @@
-"""The router beside the node: is it there, which one is it, and does each of its interfaces let us in."""
+"""Checks of the router beside the node: whether it is there, its kind, and each of its interfaces."""
 
 import asyncio
 import contextlib
@@ -35,7 +35,7 @@ I2PCONTROL: Final = "i2pcontrol"
 
 CLOCK_WARN_SECONDS: Final = 60
 CLOCK_FAIL_SECONDS: Final = 180
-"""Java refuses a session whose date is further away."""
+"""Java refuses a session whose date differs by more."""
 _CONNECT_SECONDS: Final = 5.0
 _ANSWER_SECONDS: Final = 10.0
 _STARTING: Final = Remedy.either("The router may be starting or stopping: try again in a minute.")
@@ -43,7 +43,7 @@ _KINDS: Final = {RouterKind.I2PD: Kind.I2PD, RouterKind.JAVA: Kind.JAVA}
 
 
 class RouterChecks:
-    """The router of one node."""
+    """The checks of one node's router."""
 
     def __init__(self, config: Config, router: RouterTable, secrets: Secrets | None) -> None:
         self._config = config
@@ -51,10 +51,10 @@ class RouterChecks:
         self._secrets = secrets
         self._ahead: float | None = None
         self.kind: Kind | None = _KINDS.get(RouterKind(router.kind))
-        """Which router it is, as far as is known when the checks of its interfaces are through."""
+        """The kind of router, as far as the checks of its interfaces have shown."""
 
     def checks(self) -> list[Check]:
-        """List what can be looked at."""
+        """List the checks."""
         router = self._router
         way = Way(router.way)
         need_secrets = (ROUTER, SECRETS)
@@ -77,9 +77,9 @@ class RouterChecks:
         reasons = await asyncio.gather(*(_knock(*where) for where in places.values()))
         if None in reasons:
             return ok(f"runs: {reasons.count(None)} of {len(reasons)} interfaces can be connected to")
-        return fail(f"none of its interfaces can be connected to: {', '.join(places)}", remedies.ROUTER_START)
+        return fail(f"none of the interfaces can be connected to: {', '.join(places)}", remedies.ROUTER_START)
 
-    # Its interfaces -------------------------------------------------------------------------------------------------
+    # The interfaces -------------------------------------------------------------------------------------------------
 
     async def _proxy(self) -> Verdict:
         router, way = self._router, Way(self._router.way)
@@ -94,7 +94,7 @@ class RouterChecks:
             return fail(str(error), remedies.proxy_on(way, router.proxy))
         if kind is None:
             return warn(
-                f"a proxy answers at {router.proxy}, and does not show that it is an I2P router's",
+                f"a proxy answers at {router.proxy}, and does not show that it belongs to an I2P router",
                 remedies.proxy_on(way, router.proxy),
             )
         self.kind = self.kind or kind
@@ -122,12 +122,13 @@ class RouterChecks:
         except RouterError as error:
             verdict = _away(error, where, remedies.i2cp_on(where))
             if self._config.publish.mode == "off":
-                return warn(f"{verdict.text}; only publishing needs it, and that is off")
+                return warn(f"{verdict.text}; only publishing needs I2CP, and publishing is off")
             return verdict
         kind = _KINDS[seen]
         if self._router.kind not in {"auto", seen}:
             return fail(
-                f'it is {kind}, and the configuration says kind = "{self._router.kind}": every set would be lost',
+                f'the router is {kind}, and the configuration says kind = "{self._router.kind}": every set would be '
+                f"lost",
                 Remedy('[router] kind = "i2pd"', '[router] kind = "java"'),
             )
         self.kind = kind
@@ -162,7 +163,7 @@ class RouterChecks:
             seen = parse_fingerprint(error.fingerprint)
             known = self._router.i2pcontrol_fingerprint is not None
             what = "another certificate than the configured one" if known else "a certificate that nothing vouches for"
-            return fail(f"shows {what}; nothing was sent to it: {seen}", remedies.CERTIFICATE_COMPARE)
+            return fail(f"shows {what}; nothing was sent: {seen}", remedies.CERTIFICATE_COMPARE)
         except RouterUnreachableError as error:
             return _away(error, urlsplit(url).netloc, remedies.i2pcontrol_on(url))
         except RouterError as error:
@@ -182,7 +183,7 @@ class RouterChecks:
 
 
 def _away(error: RouterError, where: str, turn_on: Remedy) -> Verdict:
-    """Say in one line why an interface cannot be used, and what mends it."""
+    """Say in one line why an interface cannot be used, and how to mend it."""
     cause = error.__cause__
     if isinstance(error, RouterUnreachableError):
         if isinstance(cause, ConnectionResetError | BrokenPipeError | EOFError):
@@ -198,7 +199,7 @@ def _told(error: Exception) -> tuple[str, Remedy]:
 
 
 async def _knock(host: str, port: int) -> str | None:
-    """Return why nobody can connect there; None when we can."""
+    """Return why nobody can connect to the port; None when we can."""
     try:
         async with asyncio.timeout(_CONNECT_SECONDS):
             _, writer = await asyncio.open_connection(host, port)

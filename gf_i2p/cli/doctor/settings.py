@@ -1,4 +1,4 @@
-"""Settings that work and hurt: options of the session's tunnels, and interfaces that others can reach."""
+"""Checks of settings that work and hurt: tunnel options of the session, and interfaces that others can reach."""
 
 import struct
 from collections.abc import Iterable, Mapping
@@ -15,15 +15,15 @@ from gf_i2p.node.files.router_config import RouterTable, place
 from gf_i2p.wire.endpoint import Endpoint
 
 LEAST_INBOUND: Final = 4
-"""i2pd builds 2 (2.45) or 3 (2.58) inbound tunnels at a time, and publishes only when one comes after the outbound
-ones: with fewer the next may be ten minutes away."""
+"""i2pd builds 2 (2.45) or 3 (2.58) inbound tunnels at a time, and publishes only when an inbound tunnel comes after
+the outbound ones. With fewer tunnels the next chance may be ten minutes away."""
 _TABLES: Final = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
-"""What listens on this machine, on Linux."""
+"""The listening sockets of this machine, on Linux."""
 _LISTENING: Final = "0A"
 
 
 class SettingsChecks:
-    """What the configuration, and the machine, say of the way between node and router."""
+    """Checks of the way between node and router, by the configuration and by the machine."""
 
     def __init__(self, config: Config, router: RouterTable, seen: RouterChecks) -> None:
         self._config = config
@@ -31,7 +31,7 @@ class SettingsChecks:
         self._seen = seen
 
     def checks(self) -> list[Check]:
-        """List what can be looked at."""
+        """List the checks."""
         checks = [Check("interfaces", self._interfaces)]
         if self._config.own_endpoint.is_i2p and self._router.inbound == "sam":
             checks.append(Check("session options", self._session, after=(PROXY, I2CP, I2PCONTROL)))
@@ -48,8 +48,8 @@ class SettingsChecks:
         beyond = [name for name, (host, _) in places.items() if not ip_address(host).is_loopback]
         if beyond:
             return warn(
-                f"{', '.join(beyond)}: beyond this machine, and not encrypted: who sees that network reads along",
-                Remedy.either("Have the router on this machine, or a network between the two that nobody else sees."),
+                f"{', '.join(beyond)}: beyond this machine, and not encrypted: that network can read along",
+                Remedy.either("Have the router on this machine, or on a network that nobody else sees."),
             )
         anywhere = listening_anywhere(path.read_text() for path in _TABLES if path.exists())
         exposed = [f"{name} ({port})" for name, (_, port) in places.items() if port in anywhere]
@@ -63,11 +63,11 @@ class SettingsChecks:
 
 
 def session_verdict(options: Mapping[str, str], kind: Kind | None) -> Verdict:
-    """Judge the options of the session by which others reach the node. `kind`: of the router, if it is known."""
+    """Judge the options of the session by which others reach the node. `kind`: the router's, None when unknown."""
     spaced = [name for name, value in options.items() if " " in name or " " in value]
     if spaced:
         return fail(
-            f"{spaced[0]}: has a space in it, and SAM cannot carry that",
+            f"{spaced[0]}: has a space, and SAM cannot carry a space",
             Remedy.either("Take it out of [router.session]."),
         )
     if kind is not Kind.JAVA:
@@ -87,13 +87,13 @@ def session_verdict(options: Mapping[str, str], kind: Kind | None) -> Verdict:
     if bare:
         return warn(
             f"{' and '.join(bare)} = 0: peers see which router is ours",
-            Remedy.either("Leave it out of [router.session] unless that is what you want."),
+            Remedy.either("Remove the option from [router.session] unless you want that."),
         )
-    return ok("nothing that would hurt" if options else "the router's own")
+    return ok("no option that would hurt" if options else "the router's own options")
 
 
 def listening_anywhere(tables: Iterable[str]) -> set[int]:
-    """Give the ports that something listens on at every address of this machine. `tables`: as Linux shows them."""
+    """Give the ports with a listener on every address of this machine. `tables`: in Linux's format."""
     ports = set()
     for table in tables:
         for line in table.splitlines()[1:]:
@@ -106,6 +106,6 @@ def listening_anywhere(tables: Iterable[str]) -> set[int]:
 
 
 def _address(digits: str) -> IPv4Address | IPv6Address:
-    """Read an address as the kernel prints it: words of four bytes, each in the machine's order."""
+    """Read an address as the kernel prints it: words of four bytes, each in the machine's byte order."""
     words = [int(digits[at : at + 8], 16) for at in range(0, len(digits), 8)]
     return ip_address(struct.pack(f"={len(words)}I", *words))

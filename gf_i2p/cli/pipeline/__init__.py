@@ -1,4 +1,4 @@
-"""`gf-i2p pipeline`: each job is a module that adds its arguments, runs the job, and prints what came of it.
+"""`gf-i2p pipeline`: each job is a module with the arguments and the output of the job.
 
-No job's module imports Spark outside of its functions: `gf-i2p pipeline --help` does without it.
+A job's module imports Spark in its functions only: `gf-i2p pipeline --help` needs no Spark.
 """

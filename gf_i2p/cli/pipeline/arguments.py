@@ -1,4 +1,4 @@
-"""The arguments that several jobs of `gf-i2p pipeline` have."""
+"""Arguments that several jobs of `gf-i2p pipeline` share."""
 
 import argparse
 from pathlib import Path
@@ -18,7 +18,7 @@ def add_lake(parser: argparse.ArgumentParser) -> None:
 
 
 def add_spark(parser: argparse.ArgumentParser) -> None:
-    """Add where and how Spark runs."""
+    """Add the arguments for the place and the memory of Spark."""
     spark = parser.add_argument_group("Spark")
     spark.add_argument("--master", metavar="URL", help="as spark-submit's (default: all cores of this machine)")
     spark.add_argument("--remote", metavar="URL", help="a Spark Connect server, sc://HOST:PORT")
@@ -27,18 +27,18 @@ def add_spark(parser: argparse.ArgumentParser) -> None:
         type=whole(MAX_MEMORY_MB, low=512),
         default=DEFAULT_MEMORY_MB,
         metavar="MB",
-        help=f"of Spark's heap on this machine (default: {DEFAULT_MEMORY_MB})",
+        help=f"size of Spark's heap on this machine (default: {DEFAULT_MEMORY_MB})",
     )
-    spark.add_argument("--scratch", type=Path, metavar="DIR", help="where Spark puts what its memory does not hold")
+    spark.add_argument("--scratch", type=Path, metavar="DIR", help="directory for data that does not fit into memory")
 
 
 def session_options(options: argparse.Namespace) -> SessionOptions:
-    """Give what `add_spark` has read."""
+    """Return the arguments of `add_spark` as session options."""
     return SessionOptions(options.master, options.remote, options.memory, options.scratch)
 
 
 def check_out(path: Path) -> None:
-    """See before the work that its result has a place. Raises `CommandError`."""
+    """Check before the work that the result can be written. Raises `CommandError`."""
     if path.is_dir():
         why = "it is a directory"
     elif not path.parent.is_dir():
@@ -49,7 +49,7 @@ def check_out(path: Path) -> None:
 
 
 def add_days(parser: argparse.ArgumentParser) -> None:
-    """Add which farm, and which days."""
-    parser.add_argument("--farm", metavar="NAME", help="only this one")
-    parser.add_argument("--since", metavar="DAY", help="from this day on, YYYY-MM-DD in UTC")
-    parser.add_argument("--until", metavar="DAY", help="up to this day, which is the last")
+    """Add the arguments that choose a farm and days."""
+    parser.add_argument("--farm", metavar="NAME", help="only this farm")
+    parser.add_argument("--since", metavar="DAY", help="the first day, YYYY-MM-DD in UTC")
+    parser.add_argument("--until", metavar="DAY", help="the last day, YYYY-MM-DD in UTC")

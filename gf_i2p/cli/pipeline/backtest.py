@@ -1,4 +1,4 @@
-"""`gf-i2p pipeline backtest`: replays farms' logs with other parameters, and recommends some."""
+"""`gf-i2p pipeline backtest`: replays farms' logs with other parameters, and recommends the best set."""
 
 import argparse
 import os
@@ -21,19 +21,22 @@ from gf_i2p.pipeline.lake.paths import Lake
 if TYPE_CHECKING:
     from gf_i2p.pipeline.backtest.job import BacktestFigures
 
-HELP = "replay farms' logs with other parameters, and recommend some"
+HELP = "replay farms' logs with other parameters, and recommend the best set"
 _SHOWN_FARMS: Final = 20
 _SHOWN_SETS: Final = 12
 _HEAD: Final = ("parameters", "changes", "unneeded", "vacant", "stale", "sets", "imbalance", "cost/day")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add those that only it has."""
+    """Add the job's own arguments."""
     add_lake(parser)
     add_days(parser)
     tried = parser.add_mutually_exclusive_group()
     tried.add_argument(
-        "--grid", type=Path, metavar="FILE", help="what to try, in TOML: [values], lists by name, and [[set]] tables"
+        "--grid",
+        type=Path,
+        metavar="FILE",
+        help="the sets to try, in TOML: [values], lists by name, and [[set]] tables",
     )
     tried.add_argument(
         "--set",
@@ -41,13 +44,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         dest="values",
         metavar="NAME=V1,V2,…",
-        help="try these values of a parameter; again for each, and all combinations are tried (see `gf-i2p farm show`)",
+        help="try these values of a parameter; repeatable, and all combinations are tried (see `gf-i2p farm show`)",
     )
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write what is recommended for the one farm, as TOML")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write the recommendation for the one farm, as TOML")
 
 
 def run(options: argparse.Namespace) -> Exit:
-    """Do it. Raises `PipelineError`, `CommandError` and `OSError`."""
+    """Run the job. Raises `PipelineError`, `CommandError` and `OSError`."""
     sets, lake, span = _sets(options), Lake(options.lake), Span.parse(options.since, options.until)
     if options.out is not None:
         check_out(options.out)
@@ -81,7 +84,7 @@ def run(options: argparse.Namespace) -> Exit:
 def show(
     figures: "BacktestFigures", farms: Sequence[tuple[Advice, Sequence[Result]]], written: Path | None = None
 ) -> str:
-    """Describe it for people: a table for each farm, and what is recommended there."""
+    """Describe the results for people: a table and a recommendation for each farm."""
     lines: list[str] = []
     for advice, found in farms:
         lines += [_of_farm(advice), *_table(advice, found), *_advice(advice), ""]
@@ -115,7 +118,7 @@ def _table(advice: Advice, found: Sequence[Result]) -> list[str]:
         for row in rows
     ]
     if len(cut) < len(shown):
-        lines.append(f"and {len(shown) - len(cut)} more sets; --json has them")
+        lines.append(f"and {len(shown) - len(cut)} more sets; --json shows all")
     return [f"  {line}" for line in lines]
 
 
@@ -139,7 +142,7 @@ def _advice(advice: Advice) -> list[str]:
         return [f"  Nothing is recommended: {advice.why_not}."]
     changed = grid.shown(advice.changes)
     return [
-        f"  Recommended (* are those that none beats): {changed}, {advice.gain:.0%} less cost.",
+        f"  Recommended (* marks the sets that no other beats): {changed}, {advice.gain:.0%} less cost.",
         f"  {command(advice)}",
     ]
 
@@ -184,7 +187,7 @@ def _values(text: str) -> tuple[str, list[Any]]:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write it, whole or not at all."""
+    """Write the whole file, or no file at all."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         draft.write_text(text, encoding="utf-8")

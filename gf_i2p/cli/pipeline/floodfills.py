@@ -1,4 +1,4 @@
-"""`gf-i2p pipeline floodfills`: who is to have a farm's lease sets, yesterday, today and tomorrow."""
+"""`gf-i2p pipeline floodfills`: finds the floodfills for a farm's lease sets, yesterday, today and tomorrow."""
 
 import argparse
 import time
@@ -21,13 +21,13 @@ from gf_i2p.pipeline.lake.paths import Lake
 if TYPE_CHECKING:
     from gf_i2p.pipeline.floodfills.job import FloodfillFigures
 
-HELP = "find the floodfills closest to the farms' hashes, out of the RouterInfos that a router knows"
+HELP = "find the floodfills closest to the farms' hashes, among the RouterInfos that a router knows"
 MAX_NET_ID: Final = 254
 MAX_HOURS: Final = 24 * 366
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add them."""
+    """Add the job's own arguments."""
     add_lake(parser)
     parser.add_argument(
         "--netdb",
@@ -35,14 +35,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         required=True,
         metavar="DIR",
-        help="the netDb directory of an i2pd or a Java router, or the router's own that it is in; again for each",
+        help="the netDb directory of an i2pd or a Java router, or the router's own directory around it; repeatable",
     )
     parser.add_argument(
         "--profiles",
         action="append",
         default=[],
         metavar="DIR",
-        help="its peerProfiles directory, where that is not in the router's own of --netdb; again for each",
+        help="the peerProfiles directory, unless it is in the router's own directory of --netdb; repeatable",
     )
     parser.add_argument(
         "--hash",
@@ -51,10 +51,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="HASH",
-        help="also for this one: base64, or ….b32.i2p; again for each (the lake's masters and leaves always are)",
+        help="add this hash: base64, or ….b32.i2p; repeatable (the lake's masters and leaves are always in)",
     )
     parser.add_argument(
-        "--hashes", dest="file", type=Path, metavar="FILE", help="for those too: HASH [NAME], one a line"
+        "--hashes", dest="file", type=Path, metavar="FILE", help="add the hashes of this file: HASH [NAME], one a line"
     )
     parser.add_argument(
         "--day", type=_day, metavar="YYYY-MM-DD", help="the middle of the three days (default: today, UTC)"
@@ -67,12 +67,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="within_hours",
         type=whole(MAX_HOURS),
         metavar="HOURS",
-        help="only floodfills whose RouterInfo is no older",
+        help="only floodfills whose RouterInfo is at most so old",
     )
 
 
 def run(options: argparse.Namespace) -> Exit:
-    """Do it. Raises `PipelineError` and `OSError`."""
+    """Run the job. Raises `PipelineError` and `OSError`."""
     targets: list[Target] = list(options.hashes)
     if options.file is not None:
         with options.file.open(encoding="utf-8", errors="replace") as lines:
@@ -105,7 +105,7 @@ def show(found: "FloodfillFigures", lake: Lake) -> str:
     where = lake.path("closest")
     lines = [
         f"files       {found.files}, {found.bytes / 2**20:.1f} MiB, read in {found.parse_seconds:.1f} s",
-        f"routers     {found.routers}; signature not verified, since of another type: {found.unverified}",
+        f"routers     {found.routers}; signatures of other types, not verified: {found.unverified}",
         f"profiles    of {found.profiles} routers",
         f"floodfills  {found.floodfills} that count",
         f"closest     {found.rows} rows for {found.hashes} hashes, in {found.closest_seconds:.1f} s: {where}",

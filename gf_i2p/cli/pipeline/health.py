@@ -1,4 +1,4 @@
-"""`gf-i2p pipeline health`: makes the hours of servers and destinations, and shows how well they were."""
+"""`gf-i2p pipeline health`: sums up each hour of servers and destinations, and shows their availability."""
 
 import argparse
 from collections.abc import Sequence
@@ -24,13 +24,13 @@ _HEAD: Final = ("farm", "server", "hours", "available", "gaps", "longest", "flap
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add those that only it has."""
+    """Add the job's own arguments."""
     add_lake(parser)
     add_days(parser)
 
 
 def run(options: argparse.Namespace) -> Exit:
-    """Do it. Raises `PipelineError`."""
+    """Run the job. Raises `PipelineError`."""
     lake, span = Lake(options.lake), Span.parse(options.since, options.until)
     with Progress() as progress, working(options, progress) as (spark, steps):
         from gf_i2p.pipeline.health import job  # noqa: PLC0415 -- needs Spark
@@ -57,17 +57,17 @@ def run(options: argparse.Namespace) -> Exit:
 
 
 def show(figures: "HealthFigures", servers: "Sequence[ServerSummary]", odd: "Sequence[Anomaly]") -> str:
-    """Describe it for people: a table, the newest anomalies, and what was done."""
+    """Describe the result for people: a table, the newest anomalies, and the work done."""
     rows = [_HEAD, *(_row(each) for each in servers[:_SHOWN_SERVERS])]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
     lines = [_line(row, widths) for row in rows]
     if len(servers) > _SHOWN_SERVERS:
-        lines.append(f"and more servers than {_SHOWN_SERVERS}: --farm shows those of one")
+        lines.append(f"and more servers than {_SHOWN_SERVERS}: --farm shows one farm's servers")
     if odd:
         lines += ["", "Unlike a server's own past, newest first:"]
         lines += [f"  {printable(each.farm)}: {each.text}" for each in odd[:_SHOWN_ANOMALIES]]
         if len(odd) > _SHOWN_ANOMALIES:
-            lines.append("  and more; --json has them")
+            lines.append("  and more; --json shows all")
     done = f"{figures.records:,} records in {figures.seconds:.1f} s, {figures.records_per_second:,.0f} a second"
     made = f"{figures.server_hours:,} hours of servers, {figures.destination_hours:,} of destinations"
     lines += ["", f"{done}: {made}, {figures.anomalies:,} anomalies"]
@@ -91,14 +91,14 @@ def _row(server: "ServerSummary") -> tuple[str, ...]:
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-    """Align it: the farm to the left, all else to the right."""
+    """Align a row: the farm to the left, all else to the right."""
     return "  ".join(
         [row[0].ljust(widths[0]), *(text.rjust(width) for text, width in zip(row[1:], widths[1:], strict=True))]
     )
 
 
 def _time(ms: int) -> str:
-    """Say how long; a silence of a whole hour may go on in the next."""
+    """Format a duration. A silence of a whole hour may go on in the next hour."""
     if not ms:
         return "-"
     if ms >= 3_600_000:

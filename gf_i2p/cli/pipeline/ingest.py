@@ -1,4 +1,4 @@
-"""`gf-i2p pipeline ingest`: takes nodes' histories into the lake, and says what was in them."""
+"""`gf-i2p pipeline ingest`: takes nodes' histories into the lake, and describes their contents."""
 
 import argparse
 from dataclasses import asdict
@@ -14,11 +14,11 @@ from gf_i2p.pipeline.lake.paths import Lake
 if TYPE_CHECKING:
     from gf_i2p.pipeline.ingest.job import Figures
 
-HELP = "take histories into the lake: each entry once, typed; rerun it when there are more"
+HELP = "take histories into the lake: each entry once, typed; run again for new histories"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add those that only it has."""
+    """Add the job's own arguments."""
     add_lake(parser)
     parser.add_argument(
         "exports",
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> Exit:
-    """Do it. Raises `PipelineError`."""
+    """Run the job. Raises `PipelineError`."""
     with Progress() as progress, working(options, progress) as (spark, steps):
         from gf_i2p.pipeline.ingest.job import ingest  # noqa: PLC0415 -- needs Spark
 
@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> Exit:
 
 
 def show(found: "Figures") -> str:
-    """Describe it in a few lines."""
+    """Describe a run in a few lines."""
     read = found.files - found.unchanged
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in found.kinds.items() if count) or "nothing"
     alike = f"{found.unchanged:,} as they were, {found.duplicates:,} the same as others"

@@ -1,4 +1,4 @@
-"""Which jobs `gf-i2p pipeline` has, and how each is run: beside no other that writes the same tables."""
+"""The jobs of `gf-i2p pipeline`. Jobs that write the same tables exclude each other."""
 
 import argparse
 from collections.abc import Callable
@@ -16,7 +16,7 @@ class Job(Command, Protocol):
     """The module of a job. Its `run` raises `PipelineError`, `CommandError` and `OSError`."""
 
     HELP: str
-    """What the job does, in a clause."""
+    """Short description of the job."""
 
 
 _JOBS: Final[dict[str, Job]] = {
@@ -32,7 +32,7 @@ _JOBS: Final[dict[str, Job]] = {
 
 
 def _run(name: str) -> Callable[[argparse.Namespace], Exit]:
-    """Make what runs one job, and names its errors for the operator."""
+    """Make the function that runs one job, with errors for the operator."""
 
     def run(options: argparse.Namespace) -> Exit:
         job = _JOBS[name]

@@ -1,7 +1,7 @@
-"""`gf-i2p pipeline post`: what the pipeline has learnt goes into a farm's log, in an administrator's name.
+"""`gf-i2p pipeline post`: posts the pipeline's results to a farm's log, in an administrator's name.
 
-Recommended parameters change how the farm decides; what was sensed of floodfills is for people to see. It says what it
-will post, and asks.
+Recommended parameters change how the farm decides. Sensed floodfills are shown to people. The command lists its
+entries, and asks before it posts.
 """
 
 import argparse
@@ -24,26 +24,26 @@ from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.pipeline.backtest.parameters_file import read_parameters
 from gf_i2p.pipeline.lake.paths import Lake
 
-HELP = "put recommended parameters, and what was sensed of floodfills, into a farm's log"
+HELP = "post recommended parameters and sensed floodfills to a farm's log"
 AT_ONCE: Final = 32
-"""Entries of one request: some hundred KiB at most, which is half a minute inside I2P."""
+"""Entries in one request: some hundred KiB at most, which take half a minute inside I2P."""
 REASON: Final = "recommended by gf-i2p pipeline"
 _SHOWN: Final = 6
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add those that only it has."""
+    """Add the job's own arguments."""
     add_lake(parser)
-    parser.add_argument("--farm", required=True, metavar="NAME", help="whose log")
+    parser.add_argument("--farm", required=True, metavar="NAME", help="the farm of the log")
     parser.add_argument("--admin", type=Path, required=True, metavar="FILE", help="admin-NAME.toml of that farm")
-    parser.add_argument("--parameters", type=Path, metavar="FILE", help="as pipeline backtest --out has written it")
+    parser.add_argument("--parameters", type=Path, metavar="FILE", help="a file from pipeline backtest --out")
     parser.add_argument("--sensing", action="store_true", help="post the closest floodfills of the farm's hashes")
     parser.add_argument("--dry-run", action="store_true", help="only say what would be posted")
     parser.add_argument("--yes", action="store_true", help="do not ask")
 
 
 def run(options: argparse.Namespace) -> Exit:
-    """Do it. Raises `PipelineError`, `CommandError` and `OSError`."""
+    """Run the job. Raises `PipelineError`, `CommandError` and `OSError`."""
     if options.parameters is None and not options.sensing:
         raise CommandError("there is nothing to post: give --parameters FILE, --sensing, or both", code=Exit.USAGE)
     file = administer.administrators_file(options.admin)
@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> Exit:
         )
     asks = not options.yes and not options.dry_run
     if asks and (options.json or not sys.stdin.isatty()):
-        raise CommandError("nothing was posted: add --yes, or --dry-run to see what it would be", code=Exit.USAGE)
+        raise CommandError("nothing was posted: add --yes, or --dry-run to see the entries", code=Exit.USAGE)
     entries, left_out = planned(options, file)
     lines = plan_lines(entries, left_out)
     if not options.json:
@@ -77,7 +77,7 @@ def run(options: argparse.Namespace) -> Exit:
 
 
 def planned(options: argparse.Namespace, file: ClientFile) -> tuple[list[AdminEntry], int]:
-    """Make the entries, parameters first, and read them back as the servers will; and how many hashes are left out.
+    """Make the entries, parameters first, and parse them as the servers will; count the hashes left out.
 
     Raises `PipelineError`.
     """
@@ -104,11 +104,11 @@ def planned(options: argparse.Namespace, file: ClientFile) -> tuple[list[AdminEn
 
 
 def plan_lines(entries: Sequence[AdminEntry], left_out: int) -> list[str]:
-    """Say what would be posted, the first of what was sensed only."""
+    """Describe the entries to post, and only the first of the sensed ones."""
     sensed = [entry for entry in entries if entry.sensed is not None]
     lines = [entry.what for entry in entries if entry.sensed is None] + [entry.what for entry in sensed[:_SHOWN]]
     if len(sensed) > _SHOWN:
-        lines.append(f"… and {len(sensed) - _SHOWN} more of what was sensed, {sum(map(_size, entries)):,} bytes in all")
+        lines.append(f"… and {len(sensed) - _SHOWN} more sensed hashes, {sum(map(_size, entries)):,} bytes in all")
     if left_out:
         lines.append(f"{left_out} hashes are left out: a farm keeps no more")
     return lines
@@ -127,7 +127,7 @@ def _agreed() -> bool:
 
 
 def _post(options: argparse.Namespace, file: ClientFile, entries: Sequence[AdminEntry]) -> list[int]:
-    """Post some at a time; return their indexes. Raises `CommandError`, with what is committed already."""
+    """Post in parts; return the indexes. Raises `CommandError`, with the indexes that are committed already."""
     indexes: list[int] = []
 
     def say(text: str) -> None:

@@ -1,4 +1,4 @@
-"""`gf-i2p pipeline report`: draws what the lake says as one HTML file."""
+"""`gf-i2p pipeline report`: draws the lake's tables as one HTML file."""
 
 import argparse
 from dataclasses import asdict
@@ -15,28 +15,26 @@ from gf_i2p.pipeline.lake.paths import Lake
 if TYPE_CHECKING:
     from gf_i2p.pipeline.report.job import ReportFigures
 
-HELP = "one HTML file with charts of who led, who published, who was there and what it cost, to be read offline"
+HELP = "write one HTML file with charts of leaders, publishers, availability and cost, to be read offline"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add those that only it has."""
+    """Add the job's own arguments."""
     add_lake(parser)
-    parser.add_argument(
-        "--out", type=Path, required=True, metavar="FILE", help="the page; one that is there is replaced"
-    )
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the page; an old page is replaced")
     parser.add_argument(
         "--farm",
         action="append",
         default=[],
         metavar="NAME",
-        help="only this one; can be given again (default: the largest)",
+        help="only this farm; repeatable (default: the largest)",
     )
-    parser.add_argument("--since", metavar="DAY", help="from this day on, YYYY-MM-DD in UTC")
-    parser.add_argument("--until", metavar="DAY", help="up to this day, which is the last")
+    parser.add_argument("--since", metavar="DAY", help="the first day, YYYY-MM-DD in UTC")
+    parser.add_argument("--until", metavar="DAY", help="the last day, YYYY-MM-DD in UTC")
 
 
 def run(options: argparse.Namespace) -> Exit:
-    """Do it. Raises `PipelineError` and `OSError`."""
+    """Run the job. Raises `PipelineError` and `OSError`."""
     span = Span.parse(options.since, options.until)
     check_out(options.out)
     with Progress() as progress, working(options, progress) as (spark, steps):
@@ -54,7 +52,7 @@ def run(options: argparse.Namespace) -> Exit:
 
 
 def show(figures: "ReportFigures") -> str:
-    """Say it for people."""
+    """Describe the report for people."""
     farms = f"{figures.farms} of {figures.farms_total} farms, from {figures.rows:,} rows"
     lines = [f"{figures.file}: {farms}, {figures.bytes:,} bytes, in {figures.seconds:.1f} s"]
     if figures.missing:

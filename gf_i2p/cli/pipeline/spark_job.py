@@ -1,4 +1,4 @@
-"""Spark for a job of `gf-i2p pipeline`, and how far it is, on a terminal."""
+"""Spark for a job of `gf-i2p pipeline`, with its progress on a terminal."""
 
 import argparse
 from collections.abc import Iterator
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 @contextmanager
 def working(options: argparse.Namespace, progress: Progress) -> Iterator[tuple["SparkSession", "Steps"]]:
-    """Start Spark as `options` has it, and stop it at the end; give also what a job calls at each of its steps.
+    """Start Spark with these options, and stop Spark at the end; give also the function that a job calls at each step.
 
-    Raises `PipelineError`, also for what Spark fails with meanwhile.
+    Raises `PipelineError`, also for an error of Spark meanwhile.
     """
-    progress("starting Spark", at_once=True)  # it always takes seconds
+    progress("starting Spark", at_once=True)  # Spark always needs seconds to start
     with session(session_options(options)) as spark:
         from gf_i2p.pipeline.spark_progress import watched  # noqa: PLC0415 -- needs Spark
 

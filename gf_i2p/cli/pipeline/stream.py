@@ -1,4 +1,4 @@
-"""`gf-i2p pipeline stream`: keeps the lake current while histories grow, and tells what begins and ends."""
+"""`gf-i2p pipeline stream`: keeps the lake current while histories grow, and reports alerts."""
 
 import argparse
 import json
@@ -28,11 +28,11 @@ _BATCH_MB: Final = 32
 _FARM_SILENT: Final = 10
 MAX_MINUTES: Final = 366 * 24 * 60
 _LAST_BYTES: Final = 64 << 10
-"""Of the file of alerts: in it is the last line."""
+"""Bytes at the end of the alerts file that are read to find the last line."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add those that only it has."""
+    """Add the job's own arguments."""
     add_lake(parser)
     parser.add_argument(
         "exports",
@@ -40,42 +40,45 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="EXPORT",
         help="a directory, or its address, with a node's history (entries-….jsonl), or with such directories",
     )
-    parser.add_argument("--once", action="store_true", help="take what is there now, and end")
+    parser.add_argument("--once", action="store_true", help="take the present data, and end")
     parser.add_argument(
         "--every",
         type=whole(86_400, low=1),
         default=_EVERY,
         metavar="SECONDS",
-        help=f"between the beginnings of two batches (default: {_EVERY})",
+        help=f"seconds between the starts of two batches (default: {_EVERY})",
     )
     parser.add_argument(
-        "--alerts", type=Path, metavar="FILE", help="append what begins and ends to this file, as JSON lines"
+        "--alerts",
+        type=Path,
+        metavar="FILE",
+        help="append the beginning and end of each alert to this file, as JSON lines",
     )
     parser.add_argument(
         "--least-available",
         type=whole(100),
         default=90,
         metavar="PERCENT",
-        help="of the last hour, below which there is an alert (default: 90)",
+        help="raise an alert when the availability in the last hour is lower (default: 90)",
     )
     parser.add_argument(
         "--farm-silent",
         type=whole(MAX_MINUTES, low=1),
         default=_FARM_SILENT,
         metavar="MINUTES",
-        help=f"a farm whose newest record is older, by this machine's clock, is an alert (default: {_FARM_SILENT})",
+        help=f"raise an alert when a farm's newest record is older, by this machine's clock (default: {_FARM_SILENT})",
     )
     parser.add_argument(
         "--batch-mb",
         type=whole(1 << 20, low=1),
         default=_BATCH_MB,
         metavar="MB",
-        help=f"about how much of the files a batch has, unpacked (default: {_BATCH_MB})",
+        help=f"unpacked size of a batch, about (default: {_BATCH_MB})",
     )
 
 
 def run(options: argparse.Namespace) -> Exit:
-    """Do it, until it is told to end. Raises `PipelineError` and `OSError`."""
+    """Run the job until a stop is asked for. Raises `PipelineError` and `OSError`."""
     with (
         _alerts(options.alerts) as (file, told_ms),
         Progress() as progress,
@@ -117,7 +120,7 @@ def run(options: argparse.Namespace) -> Exit:
 
 
 def show_batch(batch: "Batch") -> str:
-    """Describe it in a line."""
+    """Describe a batch in a line."""
     lag = "" if batch.lag_seconds is None else f", the newest record is {_age(batch.lag_seconds)} old"
     bad = f", {batch.quarantined:,} into quarantine" if batch.quarantined else ""
     return (
@@ -127,7 +130,7 @@ def show_batch(batch: "Batch") -> str:
 
 
 def show_event(event: "Event") -> str:
-    """Describe it in a line."""
+    """Describe an event in a line."""
     at = datetime.fromtimestamp(event.at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
     mark = "!" if event.event == "begins" else "."
     return f"{mark} {at} {printable(event.farm)}: {event.alert} {event.event}: {event.text}"
@@ -149,7 +152,7 @@ def _age(seconds: float) -> str:
 
 @contextmanager
 def _alerts(path: Path | None) -> Iterator[tuple[IO[str] | None, int | None]]:
-    """Open the file of alerts to add to it; give also when the last one in it was noticed."""
+    """Open the alerts file for appending; give also when its last alert was noticed, in ms since the epoch."""
     if path is None:
         yield None, None
         return
@@ -158,20 +161,20 @@ def _alerts(path: Path | None) -> Iterator[tuple[IO[str] | None, int | None]]:
             size = file.tell()
             file.seek(max(0, size - _LAST_BYTES))
             *_, last, rest = b"\n", *file.read().split(b"\n")
-            if rest:  # it was cut in the middle of a line: this one is told again
+            if rest:  # the last line was cut off; its alert will be written again
                 file.truncate(size - len(rest))
         told_ms = int(json.loads(last)["noticed_ms"]) if last.strip() else None
     except OSError as error:
         raise CommandError(f"{path}: {error.strerror}. Give a file that can be written.") from None
     except (ValueError, KeyError, TypeError):
-        raise CommandError(f"{path} is no file of alerts: give another one.") from None
+        raise CommandError(f"{path} is no file of alerts: give another file.") from None
     with path.open("a", encoding="utf-8") as text:
         yield text, told_ms
 
 
 @contextmanager
 def _signals() -> Iterator[Flag]:
-    """Give what is set when somebody wants us to end; the second time it is an interrupt."""
+    """Give the flag that SIGINT and SIGTERM set. The second signal raises `KeyboardInterrupt`."""
     stop = Flag()
 
     def hear(*_: object) -> None:

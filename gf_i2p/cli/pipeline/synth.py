@@ -1,4 +1,4 @@
-"""`gf-i2p pipeline synth`: histories of farms that never were."""
+"""`gf-i2p pipeline synth`: makes histories of invented farms."""
 
 import argparse
 from dataclasses import asdict
@@ -8,41 +8,39 @@ from gf_i2p.cli.shared.argument_types import whole
 from gf_i2p.cli.shared.errors import Exit
 from gf_i2p.cli.shared.terminal import Progress, print_json
 
-HELP = "make histories of farms that never were, for tests and to try sizes"
+HELP = "make histories of invented farms, for tests and to try sizes"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what is to be made."""
+    """Add the job's own arguments."""
     parser.add_argument(
         "out",
         type=Path,
         metavar="OUT",
-        help="a directory that is new, or empty: it gets FARM/server-ID/entries-….jsonl",
+        help="a new or empty directory, for the files FARM/server-ID/entries-….jsonl",
     )
-    parser.add_argument("--farms", type=whole(10_000), default=4, metavar="N", help="how many (default: 4)")
+    parser.add_argument("--farms", type=whole(10_000), default=4, metavar="N", help="number of farms (default: 4)")
     parser.add_argument(
-        "--days", type=whole(36_500), default=7, metavar="D", help="of each farm, from 2025-01-01 on (default: 7)"
-    )
-    parser.add_argument(
-        "--rows", type=whole(10**9), metavar="R", help="as many days as give about so many entries of all farms"
+        "--days", type=whole(36_500), default=7, metavar="D", help="days of each farm, from 2025-01-01 on (default: 7)"
     )
     parser.add_argument(
-        "--seed", type=whole(10**9), default=1, metavar="S", help="the same gives the same (default: 1)"
+        "--rows", type=whole(10**9), metavar="R", help="choose the days so that all farms have about so many entries"
     )
     parser.add_argument(
-        "--nodes", type=whole(9), default=1, metavar="K", help="so many servers of each farm have exported (default: 1)"
+        "--seed", type=whole(10**9), default=1, metavar="S", help="the same seed gives the same files (default: 1)"
     )
     parser.add_argument(
-        "--faults", action="store_true", help="one more farm, with broken files and lines; manifest.json says which"
+        "--nodes", type=whole(9), default=1, metavar="K", help="servers of each farm that have exported (default: 1)"
     )
     parser.add_argument(
-        "--level", type=whole(9), default=1, metavar="L", help="how hard gzip packs, 1 to 9 (default: 1)"
+        "--faults", action="store_true", help="add a farm with broken files and lines, listed in manifest.json"
     )
+    parser.add_argument("--level", type=whole(9), default=1, metavar="L", help="gzip level, 1 to 9 (default: 1)")
     parser.add_argument("--jobs", type=whole(256), metavar="J", help="processes (default: one for each core)")
 
 
 def run(options: argparse.Namespace) -> Exit:
-    """Make them. Raises `PipelineError` and `OSError`."""
+    """Make the histories. Raises `PipelineError` and `OSError`."""
     from gf_i2p.pipeline.synth.job import SynthOptions, synth  # noqa: PLC0415 -- the simulator is needed here only
 
     asked = SynthOptions(

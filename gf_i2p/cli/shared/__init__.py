@@ -1,1 +1,1 @@
-"""What several commands need: argument types, errors and exit codes, progress, texts, the client of a running node."""
+"""Common parts of the commands: argument types, errors, exit codes, progress, texts, the client of a running node."""

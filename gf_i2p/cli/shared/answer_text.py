@@ -1,47 +1,47 @@
-"""Answers of a node as text for a terminal."""
+"""Text for a terminal from the answers of a node."""
 
 from base64 import b64decode
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 OUTSIDE: Final = {
-    "joining": "This server is not a member yet: it asks the leader to be taken in, and what came of it is in its log.",
-    "leaving": "This server is to leave; that is not committed as far as it knows.",
-    "removed": "This server was removed from the farm, and nobody sends to it any more. It can be stopped for good. "
-    "With this directory, as it is, it can be taken in again (`gf-i2p members add` on the leader's machine); a new "
-    "one, or an older copy of this one, needs a new id (`gf-i2p members invite`).",
+    "joining": "This server is not a member yet: it asks the leader to be taken in, and its log tells the outcome.",
+    "leaving": "This server is to leave; as far as it knows, that is not committed.",
+    "removed": "This server was removed from the farm, and no server sends to it any more. It can be stopped for good. "
+    "With this directory as it is, the server can be taken in again (`gf-i2p members add` on the leader's machine); a "
+    "new directory, or an older copy of this one, needs a new id (`gf-i2p members invite`).",
 }
-"""What a server is that is no member, by its status' "membership"."""
+"""Words for each "membership" of a status, except "member"."""
 _MODES: Final = {"dry-run": "in a dry run: nothing is published", "failover": "to run the service's address"}
 _PUBLISHES: Final = {"on": "before others", "auto": "when it is chosen", "off": "never"}
-"""What a server's publishConfig means."""
+"""Words for each value of `publishConfig`."""
 _SENSED: Final = 3
-"""So many hashes whose floodfills are known are shown."""
+"""Most hashes with known floodfills that are shown."""
 _LEFT_OUT: Final = 5
-"""So many leaves that are left out are shown here."""
+"""Most left-out leaves that are shown."""
 NO_LEADER_KNOWN: Final = "No leader is known: nothing can be committed until a majority of the servers has elected one."
 
 
 def standing_lines(answer: dict[str, Any]) -> list[str]:
-    """Say what is wrong with a node's place in the farm, by its "membership" and "leader"; nothing when all is well."""
+    """Name the fault of a node's place in the farm, by its "membership" and "leader"; no line when all is well."""
     if answer["membership"] != "member":
         return [OUTSIDE[answer["membership"]]]
     return [NO_LEADER_KNOWN] if answer["leader"] is None else []
 
 
 def in_touch(answer: dict[str, Any]) -> bool:
-    """Whether a node belongs to the farm, or will, and knows a leader: what it tells of the farm is the present."""
+    """Whether a node knows a leader and was not removed: then the node's words about the farm are current."""
     return answer["leader"] is not None and answer["membership"] != "removed"
 
 
 def show_status(answer: dict[str, Any]) -> str:
-    """Describe a node's status in a few lines, the trouble first."""
+    """Describe a node's status in a few lines, faults first."""
     quorum, log = answer["quorum"], answer["log"]
     lines = standing_lines(answer)
     if quorum["reachable"] < quorum["needed"] and answer["membership"] == "member":
         lines.append(
             f"Only {quorum['reachable']} of {quorum['servers']} servers can be reached from here, and a majority is "
-            f"{quorum['needed']}: start the others, or mend what is shown below."
+            f"{quorum['needed']}: start the others, or mend the faults below."
         )
     if lines:
         lines.append("")
@@ -67,7 +67,7 @@ def _log(log: dict[str, int]) -> str:
 
 
 def _farm(answer: dict[str, Any]) -> list[str]:
-    """Publishing, where there is anything to say of it."""
+    """Describe publishing, in a farm that publishes."""
     farm, i2p = answer["farm"], answer["i2p"]
     lines = []
     if i2p is not None and i2p["reached_at"] is None:
@@ -77,7 +77,7 @@ def _farm(answer: dict[str, Any]) -> list[str]:
     if farm["publisher"] is not None:
         what = "" if farm["farm_mode"] == "meta" else f", {_MODES.get(farm['farm_mode'], 'to publish nothing')}"
         lines.append(f"publish  server {farm['publisher']} is chosen{what}")
-    if farm["farm_mode"] != "failover":  # there clients are led to no leaf
+    if farm["farm_mode"] != "failover":  # in mode failover no leaf is published
         lines += _leaves(farm)
     if farm["publishing"] is not None:
         lines += ["         " + line for line in publishing_lines(farm["publishing"])]
@@ -100,13 +100,13 @@ def _leaves(farm: dict[str, Any]) -> list[str]:
 
 
 def mode_words(farm: dict[str, Any]) -> str:
-    """Say what a server is configured to do when it is chosen."""
+    """Describe the configured mode of a server."""
     verb = {"failover": "serves", "dry-run": "would publish"}.get(farm["mode"], "publishes")
     return f"{farm['mode']}, {verb} {_PUBLISHES[farm['publish']]}"
 
 
 def publishing_lines(sent: dict[str, Any]) -> list[str]:
-    """Say what this server publishes, or would, how far that is, and when the next set is due."""
+    """Describe the set that this server publishes or would publish, its progress, and the time of the next set."""
     if "state" in sent:
         return _serving_lines(sent)
     minutes = (sent["expires"] - sent["published"]) // 60
@@ -168,12 +168,12 @@ def _timing(timing: dict[str, Any]) -> str:
 
 def _seconds(seconds: float) -> str:
     if seconds < 0.001:
-        return "under 1 ms"  # some event loops' clocks know no less
+        return "under 1 ms"  # some event loops' clocks are no finer
     return f"{seconds * 1000:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
 
 
 def show_entries(answer: dict[str, Any]) -> str:
-    """One line an entry: index, term, type, value."""
+    """Give one line for each entry: index, term, type, value."""
     lines = [
         f"{entry['index']:>8}  term {entry['term']:<4} {entry['type']:<13} {_value(entry)}"
         for entry in answer["entries"]
@@ -194,7 +194,7 @@ def _value(entry: dict[str, Any]) -> str:
 
 
 def sensed_lines(sensed: list[dict[str, Any]]) -> list[str]:
-    """Sum up what was sensed in the netDb: a line, and one for each of the first hashes; nothing without any."""
+    """Sum up the sensed floodfills: one line in all, and one for each of the first hashes; no line without any."""
     if not sensed:
         return []
     newest = max(sensed, key=lambda each: each["index"])
@@ -211,5 +211,5 @@ def sensed_lines(sensed: list[dict[str, Any]]) -> list[str]:
 
 
 def printable(text: str) -> str:
-    """Give a text, whoever wrote it, so that nothing in it controls the terminal."""
+    """Escape all characters of a foreign text that could control the terminal."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

@@ -1,6 +1,6 @@
-"""What argparse makes of arguments: whole numbers, seconds, servers, and files that are named on the command line.
+"""Types of command-line arguments for argparse: whole numbers, seconds, servers, and files.
 
-What is wrong with a named file is a wrong argument, as a bad option is.
+A fault in a named file is a wrong argument, as a bad option is.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from gf_i2p.wire.limits import MAX_ID
 
 
 def server(text: str) -> tuple[int, Endpoint | None]:
-    """Read ID=i2p or ID=tcp://HOST:PORT; None for the endpoint: a new address inside I2P."""
+    """Read ID=i2p or ID=tcp://HOST:PORT. The endpoint None stands for a new address inside I2P."""
     number, equals, endpoint = text.partition("=")
     if not equals or not number.isascii() or not number.isdigit() or not 0 <= int(number) < MAX_ID:
         raise argparse.ArgumentTypeError(
@@ -33,7 +33,7 @@ def server(text: str) -> tuple[int, Endpoint | None]:
 
 
 def whole(high: int, *, low: int = 1) -> Callable[[str], int]:
-    """Make a reader of whole numbers from `low` to `high`."""
+    """Make a reader of whole numbers from `low` to `high`, both included."""
 
     def parse(text: str) -> int:
         number = int(text) if text.isascii() and text.isdigit() and len(text) <= len(str(high)) else -1
@@ -45,7 +45,7 @@ def whole(high: int, *, low: int = 1) -> Callable[[str], int]:
 
 
 def seconds(text: str) -> float:
-    """Read a time that a command may take."""
+    """Read the time limit of a command, in seconds."""
     try:
         found = float(text)
     except ValueError:
@@ -57,7 +57,7 @@ def seconds(text: str) -> float:
 
 @contextmanager
 def named(path: Path) -> Iterator[None]:
-    """Read a file that the operator has named in this context. Raises `CommandError` in the place of `ConfigError`."""
+    """Raise `CommandError` instead of `ConfigError` while a file that the operator named is read."""
     try:
         yield
     except ConfigError as error:

@@ -1,7 +1,7 @@
-"""What a command is: `add_arguments(parser)` says what it takes, `run(options)` does it.
+"""Commands: `add_arguments(parser)` adds the arguments, `run(options)` runs the command.
 
-A module of `gf_i2p.cli.commands` is one command and has these two functions, or it is a group of commands, as
-`gf-i2p keys`, and lists them as `COMMANDS`.
+A module of `gf_i2p.cli.commands` is one command with these two functions, or a group of commands, such as
+`gf-i2p keys`, which lists its commands as `COMMANDS`.
 """
 
 import argparse
@@ -16,10 +16,10 @@ class Command(Protocol):
     """A module that is one command."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Add the command's own arguments; `--json` is there already."""
+        """Add the command's own arguments; the parser has `--json` already."""
 
     def run(self, options: argparse.Namespace) -> Exit:
-        """Run the command. Raises `CommandError`, and what `gf_i2p.cli.main.expected` names."""
+        """Run the command. Raises `CommandError`, and the errors of `gf_i2p.cli.main.expected`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Subcommand:
     """A command of a group."""
 
     help: str
-    """What it does, in a clause."""
+    """Short description of the command."""
     add_arguments: Callable[[argparse.ArgumentParser], None]
     run: Callable[[argparse.Namespace], Exit]
 
@@ -44,7 +44,7 @@ Commands: TypeAlias = Mapping[str, Subcommand | Group]
 
 
 def add_subcommands(parser: argparse.ArgumentParser, commands: Commands, metavar: str = "COMMAND") -> None:
-    """Add the commands of a group. `options.run` is then the function of the one that was named."""
+    """Add the commands of a group. `options.run` is then the function of the named command."""
     words = parser.add_subparsers(required=True, metavar=metavar)
     for name, command in commands.items():
         if isinstance(command, Group):
@@ -58,7 +58,7 @@ def add_subcommands(parser: argparse.ArgumentParser, commands: Commands, metavar
 
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Add the option that every command has."""
-    parser.add_argument("--json", action="store_true", help="print one JSON object, also when it fails")
+    parser.add_argument("--json", action="store_true", help="print one JSON object, also for a failure")
 
 
 def description(text: str) -> str:

@@ -1,22 +1,22 @@
-"""How a command fails, and the exit codes."""
+"""Exit codes, and the error by which a command fails."""
 
 from enum import IntEnum
 
 
 class Exit(IntEnum):
-    """What a command returns to the shell."""
+    """Exit codes of all commands."""
 
     OK = 0
     FAILED = 1
     USAGE = 2
     DEGRADED = 3
-    """The answer is there, and what it says is not well: no leader, no quorum."""
+    """The command has answered, and the answer shows a fault: no leader, no quorum."""
 
 
 class CommandError(Exception):
-    """A command failed; the text says why and what to do next.
+    """A command failed; the text gives the reason and the next step.
 
-    `outcome` is "unknown" when what was asked for may nevertheless have happened, otherwise "no".
+    `outcome` is "unknown" when the change may have happened nevertheless, otherwise "no".
     """
 
     def __init__(self, text: str, *, code: Exit = Exit.FAILED, outcome: str = "no") -> None:

@@ -1,4 +1,4 @@
-"""Asks a running node over its local socket, and has it take over its files when a command has changed them."""
+"""Client of a running node's local socket; also makes a node reload its files after a command has changed them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -20,9 +20,9 @@ def ask(directory: Path, method: str, path: str, *, seconds: float = 10.0, body:
 
 
 async def request(directory: Path, method: str, path: str, *, seconds: float = 10.0, body: object = None) -> Any:
-    """Send one request and return the JSON answer; it may take so many seconds.
+    """Send one request and return the JSON answer within `seconds`.
 
-    Raises `CommandError` with what to do next.
+    Raises `CommandError`, whose text says what to do next.
     """
     async with _asked(directory, method, path, seconds, body) as response:
         return await response.json()
@@ -31,9 +31,9 @@ async def request(directory: Path, method: str, path: str, *, seconds: float = 1
 async def download(
     directory: Path, path: str, *, max_bytes: int, on_bytes: Callable[[int], None], seconds: float = 60.0
 ) -> bytes:
-    """Get bytes, up to so many; `on_bytes` hears how many there are so far.
+    """Download at most `max_bytes` bytes. `on_bytes` is called with the number of bytes so far.
 
-    Raises `CommandError` with what to do next.
+    Raises `CommandError`, whose text says what to do next.
     """
     data = bytearray()
     async with _asked(directory, "GET", path, seconds, None) as response:
@@ -49,7 +49,7 @@ async def download(
 async def _asked(
     directory: Path, method: str, path: str, seconds: float, body: object
 ) -> AsyncIterator[aiohttp.ClientResponse]:
-    """Send a request; yields an answer that is none of an error, to be read at once."""
+    """Send a request; yield the answer, to be read at once. Raises `CommandError` for an answer with an error."""
     if not (directory / CONFIG_FILE).exists():
         raise CommandError(f"{directory} is no node's directory: there is no {CONFIG_FILE} in it")
     limit = aiohttp.ClientTimeout(total=seconds)
@@ -77,33 +77,33 @@ async def _asked(
 
 
 Ask = Callable[..., Any]
-"""Asks the node of a directory: directory, method, path, and `seconds` and `body` by name."""
+"""Asks the node of a directory. Arguments: directory, method, path; `seconds` and `body` by name."""
 
 
 def have_it_reloaded(directory: Path, ask: Ask) -> tuple[str, bool | None, list[str]]:
-    """Have a node that runs take over its files; return what came of it, for people and programs.
+    """Have a running node reload its files; return the outcome for people and for programs.
 
-    That is a sentence, whether it has taken them over (None: not known), and what needs a restart. Raises
-    `CommandError` when it says that it has not.
+    The outcome is a sentence, whether the node has reloaded (None: not known), and the settings that need a restart.
+    Raises `CommandError` when the node says that it has not reloaded.
     """
     pid = holder(directory / DATABASE_FILE)
     if pid is None:
         return "no node runs here now", False, []
-    # Asked, and not signalled: seen from here, the number may be another process's, where the node is in a container.
+    # A request and no signal: for a node in a container, this number may be another process's here.
     try:
         now = ask(directory, "POST", "/v1/reload", body={})
     except CommandError:
         return (
-            f"process {pid} holds the log here, and is not a node that answers: if it is one, have it reload (SIGHUP)",
+            f"process {pid} holds the log here, and does not answer as a node: if it is a node, reload it (SIGHUP)",
             None,
             [],
         )
     if now["error"] is not None:
         raise CommandError(
-            f"accepted, but the running node (process {pid}) has not taken it over: {now['error']}. Mend that, then "
-            f"have it reload: kill -HUP {pid}",
+            f"accepted, but the running node (process {pid}) has not reloaded: {now['error']}. Mend that, then "
+            f"reload the node: kill -HUP {pid}",
             outcome="unknown",
         )
     pending = list(now["needs_restart"])
     restart = f"; a restart is needed for {', '.join(pending)}" if pending else ""
-    return f"the running node (process {pid}) has taken it over{restart}", True, pending
+    return f"the running node (process {pid}) has reloaded{restart}", True, pending

@@ -10,7 +10,7 @@ _LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": loggi
 
 
 def configure(level: str, form: str) -> None:
-    """Log from `level` on ("debug" to "error"), as "text" or "json"; may be called again."""
+    """Log messages from `level` on ("debug" to "error"), as "text" or "json"; may be called again."""
     processors: list[Any] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
@@ -19,7 +19,7 @@ def configure(level: str, form: str) -> None:
     if form == "json":
         processors += [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     else:
-        # Where Rich is installed, the default shows the variables of every frame: passwords among them.
+        # Where Rich is installed, the default shows the variables of every frame, also passwords.
         plain = structlog.dev.plain_traceback
         colors = sys.stderr.isatty()
         processors.append(structlog.dev.ConsoleRenderer(colors=colors, pad_event_to=0, exception_formatter=plain))

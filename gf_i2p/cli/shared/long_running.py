@@ -1,4 +1,4 @@
-"""What commands that run until they are told to stop need: an event loop, signals, and the limit of open files."""
+"""Event loop, signals and file limit of the commands that run until they are stopped."""
 
 import asyncio
 import contextlib
@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Return uvloop's event loop where it is installed: it halves the cost of a message."""
+    """Return uvloop's event loop where uvloop is installed: uvloop halves the cost of a message."""
     try:
         import uvloop  # noqa: PLC0415 -- optional extra
     except ImportError:
@@ -17,7 +17,7 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def stop_signal() -> tuple["asyncio.Future[BaseException | None]", Callable[[BaseException | None], None]]:
-    """Return what is set on SIGTERM and Ctrl-C, to None; and what sets it to the reason for stopping ourselves."""
+    """Return a future that SIGTERM and Ctrl-C set to None, and a function that sets the future to another reason."""
     loop = asyncio.get_running_loop()
     stopped: asyncio.Future[BaseException | None] = loop.create_future()
 
@@ -31,7 +31,7 @@ def stop_signal() -> tuple["asyncio.Future[BaseException | None]", Callable[[Bas
 
 
 def raise_limit() -> None:
-    """Let this process have as many as its user may; the usual limit, 1,024, is for programs that use select(2)."""
+    """Raise the limit of open files to the user's; the usual limit, 1,024, is for programs that use select(2)."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(OSError, ValueError):  # then the limit stays as it is
+    with contextlib.suppress(OSError, ValueError):  # without success the limit stays the same
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,4 +1,4 @@
-"""What a node needs of the I2P router beside it, put together from its configuration."""
+"""Builds a node's access to the I2P router beside it, from the node's configuration."""
 
 from pathlib import Path
 from typing import Protocol
@@ -29,7 +29,7 @@ from gf_i2p.wire.endpoint import Endpoint
 
 
 def i2p_transport(directory: Path, config: Config) -> Transport | None:
-    """Make the way into I2P, and out of it when this node is reached there; None without a router.
+    """Make the way into I2P, in both directions when the node's own endpoint is inside I2P; None without a router.
 
     Raises `ConfigError`.
     """
@@ -50,28 +50,28 @@ def i2p_transport(directory: Path, config: Config) -> Transport | None:
 
 
 def master_keys(directory: Path, config: Config) -> PublishingKeys | None:
-    """Read the keys with which this node may publish; None when it may not. Raises `ConfigError`."""
+    """Read the keys with which this node may publish; None when the node never publishes. Raises `ConfigError`."""
     if config.publish.mode == "off":
         return None
     path = directory / config.publish.keys
     if config.publish.publish == "off" and not path.exists():
-        return None  # it never signs anything
+        return None  # this node never signs a set
     if not path.exists():
         raise ConfigError(
-            f"{path} does not exist, and publish.mode is {config.publish.mode!r}: put there what `gf-i2p keys "
+            f"{path} does not exist, and publish.mode is {config.publish.mode!r}: put there the file that `gf-i2p keys "
             "delegate` makes for this server, or the private key file of the master's destination, with mode 0600."
         )
     keys = load(path)
     if (config.publish.leaf or "").lower() == keys.destination.b32:
         raise ConfigError(
-            "publish.leaf: this is the address of the master, whose set would lead to itself: give that of this "
-            "router's own destination of the service."
+            "publish.leaf: this is the address of the master, whose set would lead to itself: give the address of "
+            "this router's own destination of the service."
         )
     return keys
 
 
 def router_bridge(config: Config, secrets: Secrets) -> LocalRouter | None:
-    """Make what asks the router, and publishes; None without one. Raises `ConfigError`."""
+    """Make the bridge that asks the router and publishes; None without a router. Raises `ConfigError`."""
     router = config.router
     if router is None:
         return None
@@ -83,23 +83,23 @@ def router_bridge(config: Config, secrets: Secrets) -> LocalRouter | None:
 
 
 def service_hosting(config: Config) -> ServiceHosting | None:
-    """Make what serves the master's address, where that is asked for; None elsewhere. Raises `ConfigError`."""
+    """Make the hosting of the master's address in mode `failover`; None in other modes. Raises `ConfigError`."""
     if config.router is None or config.publish.mode != "failover":
         return None
     return I2cpHosting(i2cp_settings(config.router))
 
 
 class Passwords(Protocol):
-    """A file that has the password of the router's i2pcontrol, or not."""
+    """A file that may have the password of the router's i2pcontrol."""
 
     @property
     def i2pcontrol_password(self) -> SecretStr | None:
-        """None: it has not."""
+        """The password; None when the file has none."""
         ...
 
 
 def i2pcontrol(router: RouterTable, secrets: Passwords) -> I2pControl | None:
-    """Make what asks the router by i2pcontrol; None when that is not configured. Raises `ConfigError`."""
+    """Make the client of the router's i2pcontrol; None when i2pcontrol is not configured. Raises `ConfigError`."""
     if router.i2pcontrol is None:
         return None
     password = secrets.i2pcontrol_password
@@ -118,7 +118,7 @@ def i2pcontrol(router: RouterTable, secrets: Passwords) -> I2pControl | None:
 
 
 def i2cp_settings(router: RouterTable) -> I2cpSettings:
-    """Say where I2CP is. Raises `ConfigError`."""
+    """Return the settings of the router's I2CP. Raises `ConfigError`."""
     host, port = place(router.i2cp)
     try:
         return I2cpSettings(host, port, RouterKind(router.kind), allow_plain=router.beyond_loopback)
@@ -127,7 +127,7 @@ def i2cp_settings(router: RouterTable) -> I2cpSettings:
 
 
 def own_keys(directory: Path, config: Config, router: RouterTable) -> DestinationKeys:
-    """Read the keys of this node's address inside I2P. Raises `ConfigError`, also when they are another's."""
+    """Read the keys of this node's address inside I2P. Raises `ConfigError`, also for another address' keys."""
     path = directory / router.destination
     keys = read_keys(path)
     if keys.destination.b32 != config.own_endpoint.host:
@@ -139,7 +139,7 @@ def own_keys(directory: Path, config: Config, router: RouterTable) -> Destinatio
 
 
 def read_keys(path: Path) -> DestinationKeys:
-    """Read a private key file of a router's. Raises `ConfigError`, also when others could read it."""
+    """Read a router's private key file. Raises `ConfigError`, also when others could read the file."""
     check_private(path)
     try:
         return DestinationKeys.parse(path.read_bytes())

@@ -1,4 +1,4 @@
-"""What goes to standard output and to a terminal: JSON, a line of progress, the question before a command goes on."""
+"""Output of a command: JSON, a line of progress, and the question before a change without return."""
 
 import json
 import sys
@@ -8,26 +8,26 @@ from typing import Any, Final, Self
 from gf_i2p.cli.shared.errors import CommandError, Exit
 
 QUIET_SECONDS: Final = 1.0
-"""So long nothing is said, and between two lines."""
+"""Seconds before the first progress line, and between two lines."""
 
 
 class Progress:
-    """On a terminal one line that changes and goes; elsewhere nothing, so that no log is filled with it."""
+    """Shows one changing line on a terminal. Elsewhere nothing is shown, so that no log fills up."""
 
     def __init__(self) -> None:
         self._next = time.monotonic() + QUIET_SECONDS
         self._shown = False
 
     def __call__(self, text: str, *, at_once: bool = False) -> None:
-        """Say it, unless something was said a moment ago. `at_once`: in any case, for what surely takes longer."""
+        """Show the text, unless another text came a moment ago. `at_once`: show it in any case."""
         if sys.stderr.isatty() and (at_once or time.monotonic() >= self._next):
-            # The cursor goes back: what Spark says meanwhile takes the line's place, and does not stand behind it.
+            # The cursor goes back, so a line from Spark replaces the progress line, and does not stand behind it.
             print(f"\r\x1b[K{text}\r", end="", file=sys.stderr, flush=True)
             self._next = time.monotonic() + QUIET_SECONDS
             self._shown = True
 
     def end(self) -> None:
-        """Take the line away."""
+        """Remove the line."""
         if self._shown:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
             self._shown = False
@@ -40,7 +40,7 @@ class Progress:
 
 
 def check_typed(farm: str) -> None:
-    """Ask for the farm's name. Raises `CommandError` when something else is typed, or nothing (Ctrl-D)."""
+    """Ask for the farm's name. Raises `CommandError` for any other answer, or for none (Ctrl-D)."""
     try:
         typed = input(f"Type the farm's name, {farm}, to go on: ")
     except EOFError as error:
@@ -50,7 +50,7 @@ def check_typed(farm: str) -> None:
 
 
 def check_name(given: str, farm: str) -> None:
-    """Raise `CommandError` when this is not the farm's name."""
+    """Raise `CommandError` when the name is not the farm's."""
     if given != farm:
         raise CommandError("that is not the farm's name: nothing was changed", code=Exit.USAGE)
 

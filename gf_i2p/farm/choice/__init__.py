@@ -1,1 +1,1 @@
-"""Who publishes, which leaves are listed, and at what cost: pure functions of the farm's state."""
+"""Choice of the publisher, of the listed leaves and of their costs: pure functions of the farm's state."""

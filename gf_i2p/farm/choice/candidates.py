@@ -1,4 +1,4 @@
-"""Which servers can publish at all: by what they have posted, and by what others say of them."""
+"""Which servers can publish, by their own records and by the other servers' reports."""
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
@@ -12,14 +12,14 @@ from gf_i2p.farm.record.status_record import StatusRecord
 PUBLISHES: Final = frozenset({"on", "auto"})
 OFF: Final = "off"
 OLD_MODE: Final = "meta"
-"""Of servers whose records do not say: there was no other."""
+"""Mode of servers whose records have no mode: their version knew no other."""
 
 _T = TypeVar("_T", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
 class Accusation:
-    """A server says that it hears nothing of another one, in the entry of this index."""
+    """A server reports that it hears nothing of another server, in the entry of this index."""
 
     by: int
     index: int
@@ -27,16 +27,16 @@ class Accusation:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a server is configured to do, or most servers."""
+    """The configured publishing of one server, or of most servers."""
 
     mode: str = OFF
-    """When it is chosen: "off", "dry-run", "meta" or "failover"."""
+    """Mode of the server as publisher: "off", "dry-run", "meta" or "failover"."""
     master: bytes | None = None
-    """The hash of what it publishes, 32 bytes; None: it does not say."""
+    """Hash of the master, 32 bytes; None when the record does not tell the master."""
 
     @classmethod
     def of(cls, record: StatusRecord) -> Self:
-        """Read a server's."""
+        """Read a server's setting from its record."""
         if record.meta is None:
             return cls()
         mode = OLD_MODE if record.config is None or record.config.mode is None else record.config.mode
@@ -44,14 +44,15 @@ class Setting:
 
     @property
     def is_whole(self) -> bool:
-        """Whether something is to be published."""
+        """Whether the setting names a mode and a master."""
         return self.mode != OFF and self.master is not None
 
     @classmethod
     def of_most(cls, settings: Mapping[int, "Setting"]) -> Self:
-        """Return the mode of most that publish at all, and the master of most; that of the lowest id among equals.
+        """Return the commonest mode other than off, and the commonest master.
 
-        Those that are silent count, too: who dies must not change what the others do.
+        Among equals the lowest server id decides. Silent servers count, too: a server's death must not change the
+        setting of the others.
         """
         in_order = [each for _, each in sorted(settings.items())]
         return cls(
@@ -61,9 +62,9 @@ class Setting:
 
 
 def is_able(poster: Poster, now_ms: int, passed_ms: int, parameters: Parameters, *, in_office: bool = False) -> bool:
-    """Whether a server whose setting is that of most, and whom nobody accuses, can publish. Quick.
+    """Whether a server can publish: a quick test for servers with the common setting and without an accusation.
 
-    False: `objection` says why not, if anything speaks against it.
+    After False, `objection` decides, and gives the reason.
     """
     record = poster.record
     age_ms = now_ms - record.date_ms
@@ -89,9 +90,16 @@ def objection(
 ) -> str | None:
     """Say why a server cannot publish, or None.
 
-    `setting`: its own; `most`: that of most servers. `now_ms`: farm time; `passed_ms`: the farm's stopwatch.
-    `in_office`: whether it publishes now.
-    `excused`: for being ahead. After a silence of the whole farm the publisher may be the first who posts.
+    Args:
+        poster: the server's records; None before the first one.
+        setting: the server's own setting.
+        most: the setting of most servers.
+        accusation: another server's report that it hears nothing of this server.
+        now_ms: farm time.
+        passed_ms: the farm's stopwatch.
+        parameters: the farm's.
+        in_office: whether the server publishes now.
+        excused: whether a clock ahead is no objection. After a silence of all, the publisher may be the first to post.
     """
     if poster is None or now_ms is None:
         return "it has posted nothing yet"
@@ -99,12 +107,12 @@ def objection(
     if now_ms - record.date_ms > parameters.fresh_ms:
         return f"its newest record is {(now_ms - record.date_ms) / 1000:.0f} s old"
     ahead_ms = record.date_ms - now_ms
-    if not in_office:  # it has gone on since; after a silence of all farm time catches up with the publisher's
+    if not in_office:  # farm time has gone on since; after a silence of all it catches up with the publisher's clock
         ahead_ms += passed_ms - poster.heard_ms
     if ahead_ms > parameters.ahead_ms and not excused:
         return f"its clock is {ahead_ms / 1000:.0f} s ahead of the farm's"
-    # Who posts first after a silence of all has not been silent for what the others' clocks then catch up: of the one
-    # in office its date says how old its record is, by farm time.
+    # The first poster after a silence of all servers was not silent while the other servers' clocks catch up. For the
+    # publisher, the record's date shows its age in farm time.
     if not in_office and poster.is_silent(passed_ms, parameters):
         return f"nothing was heard of it for {(passed_ms - poster.heard_ms) / 1000:.0f} s"
     if accusation is not None:
@@ -114,14 +122,14 @@ def objection(
     if setting.mode == OFF:
         return "publishing is off there"
     if setting.mode != most.mode:
-        return f"its mode is {setting.mode[:20]}, and that of most is {most.mode[:20]}"
+        return f"its mode is {setting.mode[:20]}, and the mode of most servers is {most.mode[:20]}"
     if setting.master is None:
         return "its master is no destination"
     if setting.master != most.master:
-        return "it would publish for another master than most"
+        return "it would publish for another master than most servers"
     return None
 
 
 def _most(values: Iterable[_T]) -> _T | None:
-    counted = Counter(values)  # in the order of the ids: of equal counts the first stands first
+    counted = Counter(values)  # in the order of the ids: among equal counts the lowest id comes first
     return max(counted, key=lambda value: counted[value], default=None)

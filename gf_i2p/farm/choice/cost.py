@@ -1,10 +1,10 @@
-"""What an entry costs: 1 for an idle leaf, 240 for one that is full; clients prefer less (proposal 123).
+"""Cost of a set's entry: 1 for an idle leaf, 240 for a full one; clients prefer less (proposal 123).
 
     cost = 96 * connections + 96 * bandwidth + 16 * tunnels + 32 * unreached, in steps of 16, 1 at least
 
-where `connections` and `bandwidth` are the parts in use of what is configured, 0 to 1 (bandwidth: the leaf's own; where
-its router does not tell, the router's busier direction), `tunnels` the part of the configured tunnels that is missing,
-and `unreached` the part of the servers that have tried to reach it and could not. What nobody tells costs nothing.
+`connections` and `bandwidth` are the used parts of the configured limits, 0 to 1. `bandwidth` is the leaf's own;
+without it, the used part of the router's busier direction. `tunnels` is the missing part of the configured tunnels.
+`unreached` is the part of the servers that tried to reach the leaf and failed. An unknown value costs nothing.
 """
 
 from dataclasses import dataclass
@@ -16,27 +16,27 @@ from gf_i2p.farm.strict_json import known
 
 STEP: Final = 16
 BEST: Final = 1
-"""0 is left to administrators."""
+"""Administrators may also set 0."""
 WORST: Final = 240
 WEIGHTS: Final = {"connections": 96, "bandwidth": 96, "tunnels": 16, "unreached": 32}
 _CONNECTIONS, _BANDWIDTH, _TUNNELS, _UNREACHED = WEIGHTS.values()
 STAYS_WITHIN: Final = 16
-"""A listed leaf keeps its cost while the reckoned one is no further away: noise makes no new set."""
+"""A listed leaf keeps its cost within this distance of the reckoned cost: so noise makes no new set."""
 
 
-@dataclass(slots=True)  # not frozen, which takes as long as all else here
+@dataclass(slots=True)  # not frozen: freezing would take as long as all the rest
 class Load:
-    """How busy a leaf is: parts of what it could bear, 0 to 1; None: nobody tells."""
+    """Load of a leaf, in parts of its limits, 0 to 1; None: unknown."""
 
     connections: float | None = None
     bandwidth: float | None = None
     tunnels: float | None = None
-    """The part that is missing."""
+    """The missing part of the configured tunnels."""
     unreached: float | None = None
 
     @property
     def total(self) -> int:
-        """The sum of `points`: reckoned for each leaf again and again."""
+        """The sum of `points`. Written out, for this runs again and again for each leaf."""
         found = 0
         if self.connections is not None:
             found += round(_CONNECTIONS * self.connections)
@@ -50,16 +50,16 @@ class Load:
 
     @property
     def points(self) -> dict[str, int]:
-        """What each part adds, of those that are known."""
+        """The points of each known part."""
         parts = {name: getattr(self, name) for name in WEIGHTS}
         return {name: round(WEIGHTS[name] * part) for name, part in known(parts).items()}
 
 
 def load(leaf: Leaf, used: float | None, seen: tuple[int, int]) -> Load:
-    """Say how busy a leaf is.
+    """Return the load of a leaf.
 
-    `used`: which part of its bandwidth its router uses, see `bandwidth_used`. `seen`: by how many servers it was
-    reached, and not.
+    `used`: used part of the router's bandwidth, see `bandwidth_used`. `seen`: number of servers that reached the leaf,
+    and number of servers that failed.
     """
     bandwidth = part_in_use(leaf.current_bandwidth, leaf.configured_bandwidth)
     reached, unreached = seen
@@ -73,7 +73,7 @@ def load(leaf: Leaf, used: float | None, seen: tuple[int, int]) -> Load:
 
 
 def reckoned(of: Load, current: int | None) -> int:
-    """Return the cost, 1 to 240. `current`: what it costs in the present set, if it is listed there."""
+    """Return the cost, 1 to 240. `current`: the leaf's cost in the present set, None when the leaf is not listed."""
     points = of.total
     if current is not None and abs(points - current) <= STAYS_WITHIN:
         return current

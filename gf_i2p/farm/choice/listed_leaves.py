@@ -1,7 +1,7 @@
-"""Which leaves are listed in the published set, and at what cost.
+"""Which leaves the published set lists, and at what cost.
 
-One leaf of each poster first, then a second one of each: nobody's leaves leave no room for those of others. What is
-listed stays while it is well (`damping`), so that the set changes seldom; times are of the farm's stopwatch, in ms.
+Each poster gets one leaf first, then each a second leaf: so no poster's leaves crowd out those of others. A listed leaf
+stays while it is well (`damping`), so that the set changes seldom. Times are of the farm's stopwatch, in ms.
 """
 
 from collections import Counter
@@ -19,39 +19,39 @@ from gf_i2p.farm.strict_json import MAX_DATE_MS, a_hash, whole
 from gf_i2p.netdb.encoding import to_base64
 
 BURST: Final = 4
-"""Changes in a row that need not be `republish_min_ms` apart: a farm that starts is listed as its servers come."""
+"""Changes in a row without `republish_min_ms` between them: so a starting farm lists its servers as they come."""
 _LOOK_MS: Final = 1000
-"""The least between two looks because one of the listed is to go out: they cost more the more leaves there are."""
+"""Least time between two looks for a listed leaf that must go: a look costs more with more leaves."""
 CLEARLY: Final = 64
-"""By how much less another leaf must cost to take the place of one that is listed, where there is no room for both."""
+"""How much less another leaf must cost to replace a listed one when there is no room for both."""
 
 
 @dataclass(slots=True)
 class Listed:
-    """A leaf in the set."""
+    """A listed leaf."""
 
     owner: int
-    """Whose record it comes from."""
+    """Id of the server or member whose record names the leaf."""
     type: int
     cost: int
     place: int
-    """See `tree`."""
+    """The leaf's place, see `tree`."""
 
 
 @dataclass(slots=True)  # not frozen: one is made for every entry
 class Field:
-    """All that leaves are judged by, at one time."""
+    """All that the choice of leaves depends on, at one time."""
 
     posters: Posters
     administration: Administration
     master: bytes | None
-    """The hash of what is published; None: nobody says."""
+    """Hash of the master; None: no server tells the master."""
     now_ms: int
     parameters: Parameters
-    """The farm's."""
+    """The farm's parameters."""
 
     def objection(self, leaf: Leaf) -> str | None:
-        """Say why a leaf must not be listed, however well it is, or None."""
+        """Say why a leaf must not be listed, even while it is well, or None."""
         made = self.administration.excluded.get(leaf.hash)
         if made is not None:
             return f"{made.by} has excluded it" + ("" if made.reason is None else f": {made.reason}")
@@ -59,32 +59,32 @@ class Field:
         return nested_farms.objection(leaf, self.master, known)
 
     def _below(self, master: bytes) -> Iterator[bytes]:
-        """Give what servers say lies below one. The word of members counts for their own leaves only."""
+        """Give the masters that servers report below a master. Members count for their own leaves only."""
         for owner, poster in self.posters.holders(master):
             leaf = poster.leaves.get(master) if owner < FIRST_MEMBER_ID else None
             if leaf is not None:
                 yield from leaf.below
 
     def load(self, poster: Poster, owner: int, leaf: Leaf) -> cost.Load:
-        """Say how busy a leaf is."""
+        """Return the load of a leaf."""
         seen = self.posters.seen(leaf.hash, owner, self.now_ms, self.parameters)
         return cost.load(leaf, poster.record.bandwidth_used, seen)
 
     def cost(self, poster: Poster, owner: int, leaf: Leaf, current: int | None) -> int:
-        """Return what an entry for a leaf costs. `current`: what it costs in the present set."""
+        """Return the cost of a leaf's entry. `current`: its cost in the present set."""
         said = self.administration.costs.get(leaf.hash)
         return cost.reckoned(self.load(poster, owner, leaf), current) if said is None else said
 
     def out_ms(self, hash_: bytes) -> int:
-        """Return when a listed leaf goes out should nothing more be heard; 0 for one that nobody names."""
+        """Return when a listed leaf goes out if no more is heard; 0 for a leaf that no poster names."""
         return self.posters.out_ms(hash_, self.parameters)
 
 
 class _Bid(NamedTuple):
-    """A leaf that could be listed; the least come first."""
+    """A leaf that could be listed; lower bids win."""
 
     turn: int
-    """How many leaves of its owner come before it."""
+    """How many leaves of the same owner come before this one."""
     new: bool
     cost: int
     owner: int
@@ -94,20 +94,20 @@ class _Bid(NamedTuple):
 
 @dataclass(slots=True)
 class Listing:
-    """The set as it is, and when it may be another one."""
+    """The present set, and the times of its next changes."""
 
     listed: dict[bytes, Listed] = field(default_factory=dict)
     branched: bool = False
     looked_ms: int = 0
     deadline_ms: int = 0
-    """When one of the listed is to go out, should nothing more be heard; not late by more than `_LOOK_MS`."""
+    """When the next listed leaf goes out if no more is heard; late by `_LOOK_MS` at most."""
     spent_ms: int = 0
-    """Up to when changes have used up what `republish_min_ms` allows."""
+    """The time up to which past changes have used up `republish_min_ms`."""
     exchanged_ms: int = 0
-    """When a leaf last took the place of one that costs more."""
+    """When a leaf last replaced a costlier one."""
 
     def is_due(self, seen: Field, owner: int) -> bool:
-        """Whether to look, after an entry of `owner`. Quick: it only looks at leaves of that poster."""
+        """Whether to look again after an entry of `owner`. Quick: only this poster's leaves are checked."""
         now, parameters = seen.now_ms, seen.parameters
         poster = seen.posters.by_id[owner]
         silent = poster.silent_ms(parameters)
@@ -128,7 +128,7 @@ class Listing:
         return False
 
     def look(self, seen: Field) -> None:
-        """List anew what should be."""
+        """Choose the listed leaves anew."""
         before = {hash_: (each.owner, each.type, each.cost) for hash_, each in self.listed.items()}
         parameters, now = seen.parameters, seen.now_ms
         bids = self._bids(seen)
@@ -147,7 +147,7 @@ class Listing:
             self.spent_ms = max(self.spent_ms, now) + parameters.republish_min_ms
 
     def encode(self) -> dict[str, Any]:
-        """Give it for a snapshot."""
+        """Give the listing for a snapshot."""
         return {
             "listed": [
                 [to_base64(hash_), each.owner, each.type, each.cost, each.place] for hash_, each in self.listed.items()
@@ -161,7 +161,7 @@ class Listing:
 
     @classmethod
     def parse(cls, found: Mapping[str, Any]) -> Self:
-        """Read that of a snapshot. Raises `RecordError`, or what a wrong shape leads to."""
+        """Read the listing of a snapshot. Raises `RecordError`, or whatever error a wrong shape leads to."""
         return cls(
             {
                 a_hash(hash_, "a listed leaf"): Listed(int(owner), int(type_), int(cost_), int(place))
@@ -172,10 +172,10 @@ class Listing:
         )
 
     def _bids(self, seen: Field) -> list[_Bid]:
-        """Give all that could be listed, the best first."""
+        """Give all leaves that could be listed, the best first."""
         kept = list(self._kept(seen, grace=False))
         fresh = list(self._fresh(seen, waiting=False))
-        if not kept and not fresh:  # nothing else to list: rather one that comes and goes than none
+        if not kept and not fresh:  # a leaf that comes and goes is better than an empty set
             kept = list(self._kept(seen, grace=True))
             fresh = list(self._fresh(seen, waiting=True))
         turns: Counter[int] = Counter()
@@ -192,7 +192,7 @@ class Listing:
         return sorted(bids)
 
     def _kept(self, seen: Field, *, grace: bool) -> Iterator[tuple[int, Poster, Leaf]]:
-        """Give the listed that stay. `grace`: also those that are restless, as long as others may be down."""
+        """Give the listed leaves that stay. `grace`: also restless leaves, for as long as other leaves may be down."""
         now, parameters = seen.now_ms, seen.parameters
         for hash_, listed in self.listed.items():
             best: tuple[tuple[bool, bool, int], int, Poster] | None = None
@@ -213,7 +213,7 @@ class Listing:
                     yield owner, poster, leaf
 
     def _fresh(self, seen: Field, *, waiting: bool) -> Iterator[tuple[int, Poster, Leaf]]:
-        """Give those that are not listed and could be. `waiting`: also those that have not been up for long enough."""
+        """Give leaves that could be added. `waiting`: also leaves that have not been up for long enough."""
         for owner, poster in seen.posters:
             if poster.leaves.keys() <= self.listed.keys():
                 continue
@@ -225,7 +225,7 @@ class Listing:
                     yield owner, poster, leaf
 
     def _exchanged(self, bids: Sequence[_Bid], most: int, seen: Field) -> list[_Bid]:
-        """Choose so many; now and then one that costs clearly less takes the place of one that is listed."""
+        """Choose the best `most` bids. Now and then a clearly cheaper leaf replaces a listed one."""
         chosen, others = list(bids[:most]), [bid for bid in bids[most:] if bid.new]
         if not others or seen.now_ms - self.exchanged_ms < seen.parameters.hold_ms:
             return chosen
@@ -240,7 +240,7 @@ class Listing:
 
 
 def why_not_listed(seen: Field, listing: Listing, owner: int, poster: Poster, leaf: Leaf) -> str:
-    """Say why a leaf that somebody names is not listed."""
+    """Say why a named leaf is not listed."""
     objection = seen.objection(leaf)
     if objection is not None:
         return objection

@@ -1,13 +1,12 @@
-"""Farms below farms: a farm's master may be a leaf of another farm, an entry of type 7, and so on down. No loops.
+"""Nested farms: a farm's master may be a leaf of another farm, as an entry of type 7, without loops.
 
-A loop would lead clients in a circle, so none may come to be. Where one process has the configuration of all farms in
-it, `loop` finds it before anything starts. Across processes nobody sees all of it, so each record says of its leaf of
-type 7 which masters it leads to ("below": all of them, not only the next), and how many farms lie one below another
-there ("depth"). A farm lists no leaf that leads to its own master: every loop passes through its own members' logs, and
-each of them refuses.
+A loop would lead clients in a circle. Where one process has the configuration of all farms, `loop` finds a loop before
+anything starts. Across processes nobody sees all farms. So each record lists all masters below its leaf of type 7
+("below"), and the number of farms one below another there ("depth"). A farm lists no leaf that leads to its own master.
+Every loop passes through the logs of all its farms, and each of them refuses.
 
-What lies below is what servers *report*, listed or not, fresh or not. If it were what is listed, two farms that refuse
-each other would both find the way free, and list each other, and refuse each other again.
+The masters below come from the servers' *reports*, whether listed or not, fresh or not. If only listed leaves counted,
+two farms that refuse each other would both find the way free, list each other, and refuse again.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
@@ -18,23 +17,23 @@ from gf_i2p.farm.record.destinations import MAX_BELOW, META_TYPE, Leaf
 from gf_i2p.farm.record.status_record import StatusRecord
 
 MAX_DEPTH: Final = 8
-"""Farms one below another, the one that lists the leaf not counted: a client resolves one set after the other."""
+"""Farms one below another, without the farm that lists the leaf: a client resolves one set after the other."""
 
 T = TypeVar("T", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
 class Beneath:
-    """What lies below one farm's master, by its log."""
+    """The masters below one farm's master, by that farm's log."""
 
     masters: tuple[bytes, ...] = ()
-    """Hashes, sorted."""
+    """Hashes of the masters, sorted."""
     depth: int = 0
-    """How many farms lie one below another; at most one more than `MAX_DEPTH`, which says enough."""
+    """Farms one below another; at most `MAX_DEPTH` + 1, which is too deep already."""
 
     @property
     def objection(self) -> str | None:
-        """Say why a farm may not list the master above this; None when it may."""
+        """Say why no farm may list this master, or None."""
         if len(self.masters) > MAX_BELOW:
             return f"{len(self.masters)} masters lie below it, and {MAX_BELOW} is the most"
         if self.depth >= MAX_DEPTH:
@@ -43,7 +42,7 @@ class Beneath:
 
 
 def beneath(records: Iterable[StatusRecord]) -> Beneath:
-    """Tell what lies below a farm whose servers' newest records these are."""
+    """Return the masters below a farm. `records`: the newest record of each of its servers."""
     masters: set[bytes] = set()
     depth = 0
     for leaf in _nested(records):
@@ -53,7 +52,7 @@ def beneath(records: Iterable[StatusRecord]) -> Beneath:
 
 
 def as_leaf(master: bytes, found: Beneath, *, up: bool) -> Leaf:
-    """Make what a farm above posts of this master. It is not up when the farms above must not list it."""
+    """Make the leaf that a farm above posts for this master. A master that must not be listed counts as down."""
     objection = found.objection
     return Leaf(
         master,
@@ -65,10 +64,10 @@ def as_leaf(master: bytes, found: Beneath, *, up: bool) -> Leaf:
 
 
 def leads_to(leaf: Leaf, below: Callable[[bytes], Iterable[bytes]]) -> frozenset[bytes]:
-    """Return the masters to which a leaf leads, by its own word and by that of others.
+    """Return the masters to which a leaf leads, by its own record and by other reports.
 
-    `below`: what anybody in the farm says lies below a master. One server may know more of a farm than another: it may
-    run a server of that one, too.
+    `below`: gives the masters that any server reports below a master. A server may know more of a nested farm than
+    another server, when the same machine runs a server of that farm.
     """
     if leaf.type != META_TYPE:
         return frozenset()
@@ -83,9 +82,9 @@ def leads_to(leaf: Leaf, below: Callable[[bytes], Iterable[bytes]]) -> frozenset
 
 
 def objection(leaf: Leaf, master: bytes | None, known: Collection[bytes] = ()) -> str | None:
-    """Say why a farm with this master must not list a leaf, however well it does; None when it may.
+    """Say why a farm with this master must not list a leaf, even while the leaf is well, or None.
 
-    `known`: from `leads_to`; without it only what the leaf itself says counts.
+    `known`: the result of `leads_to`; without it only the leaf's own record counts.
     """
     if leaf.hash == master:
         return "it is the master itself"
@@ -99,13 +98,13 @@ def objection(leaf: Leaf, master: bytes | None, known: Collection[bytes] = ()) -
 
 
 def loop(farms: Mapping[T, Collection[T]]) -> tuple[T, ...] | None:
-    """Find a loop: the way round it, its first farm also at its end; None when there is none.
+    """Find a loop, as the farms around it, with the first farm again at the end; None without a loop.
 
-    `farms`: what lies directly below each. What is not among its keys has nothing below.
+    `farms`: the farms directly below each farm. A farm that is no key has no farm below.
     """
     done: set[T] = set()
     for start in farms:
-        way: dict[T, Iterable[T]] = {}  # from the start to where we are, with what is still to be tried there
+        way: dict[T, Iterable[T]] = {}  # from the start to `here`, each with the farms still to be tried
         here: T | None = start
         while here is not None:
             if here not in done and here not in way:
@@ -124,7 +123,7 @@ def loop(farms: Mapping[T, Collection[T]]) -> tuple[T, ...] | None:
 
 
 def depth(farms: Mapping[T, Collection[T]]) -> int:
-    """Return how many farms lie one below another at most, the topmost not counted; there must be no loop."""
+    """Return the most farms one below another, without the topmost one. There must be no loop."""
     found: dict[T, int] = {}
 
     def of(farm: T) -> int:
@@ -140,5 +139,5 @@ def _nested(records: Iterable[StatusRecord]) -> Iterable[Leaf]:
 
 
 def _depth(leaf: Leaf) -> int:
-    """At least what the leaf must have: others may say nothing, or too little."""
+    """Return the least depth that the leaf must have: its record may tell no depth, or too little."""
     return max(leaf.depth or 0, 2 if leaf.below else 1)

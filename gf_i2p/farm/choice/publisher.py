@@ -1,8 +1,8 @@
-"""Who publishes, and what: the same answer on every server that has applied the same log.
+"""Choice of the publisher: the same answer on every server that has applied the same log.
 
-Among those that can (`candidates`): first whom an administrator has moved publishing to, then those with publishConfig
-"on", then the better score, then the lower id. Who has the office keeps it unless another one is clearly better for a
-while; who can no longer publish loses it at once. `docs/publisher-choice.md` tells it in whole.
+The servers that can publish (`candidates`) are ranked. An administrator's move comes first, then publishConfig "on",
+then the better score, then the lower id. A publisher keeps the office until another server has been clearly better for
+a while. A publisher that can no longer publish loses the office at once. `docs/publisher-choice.md` has all rules.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from gf_i2p.farm.record.remote_sensing import MAX_SERVER_ID
 from gf_i2p.farm.strict_json import MAX_DATE_MS, whole, whole_or_none
 
 MAX_LEAVES: Final = 16
-"""Entries in one Meta lease set that both routers take."""
+"""Most entries of one Meta lease set that both routers take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,87 +29,87 @@ class Entry:
     cost: int
     """0 to 255; clients prefer less."""
     owner: int
-    """The server or member whose leaf it is."""
+    """Id of the server or member whose leaf it is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A set below the first one. What destination it has is the publisher's matter."""
+    """A set below the first one. The publisher decides its destination."""
 
     number: int
-    """0 to 15; kept while the branch has entries."""
+    """0 to 15; the number stays while the branch has entries."""
     entries: tuple[Entry, ...]
-    """16 at most."""
+    """1 to 16 entries."""
 
     @property
     def cost(self) -> int:
-        """What its entry in the first set costs: as much as the best that it leads to."""
+        """Cost of the branch's entry in the first set: the least cost in the branch."""
         return min(entry.cost for entry in self.entries)
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What follows from the log."""
+    """The farm's decisions by its log."""
 
     publisher: int | None
     why_not: Mapping[int, str]
-    """By server id, why each other server does not publish, for people."""
+    """The reason, for people, why each other server does not publish; by server id."""
     mode: str = "off"
-    """What the publisher is to do: "dry-run", "meta" or "failover"; "off" without one."""
+    """The publisher's mode: "dry-run", "meta" or "failover"; "off" without a publisher."""
     entries: tuple[Entry, ...] = ()
-    """Of the first set, by owner and hash. Where there are branches, it has an entry for each of those as well."""
+    """Entries of the first set, by owner and hash. With branches the first set also has an entry for each branch."""
     branches: tuple[Branch, ...] = ()
     left_out: Mapping[bytes, str] = field(default_factory=dict)
-    """By hash, why each leaf that somebody names is not listed, for people."""
+    """The reason, for people, why each other named leaf is not listed; by hash."""
     scores: Mapping[int, Score] = field(default_factory=dict)
-    """Of the servers that have posted."""
+    """Scores of the servers that have posted, by server id."""
 
     @property
     def listed(self) -> tuple[Entry, ...]:
-        """The entries of all sets but those of branches."""
+        """The entries for leaves, of all sets."""
         return self.entries + tuple(entry for branch in self.branches for entry in branch.entries)
 
     @property
     def leaves(self) -> tuple[bytes, ...]:
-        """The hashes of those entries."""
+        """The hashes of the listed entries."""
         return tuple(entry.hash for entry in self.listed)
 
 
 class Standing(NamedTuple):
-    """What a server that can publish has to say for itself. The order is that of ranks: less is better."""
+    """Rank of a server that can publish. The fields compare in their order: less is better."""
 
     drained: bool
     not_moved: bool
-    """Whether publishing was not moved to it."""
+    """Whether publishing was not moved to the server."""
     not_on: bool
-    """Whether its publishConfig is "auto"."""
+    """Whether the server's publishConfig is "auto"."""
     score: int
 
     @property
     def rank(self) -> tuple[bool, bool, bool]:
-        """What comes before any score."""
+        """The criteria that come before the score."""
         return self.drained, self.not_moved, self.not_on
 
 
 @dataclass(slots=True)
 class Election:
-    """Who has the office. Times are of the farm's stopwatch (`clock.Clock.passed_ms`), in ms."""
+    """The present publisher. Times are of the farm's stopwatch (`Clock.passed_ms`), in ms."""
 
     publisher: int | None = None
     since_ms: int = 0
-    """When it was chosen."""
+    """When the publisher was chosen."""
     beaten_ms: int | None = None
-    """Since when, without a break, another one has been better by more than the margin; None: none is."""
+    """Since when another server has been better by more than the margin, without a break; None: no server is."""
     able: dict[int, int] = field(default_factory=dict)
-    """The servers that can publish, and since when without a break."""
+    """The servers that can publish, each with the start of its present time of being able."""
 
     def hold(
         self, standings: Mapping[int, Standing], now_ms: int, parameters: Parameters, *, told: bool = False
     ) -> None:
-        """Choose anew. `standings`: of all servers that can publish. `told`: whether an administrator has just spoken.
+        """Choose anew. `standings`: of all servers that can publish. `told`: an administrator has just changed a rank.
 
-        Then a better rank counts at once. Otherwise it takes some time: who comes and goes would else take the office
-        each time.
+        With `told` a better rank wins at once. Otherwise a better rank must last for `fresh_ms`: a server that comes
+        and goes would else take the office each time.
         """
         if self.able.keys() != standings.keys():
             self.able = {server: self.able.get(server, now_ms) for server in sorted(standings)}
@@ -141,7 +141,7 @@ class Election:
             self._give(first, now_ms)
 
     def encode(self) -> dict[str, Any]:
-        """Give it for a snapshot."""
+        """Give the election for a snapshot."""
         return {
             "publisher": self.publisher,
             "since": self.since_ms,
@@ -151,7 +151,7 @@ class Election:
 
     @classmethod
     def parse(cls, found: Mapping[str, Any]) -> Self:
-        """Read that of a snapshot. Raises `RecordError`, or what a wrong shape leads to."""
+        """Read the election of a snapshot. Raises `RecordError`, or whatever error a wrong shape leads to."""
         return cls(
             whole_or_none(found, "publisher", MAX_SERVER_ID),
             whole(found, "since", MAX_DATE_MS),
@@ -168,13 +168,13 @@ def _order(server: int, standing: Standing) -> tuple[bool, bool, bool, int, int]
 
 
 def why_not(server: int, standing: Standing, publisher: int, present: Standing) -> str:
-    """Say why a server that can publish does not, as another one does."""
+    """Say why a server that can publish does not, while another server does."""
     if standing.drained and not present.drained:
         return "it is drained: it publishes only when no other server can"
     if not present.not_moved and standing.not_moved:
         return f"publishing was moved to server {publisher}"
     if standing.not_on and not present.not_on:
-        return f"server {publisher} is to publish (on), and it only may (auto)"
+        return f"server {publisher} is to publish (on), and this server only may (auto)"
     if standing.rank < present.rank:
         return f"it can publish only for a short time yet; server {publisher} keeps the office until that has shown"
     if standing.score > present.score:

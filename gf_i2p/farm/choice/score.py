@@ -1,6 +1,6 @@
-"""How good a server is at publishing: 0 to 1000 points, by what it and the others have posted.
+"""Score of a server as publisher: 0 to 1000 points, by its own record and by the other servers' records.
 
-Each part is in coarse steps, so that noise does not move it. What a record does not say counts half: a router that
+Each part has coarse steps, so that noise does not move the score. An unknown value gets half the points: a router that
 tells less is not worse. `docs/publisher-choice.md` has the table.
 """
 
@@ -14,9 +14,9 @@ from gf_i2p.farm.record.router_facts import Reachability
 MOST: Final = {
     "uptime": 150, "reachability": 200, "tunnels": 150, "job_lag": 150, "bandwidth": 150, "leaves": 100, "meta": 100,
 }  # fmt: skip
-"""The points of each part at best; half of them when nobody tells."""
+"""Most points of each part; half of them when the value is unknown."""
 OTHERS: Final = (MOST["leaves"] + MOST["meta"]) // 2
-"""The points of what others judge, when nobody does."""
+"""Points for the other servers' judgement when no server has judged."""
 _UPTIME: Final = ((6 * 3_600_000, 150), (3_600_000, 100), (600_000, 50))
 _EXPLORATORY: Final = ((4, 150), (1, 100))
 _REACHABILITY: Final = {
@@ -37,19 +37,20 @@ class Score:
     """A server's points, part by part."""
 
     uptime: int
-    """Of its router: 150 from six hours on, 100 from one, 50 from ten minutes."""
+    """Uptime of the router: 150 from six hours on, 100 from one, 50 from ten minutes."""
     reachability: int
-    """Of its router: ok 200, testing 150, unknown or firewalled 100, warning or hidden 50, error 0."""
+    """Reachability of the router: ok 200, testing 150, unknown or firewalled 100, warning or hidden 50, error 0."""
     tunnels: int
-    """Exploratory ones, by which its router reaches floodfills: 150 from four on, 100 from one, else 0."""
+    """Exploratory tunnels, by which the router reaches floodfills: 150 from four on, 100 from one, else 0."""
     job_lag: int
-    """Of its router: 150 up to 100 ms, 100 up to 1 s, 50 up to 5 s."""
+    """Job lag of the router: 150 up to 100 ms, 100 up to 1 s, 50 up to 5 s."""
     bandwidth: int
-    """The part in use, in the busier direction: 150 up to a quarter, 100 up to a half, 50 up to three quarters."""
+    """Used part of the bandwidth, in the busier direction: 150 up to a quarter, 100 up to a half, 50 up to three
+    quarters."""
     leaves: int = MOST["leaves"] // 2
-    """Whether other servers reach its leaves: 100 when two thirds of the tries did, 50 when one third, else 0."""
+    """Whether other servers reach the leaves: 100 when two thirds of the tries succeed, 50 when one third, else 0."""
     meta: int = MOST["meta"] // 2
-    """Whether other servers find the set that it publishes: as for leaves. 50 for who publishes nothing."""
+    """Whether other servers find the published set: as for `leaves`. 50 for a server that publishes nothing."""
 
     @property
     def total(self) -> int:
@@ -76,7 +77,7 @@ def own_score(router: Mapping[str, Any]) -> Score:
 
 
 def share(yes: int, no: int) -> int:
-    """Return the points of a part that other servers have judged so often with yes, and with no."""
+    """Return the points of a part that other servers judge, for this many good and bad reports."""
     tries = yes + no
     if not tries:
         return 50

@@ -1,23 +1,23 @@
-"""More leaves than one set has room for: sets below the first one.
+"""Branches: sets below the first one, for more leaves than one set has room for.
 
-Each listed leaf has a place, a number that it keeps as long as it is listed; the places of one branch follow one
-another. So a leaf that comes or goes changes one branch, and the others need not be published anew.
+Each listed leaf has a place, a number that stays while the leaf is listed. The places of one branch are consecutive.
+So a leaf that comes or goes changes one branch, and no other branch needs a new set.
 """
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 BRANCHES: Final = 16
-"""Sets below the first one, which has an entry for each."""
+"""Most branches. The first set has an entry for each branch."""
 
 
 def room(tree: str, max_entries: int) -> int:
-    """Return how many leaves are listed at most."""
+    """Return the most leaves that can be listed."""
     return max_entries * min(max_entries, BRANCHES) if tree == "tree" else max_entries
 
 
 def places(taken: Mapping[bytes, int], chosen: Iterable[bytes], most: int) -> dict[bytes, int]:
-    """Give every chosen leaf a place below `most`: its own if it has one, else the first that is free."""
+    """Give every chosen leaf a place below `most`: its present place, or else the first free one."""
     found: dict[bytes, int] = {}
     homeless: list[bytes] = []
     for hash_ in chosen:
@@ -32,12 +32,12 @@ def places(taken: Mapping[bytes, int], chosen: Iterable[bytes], most: int) -> di
 
 
 def is_branched(count: int, max_entries: int, *, before: bool) -> bool:
-    """Whether so many leaves are in branches. A farm that has them keeps them until one set has room to spare."""
+    """Whether this many leaves need branches. A farm with branches keeps them until one set has room to spare."""
     return count > (max_entries * 3 // 4 if before else max_entries)
 
 
 def branch_of(place: int, max_entries: int) -> int:
-    """Return the number of the branch, 0 to 15, in which a place is."""
+    """Return the number of the branch of a place, 0 to 15."""
     return place // max_entries
 
 

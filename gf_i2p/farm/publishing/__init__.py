@@ -4,8 +4,8 @@ The machine does no I/O and reads no clock. The node drives the machine with the
 simulator drives the same machine with its own.
 
 ==================  ==========================================================================
-`situation`         what a step of a machine may know
-`effects`           what a step asks its driver to do
+`situation`         the input of a step: log, clocks, keys
+`effects`           the output of a step: work for the driver
 `lease`             whether this server may publish now
 `announcement`      a set on its way through the log, and whether the router may still get it
 `cadence`           when the next set is due

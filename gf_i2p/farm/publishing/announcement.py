@@ -14,15 +14,15 @@ from gf_i2p.farm.versions import MAX_TAKEN_AHEAD_MS, next_version
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The leaves that a publisher is to list."""
+    """The leaves that the published set lists."""
 
     entries: tuple[Entry, ...] = ()
-    """Of the first set, without the entries that lead to branches."""
+    """Entries of the first set, without the entries for branches."""
     branches: tuple[Branch, ...] = ()
 
     @classmethod
     def of(cls, choice: Choice) -> "Wanted":
-        """Return what this choice wants."""
+        """Return the leaves of this choice."""
         return cls(choice.entries, choice.branches)
 
     @property
@@ -32,7 +32,7 @@ class Wanted:
 
     @property
     def leaves(self) -> tuple[Entry, ...]:
-        """The entries of all sets but those that lead to branches."""
+        """The entries for leaves, of all sets."""
         return self.entries + tuple(entry for branch in self.branches for entry in branch.entries)
 
     @property
@@ -41,12 +41,12 @@ class Wanted:
         return {branch.number for branch in self.branches}
 
     def differs(self, other: "Wanted") -> bool:
-        """Whether clients would see another set."""
+        """Whether clients would see a different set."""
         return self.content != other.content
 
     @property
     def content(self) -> object:
-        """All that clients see."""
+        """All that clients see of the sets."""
         return (
             frozenset((entry.hash, entry.type, entry.cost) for entry in self.entries),
             frozenset(
@@ -64,7 +64,7 @@ class Announcement:
     published: int
     """Its version, in seconds since the epoch."""
     posted_at: float
-    """When the announcement left for the log, by the clock of `Situation.now`."""
+    """When the announcement was posted, by the clock of `Situation.now`."""
     wanted: Wanted = Wanted()
     keys: object = None
     """The keys that sign the set."""
@@ -76,37 +76,37 @@ class Objection:
 
     reason: str
     is_fault: bool = False
-    """Whether the operator can mend it; otherwise the farm has simply moved on."""
+    """Whether the operator can mend the cause; otherwise the farm has simply moved on."""
 
 
 def version_for(situation: Situation) -> int:
-    """Return the version of a new set, in seconds since the epoch: greater than all that were announced."""
+    """Return the version of a new set, in seconds since the epoch: greater than every announced version."""
     return next_version(situation.state, situation.wall_ms)
 
 
 def untimely(published: int, situation: Situation) -> str | None:
-    """Say why no router would take a set of this version now, for people; None: routers would."""
+    """Say why no router would take a set of this version now, for people; None when routers would."""
     ahead_ms = published * 1000 - situation.wall_ms
     if ahead_ms <= MAX_TAKEN_AHEAD_MS:
         return None
     return (
-        f"no router would take the set: it would be published {ahead_ms / 1000:.0f} s in the future, after another "
+        f"no router would take the set: its date would be {ahead_ms / 1000:.0f} s in the future, after another "
         "server's: check the clocks"
     )
 
 
 def covers(lease: Lease, announcement: Announcement, situation: Situation) -> bool:
-    """Whether the lease still covers what was posted then. An older announcement is made anew."""
+    """Whether the lease covers the time of the announcement. An older announcement must be made anew."""
     return lease.covers(announcement.posted_at, situation.now, lease_seconds(situation.state.parameters))
 
 
 def objection(announcement: Announcement, situation: Situation) -> Objection | None:
-    """Say why an announcement that stands in the log, and is applied here, must not be acted on; None: it may."""
+    """Say why an announcement that is committed and applied must not be given to the router; None when it may."""
     announced_ms, last_ms = announcement.published * 1000, situation.state.last_published_ms
     if last_ms > announced_ms:
         return Objection("a newer set was announced after this one")
     if last_ms < announced_ms:
-        # The next publisher would not know of this set, and could publish what routers hold for older.
+        # The next publisher would not know this set's version, and could choose one that routers take for older.
         return Objection("the farm takes our set for one of the future: is this machine's clock ahead?", is_fault=True)
     if announcement.wanted.hashes - Wanted.of(situation.choice).hashes:
         return Objection("a leaf of the set was taken out after the announcement")

@@ -1,14 +1,14 @@
-"""When the next set is due: pure reckoning with what was last given to the router.
+"""When the next set is due, by the sets that were given to the router so far.
 
-A set with the same entries is a new version all the same: Java takes none that is ten minutes old, i2pd may drop the
-first of a session and not say so, and a set that was looked for and not found is worth another try.
+A set with the same entries still needs a new version. Java takes no set that is ten minutes old. i2pd may silently drop
+the first sets of a session. A set that others looked for and did not find is worth another try.
 """
 
 from dataclasses import dataclass
 from typing import Final
 
 HURRIED_SECONDS: Final = 25.0
-"""Between the first few: i2pd may drop one and not say so, and takes no more than one in 20 s."""
+"""Seconds between the first sets of a session: i2pd may silently drop one, and takes at most one in 20 s."""
 HURRIED_SETS: Final = 4
 
 
@@ -17,52 +17,52 @@ class Pace:
     """The farm's parameters, in seconds."""
 
     least: float
-    """Between two sets that differ in their entries (republishMinMs); also the first pause before a set that was not
-    found is given again."""
+    """Least time between two sets with different entries (republishMinMs); also the first pause before a set that was
+    not found is given again."""
     most: float
-    """Between any two (republishMaxMs)."""
+    """Most time between any two sets (republishMaxMs)."""
     hurried: int = HURRIED_SETS
-    """How many sets of a session are the first few; 0 where there is no router that could drop one."""
+    """How many first sets of a session come quickly; 0 where no router could drop a set."""
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What was last given. Times by any clock in seconds that never goes back."""
+    """The last set that was given. Times by any clock in seconds that never goes back."""
 
     at: float
     changed_at: float
     """When the first set with these entries was given."""
     sent: int
-    """How many sets were given in this session, and in those of branches, whichever is the newest."""
+    """Sets given in the present session, or in the newest branch's session if that is newer."""
     missed: bool = False
-    """Whether somebody who could have found the last set has looked, and has not."""
+    """Whether another server looked for the last set, could have found it, and did not."""
     retries: int = 0
-    """How many sets were given, one after the other, because the one before was missed."""
+    """Sets in a row that were given because the set before was missed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """When the next set is due, and why then; both for the operator, too."""
+    """When the next set is due, and the reason, for the machine and for the operator."""
 
     at: float
     why: str
 
 
 def next_due(given: Given | None, *, differs: bool, pace: Pace, now: float) -> Due:
-    """Say when the next set is due. `differs`: whether its entries would be others than those of the last one."""
+    """Say when the next set is due. `differs`: whether its entries would differ from the last set's."""
     if given is None:
-        return Due(now, "none was given yet")
+        return Due(now, "no set was given yet")
     found = [Due(given.at + pace.most, "a set must not grow old")]
     if differs:
         soonest = max(given.changed_at + pace.least, given.at + HURRIED_SECONDS)
         found.append(Due(soonest, "the leaves have changed"))
     if given.sent < pace.hurried:
-        found.append(Due(given.at + HURRIED_SECONDS, "a router may have dropped one of the first"))
+        found.append(Due(given.at + HURRIED_SECONDS, "a router may have dropped one of the first sets"))
     if given.missed:
-        found.append(Due(given.at + backoff(given.retries, pace), "the last one was not found"))
+        found.append(Due(given.at + backoff(given.retries, pace), "the last set was not found"))
     return min(found, key=lambda due: due.at)
 
 
 def backoff(retries: int, pace: Pace) -> float:
-    """Return after how many seconds a set that was not found is given again: twice as long each time."""
+    """Return the seconds until a set that was not found is given again: twice as many each time."""
     return float(min(pace.least * 2.0 ** min(retries, 16), pace.most))

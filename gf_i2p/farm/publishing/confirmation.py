@@ -1,8 +1,8 @@
-"""Whether a set that our router has taken was found in the netDb: judged by what other servers have looked for.
+"""Confirmation: whether a set that our router has taken was found in the netDb by other servers.
 
-The router of the publisher answers from its own copy, and proves nothing. Other servers report what they found in
-their records ("metaSensing"), where they look and where their routers can. An i2pd finds no set of type 7 at all, and
-few ways of looking tell the version that was found.
+The publisher's own router answers from its own copy, which proves nothing. Other servers report their finds in their
+records ("metaSensing"), if they look and if their routers can. An i2pd finds no set of type 7 at all, and few ways of
+looking tell the version of the found set.
 """
 
 from collections.abc import Mapping
@@ -12,24 +12,24 @@ from typing import Final
 from gf_i2p.farm.record.status_record import StatusRecord
 
 GRACE_MS: Final = 60_000
-"""So long a set may take to reach the floodfills: who does not find it earlier says nothing."""
+"""Time for a set to reach the floodfills: an earlier failure to find the set means nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What others have found."""
+    """The result of the other servers' looks."""
 
     confirmed_by: int | None = None
     confirmed_ms: int = 0
-    """When, since the epoch, by that server's clock."""
+    """When the set was found, in ms since the epoch, by that server's clock."""
     missed: bool = False
-    """Whether somebody looked who could have found it, and nobody has."""
+    """Whether a server that could have found the set has looked, and no server has found it."""
     why: str | None = None
-    """Why it is not confirmed, a clause."""
+    """Why the set is not confirmed, as a clause."""
 
 
 def judge(records: Mapping[int, StatusRecord], own: int, *, published_ms: int, sent_ms: int) -> Verdict:
-    """Judge the set of this version that the router took then (ms since the epoch)."""
+    """Judge the set of this version, which the router took at `sent_ms` (both in ms since the epoch)."""
     missed = []
     lookers = 0
     for server, record in sorted(records.items()):
@@ -41,10 +41,12 @@ def judge(records: Mapping[int, StatusRecord], own: int, *, published_ms: int, s
         if sensing.date_ms > sent_ms and sensing.fetch_ms is not None and not older:
             return Verdict(server, sensing.date_ms)
         if sensing.date_ms > sent_ms + GRACE_MS:
-            what = "finds an older one" if sensing.fetch_ms is not None else "does not find it"
+            what = "finds an older set" if sensing.fetch_ms is not None else "does not find the set"
             missed.append(f"server {server} {what}")
     if missed:
         return Verdict(missed=True, why=", ".join(missed))
     if lookers:
-        return Verdict(why="nobody has looked since")
-    return Verdict(why="no other server looks for it, or its router cannot (publish.sense_minutes; i2pd finds no Meta)")
+        return Verdict(why="no server has looked since")
+    return Verdict(
+        why="no other server looks for sets, or its router cannot (publish.sense_minutes; i2pd finds no Meta)"
+    )

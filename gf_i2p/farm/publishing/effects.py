@@ -1,4 +1,4 @@
-"""What one step of a publishing machine asks its driver to do."""
+"""Work that one step of a publishing machine asks of its driver."""
 
 from dataclasses import dataclass
 
@@ -21,16 +21,16 @@ class Rehearse:
 
 @dataclass(frozen=True, slots=True)
 class Give:
-    """Give the announced set to the router, when `may_give` still says so; then call `given` or `failed`."""
+    """Give the announced set to the router if `may_give` still allows that; then call `taken` or `failed`."""
 
     announcement: Announcement
     new_session: bool
-    """End the session first: the open session shows the router the old keys."""
+    """End the session first: the present session shows the router the old keys."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Have the router forget everything; then call `stopped`."""
+    """Have the router forget all sets; then call `stopped`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """Have the session publish nothing more and let the clients go, for `DRAIN_SECONDS`; then call `drained`."""
+    """Have the session publish no more and let the clients go, for `DRAIN_SECONDS`; then call `drained`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +55,15 @@ Effect = Announce | Rehearse | Give | Stop | Open | Drain | Close
 
 @dataclass(slots=True)
 class Effects:
-    """What a driver does after a step, in the order of the fields."""
+    """Work of a driver after a step, in the order of the fields."""
 
     look_at: float
-    """When to step again at the latest, by the clock of `Situation.now`; earlier when anything changes."""
+    """Latest time of the next step, by the clock of `Situation.now`; the driver steps earlier on any change."""
     cancel: bool = False
-    """Cancel what the driver does for the machine now, and wait until that has ended."""
+    """Cancel the present work of the driver, and wait until that work has ended."""
     resume: bool = False
-    """Have the draining session go on."""
+    """Let the draining session take clients again."""
     renew: bool = False
     """Post a record at once: the lease of this server is in doubt."""
     begin: Effect | None = None
-    """Begin this. A machine asks for one thing at a time."""
+    """Begin this work. A machine asks for one thing at a time."""

@@ -1,4 +1,4 @@
-"""Serves the master destination itself while the farm's log says that this server is to: mode `failover`.
+"""Mode `failover`: serves the master destination itself while the farm's log says that this server is to.
 
 ::
 
@@ -8,7 +8,7 @@
 
 The session asks for lease sets: the router wants them often, and the session knows its router. Each lease set is
 announced in the log before the router gets the set, as in mode `meta`. A server that is no longer chosen, or whose
-lease is over, announces nothing. It serves the clients that know only its last lease set until those have gone.
+lease is over, announces nothing. Such a server still serves the clients that know only its last lease set.
 """
 
 from enum import StrEnum
@@ -21,39 +21,39 @@ from gf_i2p.farm.publishing.progress import PublishProgress
 from gf_i2p.farm.publishing.situation import Situation
 
 DRAIN_SECONDS: Final = 120.0
-"""For clients to go. Lease sets end after 60 s, and most requests do not last another minute."""
+"""Seconds for clients to go. Lease sets end after 60 s, and most requests do not last another minute."""
 RETRY_SECONDS: Final = 2.0
-"""After the router has refused, or was lost; twice as long each further time."""
+"""Pause after the router has refused or was lost; twice as long each further time."""
 MAX_RETRY_SECONDS: Final = 60.0
 ANOTHERS_TURN: Final = "it is another server's turn to serve"
 
 
 class FailoverState(StrEnum):
-    """How far the service is."""
+    """State of the service."""
 
     IDLE = "idle"
-    """It is another server's turn, or the router does not open a session now: see `trouble`."""
+    """Another server's turn, or the router opens no session now: see `trouble`."""
     OPENING = "opening"
     SERVING = "serving"
     DRAINING = "draining"
 
 
 class NotDueError(Exception):
-    """The router gets no lease set: this server is not to publish, or not any more."""
+    """The router gets no lease set: this server is not to publish, or no longer."""
 
 
 class FailoverMachine:
-    """The publisher of one server. Call `step` after whatever may have changed, and then do what it asks for."""
+    """The publisher of one server. Call `step` after any change, and then do the work of the returned effects."""
 
     mode: Final = "failover"
 
     def __init__(self, server: int, lease: Lease, progress: PublishProgress) -> None:
-        """`lease`: told by the driver what was committed. `progress`: told by the driver what is announced."""
+        """The driver tells `lease` the commits of records, and `progress` the announcements."""
         self.state = FailoverState.IDLE
         self.sessions = 0
-        """How many sessions were opened."""
+        """Number of sessions that were opened."""
         self.sent = 0
-        """How many lease sets the router has got."""
+        """Number of lease sets that the router has taken."""
         self._server = server
         self._lease = lease
         self._progress = progress
@@ -72,7 +72,7 @@ class FailoverMachine:
 
     @property
     def trouble(self) -> str | None:
-        """Why what should be served is not, for people; None when all is well or it is not this server's turn."""
+        """Why the service is not served, for people; None when all is well or another server has its turn."""
         return self._reason or self._failure
 
     @property
@@ -81,7 +81,7 @@ class FailoverMachine:
         return self.state in {FailoverState.SERVING, FailoverState.DRAINING}
 
     def step(self, situation: Situation) -> Effects:
-        """Say what is to be done now."""
+        """Return the work to do now."""
         self._lease.look(situation.now)
         effects = Effects(situation.now + LOOK_SECONDS)
         verdict = self._lease.judge(self._server, self.mode, situation)
@@ -101,37 +101,37 @@ class FailoverMachine:
         return effects
 
     def announce(self, published: int, situation: Situation) -> Announcement:
-        """Begin to announce a lease set of this version. Raises `NotDueError` when this server may not publish."""
+        """Make the announcement of this version's lease set. Raises `NotDueError` when this server may not publish."""
         if self._lease.judge(self._server, self.mode, situation).right is not Right.PUBLISH:
             raise NotDueError(ANOTHERS_TURN)
         return Announcement(published, situation.now)
 
     def check(self, announcement: Announcement, situation: Situation) -> None:
-        """Check that the router may get a lease set whose announcement is applied here. Raises `NotDueError`.
+        """Check that the router may get the lease set of an applied announcement. Raises `NotDueError`.
 
-        Ask at the very moment: the process may have stood still.
+        Call this at the very moment of giving: the process may have stood still.
         """
         publishes = self._lease.judge(self._server, self.mode, situation).right is Right.PUBLISH
         if not publishes or not covers(self._lease, announcement, situation):
-            raise NotDueError(f"{ANOTHERS_TURN}, since this one's lease set was announced")
+            raise NotDueError(f"{ANOTHERS_TURN}, since this server's lease set was announced")
         found = objection(announcement, situation)
         if found is not None:
             raise NotDueError(found.reason)
         self._progress.attempted(situation.wall_ms)
 
     def version(self, situation: Situation) -> int:
-        """Return `published` of the next lease set, in seconds since the epoch."""
+        """Return the version of the next lease set, `published` in seconds since the epoch."""
         return version_for(situation)
 
-    # What the driver reports ----------------------------------------------------------------------------------------
+    # Reports of the driver ------------------------------------------------------------------------------------------
 
     def opened(self, now: float) -> None:
-        """The session is open, and the router has its first lease set."""
+        """The session is open, and the router has the session's first lease set."""
         self.state, self._failure, self._opened_at = FailoverState.SERVING, None, now
         self.sessions += 1
 
     def taken(self, published: int, wall_ms: int) -> None:
-        """The router has the lease set of this version. Said again, it changes nothing."""
+        """The router has the lease set of this version. A repeated report changes nothing."""
         current = self._progress.current
         if current is not None and current.published_ms == published * 1000 and not current.sent_ms:
             self.sent += 1
@@ -143,11 +143,11 @@ class FailoverMachine:
         self._fail(reason, now)
 
     def drained(self) -> None:
-        """Nobody uses the session any more, or the time for that is over."""
+        """No client uses the session any more, or the time for draining is over."""
         self._drained = True
 
     def closed(self) -> None:
-        """The session has ended, as was asked for."""
+        """The session has ended, as `Close` asked."""
         self._closing, self.state = False, FailoverState.IDLE
 
     # States ---------------------------------------------------------------------------------------------------------

@@ -1,12 +1,12 @@
-"""Publishes sets of leaves while the farm's log says that this server is to: modes `meta` and `dry-run`.
+"""Modes `meta` and `dry-run`: publishes sets of leaves while the farm's log says that this server is to.
 
 ::
 
     nothing ── due ──► announcing ── committed, applied ──► giving ── taken ──► given ── due ──► announcing …
        ▲                    │                                  │                  │
-       └─── not chosen, lease over: cancel; have the router forget what it may have
+       └─── not chosen, lease over: cancel; have the router forget its sets
 
-In a dry run a set is chosen, built and signed, and nobody gets the set: no announcement, nothing for the router.
+A dry run chooses, builds and signs a set. Nobody gets that set: no announcement, nothing for the router.
 """
 
 from dataclasses import replace
@@ -21,42 +21,42 @@ from gf_i2p.farm.publishing.progress import PublishProgress
 from gf_i2p.farm.publishing.situation import Situation
 
 RETRY_SECONDS: Final = 5.0
-"""After the router, or the log, has refused; twice as long each further time."""
+"""Pause after a refusal by the router or the log; twice as long each further time."""
 MAX_RETRY_SECONDS: Final = 60.0
 AGAIN_SECONDS: Final = 1.0
-"""After an announcement that the farm has overtaken."""
+"""Pause after an announcement that the farm has overtaken."""
 NO_LEAF: Final = "no leaf is up: a set without entries would make the service unreachable"
 
 
 class MetaMachine:
-    """The publisher of one server. Call `step` after whatever may have changed, and then do what it asks for."""
+    """The publisher of one server. Call `step` after any change, and then do the work of the returned effects."""
 
     def __init__(self, server: int, lease: Lease, progress: PublishProgress, *, dry_run: bool = False) -> None:
-        """`lease`: told by the driver what was committed. `progress`: told by the driver what is announced."""
+        """The driver tells `lease` the commits of records, and `progress` the announcements."""
         self.given: Given | None = None
-        """How the last set was given; None while this server publishes nothing."""
+        """Times of the last set; None while this server publishes nothing."""
         self.wanted = Wanted()
-        """What the last set lists."""
+        """The leaves of the last set."""
         self.mode = "dry-run" if dry_run else "meta"
         self._server = server
         self._lease = lease
         self._progress = progress
         self._dry_run = dry_run
         self._attempt: Announcement | None = None
-        """The set that is under way."""
+        """The set on its way to the router."""
         self._index: int | None = None
-        """Where its announcement stands in the log; None: not known yet."""
+        """Index of that set's announcement in the log; None: not known yet."""
         self._giving = False
-        """Whether the driver gives it to the router."""
+        """Whether the driver is giving the set to the router."""
         self._keys: object = None
         """The keys of the router's session."""
         self._router_knows = False
-        """Whether the router may have something that it is to forget."""
+        """Whether the router may have sets that it must forget after a stop."""
         self._stopping = False
         self._stop_again = float("-inf")
-        """When the router may be told to stop."""
+        """Earliest time of the next stop order to the router."""
         self._lost = False
-        """Whether the router no longer has what it was given."""
+        """Whether the router has lost the last set."""
         self._reason: str | None = None
         """Why this server may not publish."""
         self._failure: str | None = None
@@ -67,11 +67,11 @@ class MetaMachine:
 
     @property
     def trouble(self) -> str | None:
-        """Why what should be published is not, for people; None when all is well."""
+        """Why nothing is published although it should be, for people; None when all is well."""
         return self._reason or self._failure
 
     def step(self, situation: Situation) -> Effects:
-        """Say what is to be done now."""
+        """Return the work to do now."""
         self._lease.look(situation.now)
         effects = Effects(situation.now + LOOK_SECONDS)
         verdict = self._judge(situation)
@@ -94,7 +94,7 @@ class MetaMachine:
         return effects
 
     def may_give(self, announcement: Announcement, situation: Situation) -> bool:
-        """Return whether the router may get this set now. Ask at the very moment.
+        """Return whether the router may get this set now. Call this right before giving.
 
         The process may have stood still since the last step, and the log may have taken a leaf out.
         """
@@ -108,7 +108,7 @@ class MetaMachine:
         """Say when the next set is due, and why, for the operator."""
         return self._next(self.wanted, situation)
 
-    # What the driver reports ----------------------------------------------------------------------------------------
+    # Reports of the driver ------------------------------------------------------------------------------------------
 
     def announced(self, announcement: Announcement, index: int) -> None:
         """The announcement is committed at this index."""
@@ -126,19 +126,19 @@ class MetaMachine:
         self._failure, self._retry, self._not_before = None, RETRY_SECONDS, float("-inf")
 
     def failed(self, reason: str, now: float) -> None:
-        """What was begun has failed, or could not begin."""
+        """The present work has failed, or could not begin."""
         self._end_attempt()
         self._failure = reason
         self._not_before = now + self._retry
         self._retry = min(2 * self._retry, MAX_RETRY_SECONDS)
 
     def stopped(self, now: float, *, failed: bool = False) -> None:
-        """The router has forgotten everything, or could not be told."""
+        """The router has forgotten all sets, or could not be told."""
         self._stopping = False
         self._router_knows = failed
         self._stop_again = now + RETRY_SECONDS
 
-    # When -----------------------------------------------------------------------------------------------------------
+    # When a set is due ----------------------------------------------------------------------------------------------
 
     def _judge(self, situation: Situation) -> Verdict:
         verdict = self._lease.judge(self._server, self.mode, situation)
@@ -179,7 +179,7 @@ class MetaMachine:
             self._progress.unconfirmed(found.why or "")
             self.given = replace(self.given, missed=found.missed)
 
-    # What -----------------------------------------------------------------------------------------------------------
+    # Announcing and giving ------------------------------------------------------------------------------------------
 
     def _begin(self, wanted: Wanted, situation: Situation, effects: Effects) -> None:
         published = version_for(situation)
@@ -215,11 +215,11 @@ class MetaMachine:
         self._giving = self._router_knows = True
 
     def _keep(self, announcement: Announcement, now: float) -> None:
-        """Note what was given."""
+        """Note the set that the router has taken."""
         last = None if self._lost else self.given
         same = last is not None and not self.wanted.differs(announcement.wanted)
         missed = last is not None and last.missed
-        # A router may drop the first sets of a session; a new branch has a session of its own.
+        # A router may drop the first sets of a session. A new branch has a session of its own.
         begun = last is None or bool(announcement.wanted.numbers - self.wanted.numbers)
         self.given = Given(
             now,
@@ -230,7 +230,7 @@ class MetaMachine:
         self.wanted, self._keys, self._lost = announcement.wanted, announcement.keys, False
 
     def _stop(self, situation: Situation, effects: Effects) -> None:
-        """Publish nothing; have the router forget what it may have."""
+        """Publish nothing, and have the router forget its sets."""
         self.given, self._lost = None, False
         self._failure, self._retry, self._not_before = None, RETRY_SECONDS, float("-inf")
         if not self._router_knows or self._stopping:
@@ -242,7 +242,7 @@ class MetaMachine:
             effects.look_at = min(effects.look_at, self._stop_again)
 
     def _give_up(self) -> bool:
-        """Forget the set that is under way; return whether there was one."""
+        """Forget the set on its way; return whether there was one."""
         was = self._attempt is not None
         self._end_attempt()
         return was

@@ -1,7 +1,7 @@
-"""How far a set has come: attempted, sent, confirmed; each only when it is true, with its time.
+"""Progress of a set: attempted, sent, confirmed, each with the time at which the word became true.
 
-*Attempted*: its announcement is committed in the farm's log, and it is about to be given. *Sent*: our router has taken
-it. *Confirmed*: somebody has found it in the netDb, as far as a router lets us see that.
+*Attempted*: the set's announcement is committed in the farm's log, and the router is about to get the set. *Sent*: our
+router has taken the set. *Confirmed*: another server has found the set in the netDb, as far as its router shows that.
 """
 
 from collections.abc import Callable
@@ -10,23 +10,23 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One set's. Times in ms since the epoch, 0: not yet."""
+    """The progress of one set. Times in ms since the epoch, 0: not yet."""
 
     published_ms: int
-    """Its version."""
+    """The set's version."""
     data: bytes
-    """All of it, as the router gets it."""
+    """The whole set, as the router gets it."""
     attempted_ms: int = 0
     sent_ms: int = 0
     confirmed_ms: int = 0
     confirmed_by: int | None = None
-    """The server whose router has found it."""
+    """The server whose router has found the set."""
     unconfirmed: str | None = None
-    """Why it is not confirmed although it is sent, a clause for people."""
+    """Why a sent set is not confirmed, as a clause for people."""
 
     @property
     def word(self) -> str:
-        """The last of the words that is true of it."""
+        """The last word that is true of the set."""
         if self.confirmed_ms:
             return "confirmed"
         if self.sent_ms:
@@ -35,7 +35,7 @@ class Progress:
 
 
 class PublishProgress:
-    """That of the newest set. `on_change` is called when a word has become true."""
+    """The progress of the newest set. `on_change` is called when another word has become true."""
 
     def __init__(self, on_change: Callable[[], None] = lambda: None) -> None:
         self.current: Progress | None = None
@@ -43,24 +43,24 @@ class PublishProgress:
         self._on_change = on_change
 
     def announced(self, published: int, data: bytes) -> None:
-        """A set of this version, in seconds since the epoch, is about to be written into the log."""
+        """A set of this version, in seconds since the epoch, is about to be announced in the log."""
         self.current = Progress(published * 1000, data)
 
     def attempted(self, now_ms: int) -> None:
-        """It is in the log, committed."""
+        """The announcement is committed."""
         self._turn(attempted_ms=now_ms)
 
     def sent(self, now_ms: int) -> None:
-        """The router has taken it."""
+        """The router has taken the set."""
         self._turn(sent_ms=now_ms)
 
     def confirmed(self, now_ms: int, by: int) -> None:
-        """That server's router has found it, or one that is later, at this time."""
+        """The router of server `by` has found the set, or a later one, at this time."""
         if self.current is not None and not self.current.confirmed_ms:
             self._turn(confirmed_ms=now_ms, confirmed_by=by, unconfirmed=None)
 
     def unconfirmed(self, why: str) -> None:
-        """It is not confirmed, for this reason; no word of its own, so nobody is told."""
+        """The set is not confirmed, for this reason. This is no word of its own, so `on_change` is not called."""
         if self.current is not None and not self.current.confirmed_ms:
             self.current = replace(self.current, unconfirmed=why)
 

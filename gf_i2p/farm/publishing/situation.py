@@ -1,4 +1,4 @@
-"""What one step of a publishing machine may know."""
+"""The input of one step of a publishing machine."""
 
 from dataclasses import dataclass
 
@@ -8,21 +8,21 @@ from gf_i2p.farm.state import FarmState
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """The world at one step, as this server sees the world."""
+    """The state of the world at one step, as this server sees it."""
 
     now: float
     """Seconds, by a clock that never goes back and that goes on while the machine sleeps."""
     wall_ms: int
     """Milliseconds since the epoch, by this machine's clock."""
     choice: Choice
-    """The choice of the farm, by the log up to `applied`."""
+    """The farm's choice, by the log up to `applied`."""
     state: FarmState
-    """What follows from the log up to `applied`."""
+    """The farm's state, by the log up to `applied`."""
     applied: int
-    """Index of the last entry that this server has taken in."""
+    """Index of the last entry that this server has applied."""
     keys: object = None
     """The publishing keys. The machine only compares them by identity."""
     lacking: str | None = None
     """Why this server cannot sign, for people; None while the server can."""
     lost: str | None = None
-    """Why the router no longer has what it was given, for people; None while the router has it."""
+    """Why the router has lost the last set, for people; None while the router has the set."""

@@ -1,1 +1,1 @@
-"""The status record: what a server tells the farm about its router and its destinations."""
+"""The status record: a server's report to the farm about its router and its destinations."""

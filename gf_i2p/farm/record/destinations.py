@@ -1,4 +1,4 @@
-"""What a status record says of destinations that serve (its "destinations")."""
+"""Destinations that serve, as a status record reports them ("destinations")."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,11 +20,11 @@ from gf_i2p.netdb.encoding import to_base64
 LEAF_TYPE: Final = 3
 """A destination with a LeaseSet2 of its own."""
 META_TYPE: Final = 7
-"""The master of another farm: what it leads to is a Meta LeaseSet2."""
+"""The master of another farm, which has a Meta LeaseSet2."""
 MAX_BELOW: Final = 16
 _TYPES: Final = (LEAF_TYPE, META_TYPE)
 
-# Python's names and the record's. Bandwidths are bytes per second.
+# Python's names, and the names in the record. Bandwidths are bytes per second.
 _NUMBERS: Final = {
     "depth": "depth",
     "uptime_ms": "uptime",
@@ -40,7 +40,7 @@ _ATTRIBUTES: Final = {name: attribute for attribute, name in _NUMBERS.items()}
 _KNOWN: Final = frozenset({"hash", "up", "destination", "type", "below", *_NUMBERS.values()})
 
 
-@dataclass(slots=True)  # not frozen: that takes three times as long to read
+@dataclass(slots=True)  # not frozen: reading a frozen one takes three times as long
 class Leaf:
     """One destination that serves. None: its router does not tell."""
 
@@ -48,24 +48,24 @@ class Leaf:
     """32 bytes."""
     up: bool
     destination: str | None = None
-    """In base64, where the router tells."""
+    """The destination in base64, where the router tells it."""
     type: int = LEAF_TYPE
-    """What its entry in a Meta lease set says: 3, or 7 for the master of another farm."""
+    """Type of the entry in a Meta lease set: 3, or 7 for the master of another farm."""
     below: tuple[bytes, ...] = ()
-    """Hashes of the masters that a type 7 leads to, as far as known: no farm lists one that leads back to it."""
+    """For type 7, hashes of the known masters below: no farm lists a leaf that leads back to itself."""
     depth: int | None = None
-    """How many farms lie one below another from a type 7 on, itself counted, as far as known."""
+    """For type 7, the known number of farms one below another, with the leaf's own farm."""
     uptime_ms: int | None = None
     configured_tunnels: int | None = None
     current_tunnels: int | None = None
     configured_bandwidth: int | None = None
-    """The most that it takes, in bytes per second."""
+    """Limit in bytes per second."""
     current_bandwidth: int | None = None
     configured_connections: int | None = None
-    """The most streams that it takes at a time."""
+    """Most streams at a time."""
     current_connections: int | None = None
     blacklisted: int | None = None
-    """How many clients it refuses."""
+    """Number of clients that the destination refuses."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Fields that this version does not know."""
 
@@ -83,11 +83,11 @@ class Leaf:
 
     @classmethod
     def parse(cls, found: Mapping[str, Any]) -> Self:
-        """Read one. Raises `RecordError`."""
+        """Read one destination. Raises `RecordError`."""
         kind = found.get("type", LEAF_TYPE)
         if type(kind) is not int or kind not in _TYPES:
             raise RecordError(f"the type of a destination is one of {_TYPES}")
-        # Once through the fields that there are, for every record of every server has some of these.
+        # One pass through the present fields, for every record of every server has some of these.
         numbers: dict[str, Any] = {}
         extra: dict[str, Any] = {}
         for name, value in found.items():
@@ -115,5 +115,5 @@ def _below(found: Mapping[str, Any]) -> tuple[bytes, ...]:
 
 
 def parse_all(found: Mapping[str, Any], most: int) -> tuple[Leaf, ...]:
-    """Read the record's list. Raises `RecordError`."""
+    """Read the list of a record. Raises `RecordError`."""
     return tuple(Leaf.parse(an_object(each, "a destination")) for each in a_list(found, "destinations", most))

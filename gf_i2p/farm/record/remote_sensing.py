@@ -1,4 +1,4 @@
-"""What a status record says of others: remote router, remote destination and Meta LS sensing (proposal 150)."""
+"""Reports about others in a status record: remote router, remote destination and Meta LS sensing (proposal 150)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ MAX_SERVER_ID: Final = 2**32 - 2
 
 @dataclass(frozen=True, slots=True)
 class RemoteRouter:
-    """Whether another server is heard. Its leader says so at once; until then its newest record would count for it."""
+    """Whether another server is heard. The leader reports a silence at once, before that server's record is old."""
 
     id: int
     reachable: bool
@@ -24,22 +24,22 @@ class RemoteRouter:
 
     @classmethod
     def parse(cls, found: Mapping[str, Any]) -> Self:
-        """Read one. Raises `RecordError`."""
+        """Read one report. Raises `RecordError`."""
         return cls(whole(found, "id", MAX_SERVER_ID), flag(found, "reachable"))
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteDestination:
-    """What came of trying to reach a leaf through the network. Times in ms; None: it was not found, or not reached."""
+    """Result of a try to reach a leaf through the network. Times in ms; None: not found, or not reached."""
 
     hash: bytes
     reachable: bool
     lease_set_ms: int | None = None
-    """How long it took to find its lease set."""
+    """Time until the lease set was found."""
     connect_ms: int | None = None
-    """How long until something was heard from there."""
+    """Time until the first answer from the leaf."""
     date_ms: int = 0
-    """When, since the epoch."""
+    """Date of the try, since the epoch."""
 
     def encode(self) -> dict[str, Any]:
         """Give the JSON object."""
@@ -52,7 +52,7 @@ class RemoteDestination:
 
     @classmethod
     def parse(cls, found: Mapping[str, Any]) -> Self:
-        """Read one. Raises `RecordError`."""
+        """Read one result. Raises `RecordError`."""
         return cls(
             a_hash(found.get("hash"), "the hash of a remote destination"),
             flag(found, "reachable"),
@@ -64,13 +64,13 @@ class RemoteDestination:
 
 @dataclass(frozen=True, slots=True)
 class MetaSensing:
-    """What came of looking for the farm's own set in the netDb. Times in ms; None: it was not found."""
+    """Result of a look for the farm's own set in the netDb. Times in ms; None: not found."""
 
     last_version_ms: int | None
-    """The `published` of the set that was found, since the epoch."""
+    """`published` of the found set, since the epoch."""
     fetch_ms: int | None
     date_ms: int
-    """When, since the epoch."""
+    """Date of the look, since the epoch."""
 
     def encode(self) -> dict[str, Any]:
         """Give the JSON object."""
@@ -78,7 +78,7 @@ class MetaSensing:
 
     @classmethod
     def parse(cls, found: Mapping[str, Any]) -> Self:
-        """Read one. Raises `RecordError`."""
+        """Read one result. Raises `RecordError`."""
         return cls(
             whole_or_none(found, "lastVersion"), whole_or_none(found, "fetchTime"), whole(found, "date", MAX_DATE_MS)
         )

@@ -1,4 +1,4 @@
-"""What a server knows of its own router and leaves, and of others': the facts behind its status record.
+"""Facts about a server's own router and leaves, and about those of others, for the status record.
 
 Proposal 150, "Application Data Contents". None always means: the router's interface does not tell.
 """
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Reachability(StrEnum):
-    """What a router thinks of its own place in the network. The two routers' numbers for it differ; these are ours."""
+    """A router's opinion of its own place in the network. The two routers use other numbers; these words are ours."""
 
     OK = "ok"
     TESTING = "testing"
@@ -21,7 +21,7 @@ class Reachability(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouterStatus:
-    """The local router. Bandwidths are bytes per second, times milliseconds."""
+    """State of the local router. Bandwidths are bytes per second, times milliseconds."""
 
     uptime_ms: int | None = None
     version: str | None = None
@@ -39,22 +39,22 @@ class RouterStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeafStatus:
-    """One of the local router's destinations that serve the farm's service."""
+    """State of a destination of the local router that serves the farm's service."""
 
     up: bool
-    """Whether its lease set was found. Whether it answers, only a measurement shows: `MeasuredStatus`."""
+    """Whether its lease set was found. Only a measurement shows whether the destination answers: `MeasuredStatus`."""
     name: str | None = None
-    """Of its tunnel, in the router's configuration."""
+    """Name of its tunnel in the router's configuration."""
     connections: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredStatus:
-    """What trying to reach a destination through I2P has shown."""
+    """Result of a try to reach a destination through I2P."""
 
     lease_set_seconds: float | None
-    """How long the router took to find its lease set; None: it found none."""
+    """Seconds until the router found the lease set; None: not found."""
     connect_seconds: float | None
-    """How long it took until something was heard from there; None: nothing was, or there was no lease set."""
+    """Seconds until the first answer; None: no answer, or no lease set."""
     error: str | None = None
-    """Why not, for people."""
+    """The reason of a failure, for people."""

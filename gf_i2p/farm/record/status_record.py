@@ -1,7 +1,7 @@
-"""The status record: what each server tells the others about itself, as JSON in the farm's log.
+"""The status record: each server's report to the others about itself, as JSON in the farm's log.
 
-Proposal 150, "Application Data Contents". Where that leaves a name open, ours is camelCase in the style of its own;
-`schema/status.json` has them all with their units. Fields that this version does not know are kept and passed on.
+Proposal 150, "Application Data Contents". Where the proposal leaves a name open, our name is camelCase in its style.
+`schema/status.json` lists all names with their units. Fields that this version does not know are kept and passed on.
 """
 
 import hashlib
@@ -40,13 +40,13 @@ MAX_DESTINATIONS: Final = 256
 MAX_REMOTE_ROUTERS: Final = 32
 MAX_REMOTE_DESTINATIONS: Final = 32
 MAX_OPENINGS: Final = MAX_DESTINATIONS + MAX_REMOTE_ROUTERS + MAX_REMOTE_DESTINATIONS + 64
-"""Of lists and objects."""
+"""Most lists and objects in one record."""
 FIRST_MEMBER_ID: Final = 2**31
-"""Ids from here on are those of members that are no servers: they post, and have no vote."""
+"""Ids from here on belong to leaf-only members, which post and have no vote."""
 _MAX_DESTINATION_BYTES: Final = 1024
 _NOT_ASKED: Final = -1.0
 
-# RouterStatus' names in the record; bandwidths are bytes per second.
+# The attributes of `RouterStatus`, and their names in the record. Bandwidths are bytes per second.
 _ROUTER_NAMES: Final = {
     "uptime_ms": "uptime",
     "version": "version",
@@ -90,16 +90,16 @@ _RECORD: Final = frozenset(
 )
 
 
-@dataclass(slots=True)  # not frozen: that takes three times as long to read
+@dataclass(slots=True)  # not frozen: reading a frozen one takes three times as long
 class Config:
-    """How a server is configured (record's "config"). None: it does not say."""
+    """Configuration of a server (the record's "config"). None: the record does not tell."""
 
     mode: str | None = None
-    """What it does when it is chosen: "off", "dry-run", "meta" or "failover"."""
+    """Mode of the server as publisher: "off", "dry-run", "meta" or "failover"."""
     interval_ms: int | None = None
-    """Between two of its records, when nothing changes."""
+    """Time between two records of the server, in ms, when nothing changes."""
     version: str | None = None
-    """Of its program."""
+    """Version of the program."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Fields that this version does not know."""
 
@@ -109,7 +109,7 @@ class Config:
 
     @classmethod
     def parse(cls, found: Mapping[str, Any]) -> Self:
-        """Read it. Raises `RecordError`."""
+        """Read the configuration. Raises `RecordError`."""
         return cls(
             text_or_none(found, "mode"),
             whole_or_none(found, "interval"),
@@ -118,31 +118,31 @@ class Config:
         )
 
 
-@dataclass(slots=True)  # not frozen: that takes three times as long to read
+@dataclass(slots=True)  # not frozen: reading a frozen one takes three times as long
 class Meta:
-    """Publishing (record's "meta"). Times in ms since the epoch, 0: never, or not yet."""
+    """Publishing (the record's "meta"). Times in ms since the epoch, 0: never, or not yet."""
 
     destination: str
-    """The master's, in base64."""
+    """The master's destination, in base64."""
     publish_config: str
     """"off", "on" or "auto"."""
     publishing: bool
     last_published_ms: int = 0
-    """When the newest set says that it was published: its version. Written before that set is sent."""
+    """Version of the newest set: its `published`. Written before that set is sent."""
     last_published_set: str | None = None
-    """That set, in base64."""
+    """The newest set, in base64."""
     attempted_ms: int = 0
-    """When that set was first to be given to the router."""
+    """When the router was first to get the newest set."""
     sent_ms: int = 0
-    """When the router had taken it."""
+    """When the router had taken the newest set."""
     confirmed_ms: int = 0
-    """When it was found in the netDb, as far as the router lets us see."""
+    """When the newest set was found in the netDb, as far as the router shows that."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Fields that this version does not know."""
 
     @property
     def hash(self) -> bytes | None:
-        """The master's hash; None when its destination is no base64."""
+        """The master's hash; None when its destination is not base64."""
         try:
             return _hash_of(self.destination)
         except NetDbError:
@@ -163,7 +163,7 @@ class Meta:
 
     @classmethod
     def parse(cls, found: Mapping[str, Any]) -> Self:
-        """Read it. Raises `RecordError`."""
+        """Read the object. Raises `RecordError`."""
         return cls(
             destination=text(found, "destination"),
             publish_config=text(found, "publishConfig"),
@@ -177,9 +177,9 @@ class Meta:
         )
 
 
-@dataclass(slots=True)  # not frozen: that takes three times as long to read
+@dataclass(slots=True)  # not frozen: reading a frozen one takes three times as long
 class StatusRecord:
-    """One server, or leaf-only member, at one time."""
+    """The report of one server or leaf-only member at one time."""
 
     cluster: str
     date_ms: int
@@ -197,11 +197,11 @@ class StatusRecord:
     """Fields that this version does not know."""
     _used: float | None = field(default=_NOT_ASKED, init=False, repr=False, compare=False)
     judged: object = field(default=None, init=False, repr=False, compare=False)
-    """What `state` has made of it alone: the same in all states that take it in."""
+    """Cache of `state` for results of this record alone: the same for all states that take in the record."""
 
     @property
     def bandwidth_used(self) -> float | None:
-        """Which part of its bandwidth the router uses; asked for each leaf again and again."""
+        """Used part of the router's bandwidth. Cached, for this is asked for each leaf again and again."""
         if self._used == _NOT_ASKED:
             self._used = bandwidth_used(self.router)
         return self._used
@@ -225,7 +225,7 @@ class StatusRecord:
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
-        """Read a log entry's value. Raises `RecordError`, for whatever else somebody has posted."""
+        """Read a log entry's value. Raises `RecordError` for anything that is no status record."""
         record = decode_object(data, "a status record", max_bytes=MAX_RECORD_BYTES, max_openings=MAX_OPENINGS)
         router = an_object(record.get("router", {}), "router")
         sensing = record.get("metaSensing")
@@ -258,14 +258,14 @@ def _remote_destinations(record: Mapping[str, Any]) -> tuple[RemoteDestination, 
     return tuple(RemoteDestination.parse(an_object(each, "a remote destination")) for each in found)
 
 
-@lru_cache(maxsize=256)  # all servers of a farm name the same one, in each of their records
+@lru_cache(maxsize=256)  # all servers of a farm name the same destination, in each of their records
 def _hash_of(destination: str) -> bytes:
-    """Raises `NetDbError`; nothing is kept then."""
+    """Hash the destination. Raises `NetDbError`, and then keeps nothing."""
     return hashlib.sha256(from_base64(destination, _MAX_DESTINATION_BYTES)).digest()
 
 
 def router_numbers(status: RouterStatus) -> dict[str, Any]:
-    """Give what is known of a router, by the names of the record."""
+    """Give the known facts of a router, by their names in the record."""
     found = {name: getattr(status, attribute) for attribute, name in _ROUTER_NAMES.items()}
     return {
         name: value
@@ -275,7 +275,7 @@ def router_numbers(status: RouterStatus) -> dict[str, Any]:
 
 
 def speaker(value: bytes, cluster: str) -> int | None:
-    """Return the server, or member, for which an entry speaks, when it is a status record of this farm."""
+    """Return the server or member that an entry reports about; None when it is no status record of this farm."""
     try:
         record = StatusRecord.parse(value)
     except RecordError:

@@ -1,8 +1,8 @@
-"""JSON Schemas of what is in a farm's log."""
+"""JSON Schemas of the entries in a farm's log."""
 
 from importlib.resources import files
 
 
 def text() -> str:
-    """Return that of the status record (JSON Schema, draft 2020-12)."""
+    """Return the schema of the status record (JSON Schema, draft 2020-12)."""
     return (files(__name__) / "status.json").read_text(encoding="utf-8")

@@ -54,7 +54,7 @@ async def test_a_router_that_shows_nothing_must_be_configured(monkeypatch: pytes
     deadlines_after_the_greeting(monkeypatch)
     async with FakeRouter(RouterKind.I2PD) as router:
         router.deaf = {3}
-        with pytest.raises(RouterError, match="the setting `kind`"):
+        with pytest.raises(RouterError, match="set `kind`"):
             await soon(router_kind(router.settings(deadlines=replace(PATIENT, answer=0.1))))
 
 
@@ -178,7 +178,7 @@ def test_this_machine_needs_no_tls(host: str) -> None:
     "host", ["198.18.0.10", "10.0.0.1", "::", "0.0.0.0", "router", "localhost.example", "2001:db8::1"]
 )
 def test_another_machine_needs_tls_or_permission(host: str) -> None:
-    with pytest.raises(ValueError, match=r"protects nothing.*i2cp\.SSL=true.*allow_plain"):
+    with pytest.raises(ValueError, match=r"has no protection.*i2cp\.SSL=true.*allow_plain"):
         I2cpSettings(host)
     I2cpSettings(host, allow_plain=True)
     I2cpSettings(host, fingerprint="sha256:" + "0" * 64)

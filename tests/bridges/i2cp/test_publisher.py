@@ -131,7 +131,7 @@ async def test_a_set_that_routers_would_not_keep_is_not_sent(
     router: FakeRouter, publisher: MetaPublisher, step: int
 ) -> None:
     await soon(publisher.publish_meta_lease_set(publication()))
-    with pytest.raises(RouterRefusedError, match=f"published at {NOW + step}, and the last one at {NOW}"):
+    with pytest.raises(RouterRefusedError, match=f"published at {NOW + step}, and the last set at {NOW}"):
         await soon(publisher.publish_meta_lease_set(publication(NOW + step)))
     assert phase(publisher) is Phase.SENT
     router.ask()
@@ -185,7 +185,7 @@ async def test_the_kind_may_be_configured(router: FakeRouter, clock: Clock) -> N
 @BOTH
 async def test_an_old_set_is_not_even_begun_with(router: FakeRouter, publisher: MetaPublisher, clock: Clock) -> None:
     clock.now += 600
-    with pytest.raises(RouterRefusedError, match=r"not sent: it.*600 s old.*Sign a fresh one"):
+    with pytest.raises(RouterRefusedError, match=r"not sent: the set.*600 s old.*Sign a fresh one"):
         await soon(publisher.publish_meta_lease_set(publication()))
     assert router.log == []
     assert phase(publisher) is Phase.IDLE
@@ -245,7 +245,7 @@ async def test_i2pd_hangs_up_when_it_gets_nothing(router: FakeRouter, publisher:
     router.patience = 0.1
     router.ask()
     await until(lambda: phase(publisher) is Phase.LOST)
-    assert "hung up: the router stops, or refuses something" in status(publisher).reason
+    assert "hung up: the router stops, or refuses a message" in status(publisher).reason
 
 
 # Sessions that end --------------------------------------------------------------------------------------------------
@@ -281,7 +281,7 @@ async def test_a_new_session_may_have_the_same_set_again_but_no_older_one(
     await until(lambda: router.stored)
     router.hang_up()
     await soon(publisher.lost(MASTER))
-    with pytest.raises(RouterRefusedError, match="the last one"):
+    with pytest.raises(RouterRefusedError, match="the last set"):
         await soon(publisher.publish_meta_lease_set(publication(NOW - 1)))
     await soon(publisher.publish_meta_lease_set(publication(NOW)))
     await until(lambda: published(router) == [NOW, NOW])
@@ -443,7 +443,7 @@ async def test_a_router_that_does_not_hang_up_is_hung_up_on(router: FakeRouter, 
 async def test_tunnels_that_are_never_built_end_the_call_and_the_session(router: FakeRouter, clock: Clock) -> None:
     router.ready.clear()
     publisher = MetaPublisher(router.settings(deadlines=replace(PATIENT, tunnels=0.1)), clock=clock)
-    with pytest.raises(RouterUnreachableError, match=r"within 0\.1 s: its tunnels are not built"):
+    with pytest.raises(RouterUnreachableError, match=r"within 0\.1 s: the tunnels are not built"):
         await soon(publisher.publish_meta_lease_set(publication()))
     assert router.log[-1] == "destroy"
     assert phase(publisher) is Phase.LOST
@@ -471,7 +471,7 @@ async def test_a_set_that_expires_while_tunnels_are_built_is_not_sent(
     await until(lambda: router.sessions)
     clock.now += 60
     router.ready.set()
-    with pytest.raises(RouterRefusedError, match="it has expired"):
+    with pytest.raises(RouterRefusedError, match="the set has expired"):
         await soon(call)
     assert phase(publisher) is Phase.LOST
     assert router.stored == []

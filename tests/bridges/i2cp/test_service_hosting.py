@@ -230,7 +230,7 @@ async def test_delegated_keys_serve_with_a_config_that_the_master_has_signed() -
             assert router.served[0].offline == DELEGATED.offline
         other = DestinationKeys.generate()
         wrong = replace(offer, signed_session=session_config(other, 1, offer.options))
-        with pytest.raises(RouterRefusedError, match="Make it for the destination that is to be served"):
+        with pytest.raises(RouterRefusedError, match="Make the config for the destination of the service"):
             await hosting(router).open(wrong)
         with pytest.raises(RouterRefusedError, match="its config is broken"):
             await hosting(router).open(replace(offer, signed_session=b"garbage"))
@@ -247,7 +247,7 @@ async def test_a_router_without_tunnels_is_given_up_and_freed() -> None:
     office = Office()
     async with routing() as router:
         router.ready.clear()
-        with pytest.raises(RouterUnreachableError, match="its tunnels are not built"):
+        with pytest.raises(RouterUnreachableError, match="the tunnels are not built"):
             await hosting(router, deadlines=replace(PATIENT, tunnels=0.05)).open(office.offer())
         await until(router, lambda: not router.sessions)
         assert "destroy" in router.log

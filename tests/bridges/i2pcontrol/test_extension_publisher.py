@@ -171,7 +171,7 @@ async def test_an_endpoint_that_is_restarted_has_lost_it(publisher: ExtensionPub
     assert publisher.publication_trouble(MASTER) is None, "that may pass"
     await until(lambda: "does not answer" in (publisher.publication_trouble(MASTER) or ""))
     await restart(served)
-    await until(lambda: "was stopped meanwhile, or restarted" in (publisher.publication_trouble(MASTER) or ""))
+    await until(lambda: "the endpoint stopped meanwhile, or restarted" in (publisher.publication_trouble(MASTER) or ""))
     await publisher.publish_meta_lease_set(publication(NOW + 1))
     assert publisher.publication_trouble(MASTER) is None
 
@@ -184,7 +184,7 @@ async def test_closing_stops_what_is_published(publisher: ExtensionPublisher, se
 
 @pytest.mark.parametrize("state", [None, "sending", 1, ["sent"], {}])
 def test_a_state_that_nobody_knows(state: object) -> None:
-    with pytest.raises(RouterError, match="which is no state that we know"):
+    with pytest.raises(RouterError, match="which is an unknown state"):
         decode_publication_state({"State": state})  # type: ignore[dict-item]
 
 

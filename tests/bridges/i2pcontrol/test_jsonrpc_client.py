@@ -245,7 +245,7 @@ async def test_what_i2pd_prints_for_an_unknown_first_parameter(i2pd: SimulatedRo
     ("reply", "why"),
     [
         (http(""), "with nothing"),
-        (http("<html>"), "cannot read"),
+        (http("<html>"), "answered Echo unreadably"),
         (http(b'{"result":{"a":"\xff"}}'), "no UTF-8"),
         (http('{"result":{"a":1,"a":2}}'), "twice"),
         (http('{"result":' + "[" * 1000 + "]" * 1000 + "}"), "nested"),
@@ -258,8 +258,8 @@ async def test_what_i2pd_prints_for_an_unknown_first_parameter(i2pd: SimulatedRo
         (http("x", "403 Forbidden"), "refuses the host name.*allowedhosts"),
         (http("x", "404 Not Found"), "status 404.*/jsonrpc/"),
         (http("x", "500 Oops"), "status 500"),
-        (b"220 mail.example ESMTP\r\n", "no HTTP"),
-        (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 70_000 + b"\r\n\r\n", "no HTTP"),
+        (b"220 mail.example ESMTP\r\n", "answered Echo without HTTP"),
+        (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 70_000 + b"\r\n\r\n", "answered Echo without HTTP"),
         (http(b"\x1f\x8b\x08", "200 OK", "Content-Encoding: gzip"), "no UTF-8"),
     ],
 )
@@ -281,7 +281,7 @@ async def test_a_plain_port_instead_of_tls(identity: Identity) -> None:
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     async with reaching(Access(f"https://127.0.0.1:{port}/", PASSWORD, fingerprint=identity.fingerprint)) as rpc:
-        with pytest.raises(RouterError, match="does not speak TLS"):
+        with pytest.raises(RouterError, match="does not speak our TLS"):
             await rpc.call("Echo", ECHO)
     server.close()
 
@@ -311,7 +311,7 @@ async def test_the_longest_request_arrives_at_once(tls: ssl.SSLContext, identity
         assert body(received[0])["params"]["Password"] == longest
         assert MAX_REQUEST_BYTES - 100 < len(received[0]) <= MAX_REQUEST_BYTES
         async with reaching(Access(url, longest + "x", fingerprint=identity.fingerprint)) as rpc:
-            with pytest.raises(RouterError, match="more than the 1024 that are read"):
+            with pytest.raises(RouterError, match="more than the 1024 that the router reads"):
                 await rpc.call("Echo", ECHO)
 
 

@@ -36,7 +36,7 @@ def test_each_router_and_version_has_its_own_numbers(router: Kind, version: str,
     assert [notes for _, notes in numbers] == [[] for _ in numbers]
     beyond, notes = seen(router, version=version, net_status=len(numbers))
     assert beyond is None
-    assert "do not know" in notes[0]
+    assert "which is unknown" in notes[0]
 
 
 @pytest.mark.parametrize(("router", "version"), [(None, "2.58.0"), (Kind.I2PD, "nightly"), (Kind.I2PD, None)])

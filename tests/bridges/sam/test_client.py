@@ -201,7 +201,7 @@ async def test_a_streams_socket_has_all_of_the_stream_still_to_be_read() -> None
 @pytest.mark.parametrize(
     ("verb", "reply", "expected"),
     [
-        ("HELLO VERSION", "another version", "said NOVERSION to HELLO VERSION: it speaks no SAM 3.1"),
+        ("HELLO VERSION", "another version", "said NOVERSION to HELLO VERSION: the router speaks no SAM 3.1"),
         ("SESSION CREATE", "id that is taken", "said DUPLICATED_ID to SESSION CREATE"),
         ("SESSION CREATE", "id with a mark", "said INVALID_ID to SESSION CREATE"),
         ("SESSION CREATE", "key that is none", "said INVALID_KEY to SESSION CREATE: check the keys"),
@@ -375,12 +375,12 @@ async def test_something_else_than_the_answer_is_none(verb: str, reply: bytes) -
     [
         ("DEST GENERATE", b"DEST REPLY PUB=AAAA\n", "answered without PRIV"),
         ("DEST GENERATE", b"DEST REPLY PUB=AAAA PRIV\n", "answered without PRIV"),
-        ("DEST GENERATE", b"DEST REPLY PUB=AAAA PRIV=\n", "gave keys that are none"),
-        ("DEST GENERATE", b"DEST REPLY PUB=AAAA PRIV=AAAA\n", "gave keys that are none"),
-        ("DEST GENERATE", b"DEST REPLY PUB=AAAA PRIV=" + b"A" * 3000 + b"\n", "gave keys that are none"),
+        ("DEST GENERATE", b"DEST REPLY PUB=AAAA PRIV=\n", "gave invalid keys"),
+        ("DEST GENERATE", b"DEST REPLY PUB=AAAA PRIV=AAAA\n", "gave invalid keys"),
+        ("DEST GENERATE", b"DEST REPLY PUB=AAAA PRIV=" + b"A" * 3000 + b"\n", "gave invalid keys"),
         ("NAMING LOOKUP", b"NAMING REPLY RESULT=OK NAME=x\n", "answered without VALUE"),
         ("NAMING LOOKUP", b"NAMING REPLY RESULT=OK NAME=x VALUE\n", "answered without VALUE"),
-        ("NAMING LOOKUP", b"NAMING REPLY RESULT=OK NAME=x VALUE=*\n", "gave a destination that we cannot use"),
+        ("NAMING LOOKUP", b"NAMING REPLY RESULT=OK NAME=x VALUE=*\n", "gave an unusable destination"),
     ],
 )
 async def test_values_that_are_missing_or_none_are_named(verb: str, reply: bytes, expected: str) -> None:
@@ -429,7 +429,7 @@ UNSAYABLE = ["a b", "a\nSESSION CREATE", "", "é.i2p", "a\r", "a\0", "a" * 1025]
 @pytest.mark.parametrize("name", UNSAYABLE)
 async def test_a_name_that_is_no_word_is_not_looked_up(name: str) -> None:
     async with scripted() as there:
-        with pytest.raises(RouterRefusedError, match="cannot be said to SAM"):
+        with pytest.raises(RouterRefusedError, match="cannot be sent to SAM"):
             await there.sam.lookup(name)
         assert there.connections == []
 
@@ -439,7 +439,7 @@ async def test_a_peer_that_is_no_word_is_not_connected_to(name: str) -> None:
     async with scripted() as there:
         session = await there.sam.session(KEYS)
         for connects in (session.connect, session.connect_socket):
-            with pytest.raises(RouterRefusedError, match="cannot be said to SAM"):
+            with pytest.raises(RouterRefusedError, match="cannot be sent to SAM"):
                 await connects(name)
         assert len(there.heard) == 1
         session.close()
@@ -449,7 +449,7 @@ async def test_a_peer_that_is_no_word_is_not_connected_to(name: str) -> None:
 async def test_an_option_that_is_no_word_makes_no_session(options: dict[str, str]) -> None:
     # i2pd splits at every space, so that a part would become an option of its own.
     async with scripted() as there:
-        with pytest.raises(RouterRefusedError, match="cannot be said to SAM"):
+        with pytest.raises(RouterRefusedError, match="cannot be sent to SAM"):
             await there.sam.session(KEYS, options)
         assert there.connections == []
 

@@ -21,7 +21,7 @@ async def test_what_is_not_renewed_is_ended() -> None:
     await served.publish(publication(), 10)
     await until(lambda: bridge.stopped == [MASTER])
     state = served.state(MASTER)
-    assert (state.state, state.reason) == (State.LOST, "it was not renewed for 0 s, and was ended")
+    assert (state.state, state.reason) == (State.LOST, "the publication was not renewed for 0 s, and has ended")
     assert (await served.publish(publication(NOW + 1), 10)).state is State.SENT
     await served.close()
 
@@ -33,7 +33,7 @@ async def test_there_are_so_many_at_most(monkeypatch: pytest.MonkeyPatch) -> Non
     keys = [DestinationKeys.generate() for _ in range(4)]
     for each in keys[:2]:
         await served.publish(publication(keys=each), 10)
-    with pytest.raises(CallError, match="2 masters are published for here"):
+    with pytest.raises(CallError, match="2 masters have publications here"):
         await served.publish(publication(keys=keys[2]), 10)
     await served.publish(publication(NOW + 1, keys[0]), 10)
     bridge.troubles[keys[1].destination.hash] = "lost"

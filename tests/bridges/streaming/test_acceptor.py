@@ -47,7 +47,7 @@ def test_packets_find_their_streams() -> None:
     assert accepting.receive(data(one, 1, b"one"), 0.1) == (one, False)
     assert (one.read(), other.read()) == (b"one", b"other")
     assert accepting.streams == [one, other]
-    with pytest.raises(PacketError, match="for no stream"):
+    with pytest.raises(PacketError, match="to no stream"):
         accepting.receive(pack(Packet(12345, 1, 1, payload=b"x").encode(), 0, 0), 0.1)
 
 
@@ -83,7 +83,7 @@ def test_a_first_packet_that_somebody_has_recorded_opens_none_again() -> None:
         (replace(first_packet(), number=0), "gives its stream none"),
         (replace(first_packet(), sequence=1), "another number than 0"),
         (first_packet(server=CLIENT.destination.hash), "meant for another destination"),
-        (replace(first_packet(), source=None, flags=Flag.SYNCHRONIZE | Flag.SIGNATURE), "does not say whose"),
+        (replace(first_packet(), source=None, flags=Flag.SYNCHRONIZE | Flag.SIGNATURE), "does not name its sender"),
     ],
 )
 def test_a_first_packet_that_is_not_right_opens_nothing(packet: Packet, why: str) -> None:
@@ -97,7 +97,7 @@ def test_a_first_packet_that_is_not_right_opens_nothing(packet: Packet, why: str
 
 def test_nobody_opens_a_stream_as_another() -> None:
     stranger = DestinationKeys.generate(entropy(32))
-    with pytest.raises(PacketError, match="not by whom it should be"):
+    with pytest.raises(PacketError, match="not signed by its sender"):
         acceptor().receive(pack(first_packet(CLIENT).encode(stranger.key.sign), 0, 0), 0.0)
     unsigned = Packet(0, 77, flags=Flag.SYNCHRONIZE | Flag.FROM | Flag.SIGNATURE, source=CLIENT.destination)
     raw = bytearray(unsigned.encode(CLIENT.key.sign))
@@ -168,7 +168,7 @@ def test_data_has_a_limit_of_all_streams_together(monkeypatch: pytest.MonkeyPatc
     assert 20_000 <= stream.buffered < 64 * 4100
     with pytest.raises(PacketError, match="no room for more data"):
         accepting.receive(data(stream, 65, bytes(4000)), 0.1)
-    with pytest.raises(RefusedError, match="the others hold too much"):
+    with pytest.raises(RefusedError, match="the other streams hold too much"):
         accepting.receive(first(78), 0.1)
 
 
@@ -176,7 +176,7 @@ def test_when_no_more_are_taken_the_open_ones_go_on() -> None:
     accepting = acceptor()
     stream = opened(accepting, first())
     accepting.taking = False
-    with pytest.raises(RefusedError, match="no new ones are taken"):
+    with pytest.raises(RefusedError, match="no new streams are taken"):
         accepting.receive(first(78), 0.1)
     accepting.receive(data(stream, 1), 0.1)
     assert stream.read() == b"x"
@@ -235,5 +235,5 @@ def test_an_ended_stream_answers_for_a_while_and_is_forgotten() -> None:
     stream.take()
     assert accepting.receive(pack(close, 0, 0), 0.3) == (stream, False)
     assert [Packet.parse(each).acknowledged for each in stream.take()] == [1]
-    with pytest.raises(PacketError, match="for no stream"):
+    with pytest.raises(PacketError, match="to no stream"):
         accepting.receive(pack(close, 0, 0), 0.2 + limits.LINGER)

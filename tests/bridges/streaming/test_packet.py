@@ -137,7 +137,7 @@ def test_a_transient_key_signs_until_its_end_and_only_for_its_master() -> None:
     unsigned = replace(first_packet(), flags=Flag.FROM | Flag.MAX_PAYLOAD)
     with pytest.raises(PacketError, match="must be signed"):
         signing_key(Packet.parse(unsigned.encode()), NOW)
-    with pytest.raises(PacketError, match="does not say whose"):
+    with pytest.raises(PacketError, match="does not name its sender"):
         signing_key(Packet(0, 1), NOW)
 
 

@@ -246,9 +246,9 @@ def test_more_gaps_than_can_be_named_are_named_in_part() -> None:
 def test_the_end_and_a_reset_are_only_the_peer_s_to_say() -> None:
     stream = opened()
     for flag in (Flag.CLOSE, Flag.RESET):
-        with pytest.raises(PacketError, match="not by whom it should be"):
+        with pytest.raises(PacketError, match="not signed by its sender"):
             stream.receive(signed(flag, 1, KEYS), 0.1)
-        with pytest.raises(PacketError, match="another one's number"):
+        with pytest.raises(PacketError, match="another stream's number"):
             stream.receive(signed(flag, 1, number=THEIRS + 1), 0.1)
     assert (stream.state, stream.ended) == (State.OPEN, False)
     stream.receive(signed(Flag.RESET, 1, number=0), 0.1)

@@ -137,7 +137,7 @@ def test_plain_for_everybody(node: Path, capsys: pytest.CaptureFixture[str]) -> 
 def test_a_circle(node: Path, port: int, capsys: pytest.CaptureFixture[str], host: str) -> None:
     replace(node / CONFIG_FILE, "[router]\n", f'[router]\ni2pcontrol = "https://{host}:{port}/"\n')
     prepend(node / SECRETS_FILE, 'i2pcontrol_password = "x"\n')
-    assert "is where this endpoint is to listen" in fails(capsys, node)
+    assert "is the address of this endpoint" in fails(capsys, node)
 
 
 def test_without_a_router(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

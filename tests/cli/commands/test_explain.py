@@ -35,7 +35,7 @@ def answer(**changes: Any) -> dict[str, Any]:
         "leader": 1,
         "membership": "member",
         "farm": {"publisher": 1, "off": False, "administration": said},
-        "lines": ["server 1 publishes (meta): it is the only one that can"],
+        "lines": ["server 1 publishes (meta): it is the only server that can"],
         "this": ours,
         **changes,
     }
@@ -43,7 +43,7 @@ def answer(**changes: Any) -> dict[str, Any]:
 
 def test_where_nobody_has_changed_anything_and_nothing_is_published() -> None:
     assert show_explanation(answer()).splitlines() == [
-        "server 1 publishes (meta): it is the only one that can",
+        "server 1 publishes (meta): it is the only server that can",
         "",
         "administrators have changed nothing",
         "",
@@ -86,14 +86,14 @@ def test_who_has_changed_what_and_what_is_published() -> None:
         "",
         "this server, 1: mode meta, publishes before others",
         "  2 leaves of m.b32.i2p given to the router 3 times, good for 30 minutes",
-        "  the last: attempted 00:16:41 UTC, sent 00:16:43 UTC, not confirmed: nobody has looked since",
+        "  the last: attempted 00:16:41 UTC, sent 00:16:43 UTC, not confirmed: no server has looked since",
         "  the next is due in 30 s: a set must not grow old",
         "  trouble: the router hung up",
     ]
 
 
 def test_where_nothing_is_known_nothing_is_said_of_leaves_and_administrators() -> None:
-    nobody = "nobody publishes: who belongs to the farm is not known yet"
+    nobody = "nobody publishes: the servers of the farm are not known yet"
     given = answer(applied=0, leader=None, lines=[nobody, "0 leaves are listed"])
     assert show_explanation(given).splitlines()[:4] == [NO_LEADER_KNOWN, "", nobody, ""]
     assert "this server, 1" in show_explanation(given).splitlines()[4]

@@ -27,7 +27,7 @@ def test_it_says_what_is_there(directory: Path, capsys: pytest.CaptureFixture[st
     truth = expected(80)
     configurations = sum(isinstance(value, tuple) for _, _, value in truth)
     assert f"servers  {configurations} Configurations; {80 - len(truth)} entries of other kinds are left out" in output
-    assert "gap      81 to 90: not in this directory, for the log did not have them either; look in" in output
+    assert "gap      81 to 90: not in this directory, for the log lacked them too; look in" in output
     assert "removed" not in output
 
 
@@ -49,7 +49,7 @@ def test_a_nodes_directory_will_do(tmp_path: Path, capsys: pytest.CaptureFixture
     node = tmp_path / "server-7"
     capsys.readouterr()
     assert main(["history", "verify", str(node)]) == 1
-    assert "the node makes it when it runs" in capsys.readouterr().err
+    assert "a running node with history.enabled = true makes it" in capsys.readouterr().err
     with closing(open_history(node / "history")) as history:
         history.gap(3)
     assert main(["history", "verify", str(node)]) == 0

@@ -84,12 +84,12 @@ def report(directory: Path, **changes: Any) -> None:
 def test_the_status_of_a_member_that_does_not_run(farm: Path, capsys: pytest.CaptureFixture[str]) -> None:
     member = invite(farm / "server-1", farm / "new").member
     assert main(["leaf", "status", str(member)]) == 1
-    assert "it has never run here" in capsys.readouterr().err
+    assert "the member has never run here" in capsys.readouterr().err
     report(member, committed=1000, error="no\x1bbody leads")
     assert main(["leaf", "status", str(member)]) == 3
     text = capsys.readouterr().out
     assert f"does not run. Start it: gf-i2p leaf run {member}" in text
-    assert "the farm lists its leaf no more, or soon" in text
+    assert "the farm lists its leaf no more, or will stop soon" in text
     assert "no\\x1bbody leads" in text
     assert main(["leaf", "status", str(member / LEAF_FILE), "--json"]) == 3, "the file will do, too"
     assert json.loads(capsys.readouterr().out)["running"] is False

@@ -132,7 +132,7 @@ def test_a_leader_that_lost_its_office_with_the_change_is_not_waited_for(leader:
         status(*ids, leader=leader, term=7),
     )
     act, words = (members.add, {"server": (3, Endpoint("h", 3))}) if present else (members.remove, {"id": 3})
-    with pytest.raises(CommandError, match="server 1 had begun it, and has lost its office") as caught:
+    with pytest.raises(CommandError, match="server 1 had begun the change, and has lost its office") as caught:
         act(options(**words), node)
     assert (caught.value.outcome, caught.value.code) == ("unknown", Exit.DEGRADED if leader is None else Exit.FAILED)
     assert "members list" in str(caught.value)
@@ -223,7 +223,7 @@ def test_invite_and_accept_on_the_command_line(tmp_path: Path, capsys: pytest.Ca
     one, new = str(tmp_path / "farm" / "server-1"), str(tmp_path / "new")
     assert main(["members", "invite", one, "2=tcp://127.0.0.1:4002", "--into", new]) == 0
     text = capsys.readouterr().out
-    assert "directory that you have copied there:\n     gf-i2p run server-2\n" in text
+    assert "copied directory:\n     gf-i2p run server-2\n" in text
     assert "delete accept-server-2.toml" in text
     file = f"{new}/accept-server-2.toml"
     for wrong in (f"{one}/gf-i2p.toml", f"{one}/certificate.pem"):

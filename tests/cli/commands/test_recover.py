@@ -59,7 +59,7 @@ async def test_beside_servers_that_live_no_second_farm_begins(
         assert await recovers(farm.path(3), "--even-if-others-live") == 0
         error = capsys.readouterr().err
         assert "other servers of the farm live" in error
-        assert "must never run again with the data they have" in error, "--confirm prints what it costs"
+        assert "must never run again with their present data" in error, "--confirm prints what it costs"
         assert [server.id for server in look(farm.path(3)).servers] == [3]
 
 
@@ -73,7 +73,7 @@ async def test_where_nobody_lives_it_goes_on_at_once(
     assert time.monotonic() - began < PATIENCE, "who refuses is not waited for"
     read = capsys.readouterr()
     assert json.loads(read.out)["ok"] is True
-    assert "What only the others had is lost" in read.err
+    assert "All that only the other servers had is lost" in read.err
 
 
 async def test_a_wrong_name_is_noticed_before_anybody_is_asked(

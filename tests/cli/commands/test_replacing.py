@@ -32,7 +32,7 @@ async def test_a_dead_server_is_replaced_on_its_machine_and_all_restart(tmp_path
         assert code == 0
         code, text, error = await gf("members", "invite", farm.node(leader), f"4={place}", "--into", tmp_path)
         assert (code, error) == (0, "")
-        assert f"server {dead}, which had this endpoint, is out of the farm: it is left out" in text
+        assert f"server {dead}, which had this endpoint, is out of the farm: the new files leave" in text
         for server in others:
             code, answer = await gf_json("members", "accept", farm.node(server), tmp_path / "accept-server-4.toml")
             assert (code, answer["changed"], answer["dropped"], answer["reloaded"]) == (0, True, [dead], True)
@@ -66,7 +66,7 @@ async def test_what_the_running_node_does_with_an_accepted_file_is_told(tmp_path
         (farm.node(1) / "certificate.pem").write_text("no certificate")
         code, failure = await gf_json("members", "accept", farm.node(1), tmp_path / "accept-server-2.toml")
         assert (code, failure["outcome"]) == (1, "unknown")
-        assert "has not taken it over: " in failure["error"]
+        assert "has not reloaded: " in failure["error"]
         assert "certificate.pem" in failure["error"]
 
 
@@ -106,7 +106,7 @@ async def test_a_process_that_is_no_node_is_not_signalled(tmp_path: Path) -> Non
             assert await process.stdout.readline() == b"held\n"
             code, text, _ = await gf("members", "accept", farm.node(1), tmp_path / "accept-server-2.toml")
             assert code == 0
-            assert f"process {process.pid} holds the log here, and is not a node that answers" in text
+            assert f"process {process.pid} holds the log here, and does not answer as a node" in text
             assert process.returncode is None
         finally:
             process.kill()

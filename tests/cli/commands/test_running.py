@@ -23,7 +23,7 @@ async def test_a_farm_from_the_command_line(tmp_path: Path) -> None:
         code, explained = await gf_json("explain", farm.node(follower))
         assert (code, explained["farm"]["publisher"]) == (0, None), "publishing is off, and all is well"
         assert explained["this"]["mode"] == "off"
-        assert explained["lines"][0].startswith("nobody publishes: no server says that it is to")
+        assert explained["lines"][0].startswith("nobody publishes: no server says that it is set to publish")
         code, text, _ = await gf("status", farm.node(leader))
         assert code == 0
         assert f"server {leader}, leader in term" in text

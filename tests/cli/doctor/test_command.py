@@ -97,7 +97,7 @@ async def test_a_wrong_password_of_i2pcontrol(tmp_path: Path, identity: Identity
     verdict = only(verdicts, "i2pcontrol")
     assert verdict.text == "the router refuses the password"
     assert "section [i2pcontrol], into secrets.toml: i2pcontrol_password" in remedy(verdict)
-    assert "page /password" in remedy(verdict)
+    assert "/password" in remedy(verdict)
     assert "wrong" not in str(verdicts)
     assert "recorded" not in str(verdicts)
 
@@ -125,7 +125,7 @@ async def test_a_certificate_that_is_not_the_configured_one(tmp_path: Path, iden
             assert "keytool" in remedy(verdict)
             place.change(CONFIG_FILE, ('\ni2pcontrol_fingerprint = "sha256:' + "0" * 64 + '"', ""))
             verdict = only(await place.look(), "i2pcontrol")
-    assert verdict.text.startswith("shows a certificate that nothing vouches for; nothing was sent to it")
+    assert verdict.text.startswith("shows a certificate that nothing vouches for; nothing was sent")
     assert router.control.methods == []
 
 
@@ -146,7 +146,7 @@ async def test_a_router_that_is_not_the_configured_one(tmp_path: Path, identity:
         place.change(CONFIG_FILE, ('# kind = "i2pd"', 'kind = "java"'))
         async with RunningNode(place.directory):
             verdict = only(await place.look(), "I2CP")
-    assert 'it is i2pd, and the configuration says kind = "java"' in verdict.text
+    assert 'the router is i2pd, and the configuration says kind = "java"' in verdict.text
 
 
 async def test_without_publishing_i2cp_and_i2pcontrol_may_be_off(tmp_path: Path, identity: Identity) -> None:
@@ -157,7 +157,7 @@ async def test_without_publishing_i2cp_and_i2pcontrol_may_be_off(tmp_path: Path,
         async with RunningNode(place.directory):
             verdicts = await place.look()
     assert having(State.FAIL, verdicts) == {}
-    assert "only publishing needs it" in having(State.WARN, verdicts)["I2CP"]
+    assert "only publishing needs I2CP" in having(State.WARN, verdicts)["I2CP"]
     assert set(having(State.SKIP, verdicts)) == {"clock", "i2pcontrol"}
 
 
@@ -193,7 +193,7 @@ async def test_a_node_that_does_not_run(tmp_path: Path, identity: Identity) -> N
         verdicts = await place.look()
     assert having(State.FAIL, verdicts) == {}
     assert having(State.WARN, verdicts) == {"node": "does not run"}
-    assert having(State.SKIP, verdicts) == {"own address": "not looked for: it is there while the node runs"}
+    assert having(State.SKIP, verdicts) == {"own address": "not looked for: the address exists while the node runs"}
     assert verdicts["log"].text == "0 entries, term 0"
     assert {path: path.stat().st_mtime_ns for path in place.directory.iterdir()} == before, "nothing is written"
 

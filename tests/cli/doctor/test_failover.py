@@ -78,7 +78,7 @@ async def test_an_i2pd_goes_by_the_options_that_the_master_has_signed(
                 return
             assert set(having(State.WARN, found)) == {"service session"}
             assert (
-                "[publish.service.session] says inbound.length = 2, and an i2pd goes by"
+                "[publish.service.session] says inbound.length = 2, but an i2pd follows"
                 in found["service session"].text
             )
             assert "gf-i2p keys delegate … --option inbound.length=2, where" in remedy(found["service session"])

@@ -79,4 +79,4 @@ async def test_a_disk_that_gets_full(node: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(module, "LEAST_FREE_BYTES", 1 << 60)
     verdict = await look(node)
     assert verdict.state is State.WARN
-    assert "MiB are free where it grows" in verdict.text
+    assert "MiB are free for the history" in verdict.text

@@ -52,8 +52,8 @@ async def test_no_answer_of_a_peer_to_which_the_node_is_connected(
     assert found["server 3"].text == f"{not_connected}: no answer within 0.5 s"
     assert "See that its node and its router run" in remedy(found["server 3"])
     assert found["server 2"].state is State.WARN
-    assert found["server 2"].text == f"{connected}: no answer within 0.5 s, and our node is connected to it"
-    assert "Nothing for now: the farm uses the connection that the node has." in remedy(found["server 2"])
+    assert found["server 2"].text == f"{connected}: no answer within 0.5 s, but our node is connected to that server"
+    assert "Nothing for now: the farm uses the node's own connection." in remedy(found["server 2"])
 
 
 async def test_a_peer_that_refuses_our_password(tmp_path: Path, identity: Identity) -> None:

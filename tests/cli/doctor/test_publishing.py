@@ -127,7 +127,7 @@ async def test_delegated_keys_and_the_sets_below_the_first_one(
         place = Place(tmp_path, router)
         async with RunningNode(place.directory, tree=tree):
             found = await place.look()
-            assert found["branch keys"].text == "they follow from the master's own key"
+            assert found["branch keys"].text == "the branch keys follow from the master's own key"
             made = PublishingKeys.delegate(place.master, now + 90 * DAY, now, server=1)
             (place.directory / MASTER_FILE).write_bytes(made.encode())
             found = await place.look()

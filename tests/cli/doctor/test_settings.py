@@ -18,10 +18,10 @@ HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrn
     ("options", "kind", "state", "text"),
     [
         ({}, Kind.I2PD, "ok", "the router's own"),
-        ({"inbound.quantity": "4", "inbound.length": "1"}, Kind.I2PD, "ok", "nothing that would hurt"),
+        ({"inbound.quantity": "4", "inbound.length": "1"}, Kind.I2PD, "ok", "no option that would hurt"),
         ({"inbound.quantity": "3"}, Kind.I2PD, "warn", "inbound.quantity = 3: i2pd may leave the node unpublished"),
         ({"inbound.quantity": "3"}, None, "warn", "inbound.quantity = 3"),
-        ({"inbound.quantity": "2"}, Kind.JAVA, "ok", "nothing that would hurt"),
+        ({"inbound.quantity": "2"}, Kind.JAVA, "ok", "no option that would hurt"),
         ({"i2cp.dontPublishLeaseSet": "true"}, Kind.I2PD, "warn", "means the contrary to i2pd"),
         ({"inbound.length": "0"}, Kind.JAVA, "warn", "inbound.length = 0: peers see which router is ours"),
         ({"inbound.nickname": "my farm"}, Kind.JAVA, "fail", "inbound.nickname: has a space"),

@@ -111,7 +111,7 @@ SENT: dict[str, Any] = {
     "sent": 3,
     "progress": {
         "word": "sent", "attempted": 1001.0, "sent": 1003.5, "confirmed": None, "confirmed_by": None,
-        "unconfirmed": "nobody has looked since", "retries": 0,
+        "unconfirmed": "no server has looked since", "retries": 0,
     },
     "next": {"seconds": 30.2, "why": "a set must not grow old"},
 }  # fmt: skip
@@ -136,7 +136,7 @@ def test_status_of_a_publisher() -> None:
         "publish  server 1 is chosen",
         "leaves   a.b32.i2p, b.b32.i2p",
         "         2 leaves of m.b32.i2p given to the router 3 times, good for 30 minutes",
-        "         the last: attempted 00:16:41 UTC, sent 00:16:43 UTC, not confirmed: nobody has looked since",
+        "         the last: attempted 00:16:41 UTC, sent 00:16:43 UTC, not confirmed: no server has looked since",
         "         the next is due in 30 s: a set must not grow old",
         "trouble  the router hung up",
     ]

@@ -161,7 +161,9 @@ def test_files_that_are_missing_wrong_or_open_to_others(node: Path) -> None:
             assemble(node)
         write(path, data)
     master.unlink()
-    with pytest.raises(ConfigError, match=r"master\.dat does not exist, and publish\.mode is 'meta': put there what"):
+    with pytest.raises(
+        ConfigError, match=r"master\.dat does not exist, and publish\.mode is 'meta': put there the file"
+    ):
         assemble(node)
     write(master, KEYS.encode())
     write(destination, DestinationKeys.generate().encode())

@@ -88,7 +88,7 @@ def test_on_comes_before_auto_but_one_that_comes_and_goes_does_not_take_the_offi
     farm.told[3] = {"publish": "on"}
     farm.lasts(PARAMETERS.fresh_ms + 60_000)
     assert farm.publisher == 3
-    assert farm.state.choice.why_not[1] == "server 3 is to publish (on), and it only may (auto)"
+    assert farm.state.choice.why_not[1] == "server 3 is to publish (on), and this server only may (auto)"
 
 
 def test_an_administrator_moves_publishing_at_once_and_as_long_as_that_server_can() -> None:
@@ -164,11 +164,11 @@ def test_who_cannot_publish_is_told_why_not() -> None:
         5: "its clock is 60 s ahead of the farm's",
         7: "server 6 is as good, and its id is lower",
         8: "publishing is off there",
-        9: "its mode is failover, and that of most is meta",
+        9: "its mode is failover, and the mode of most servers is meta",
         10: "it has posted nothing yet",
     }
     farm.post(record(10, master=other))
-    assert farm.state.choice.why_not[10] == "it would publish for another master than most"
+    assert farm.state.choice.why_not[10] == "it would publish for another master than most servers"
     farm.post(record(10, master="?"))
     assert farm.state.choice.why_not[10] == "its master is no destination"
 

@@ -11,8 +11,8 @@ CALM = HURRIED_SETS
 @pytest.mark.parametrize(
     ("given", "differs", "at", "why"),
     [
-        (None, False, 1000, "none was given yet"),
-        (None, True, 1000, "none was given yet"),
+        (None, False, 1000, "no set was given yet"),
+        (None, True, 1000, "no set was given yet"),
         (Given(900, 900, CALM), False, 1350, "grow old"),
         (Given(900, 900, CALM + 7), False, 1350, "grow old"),
         (Given(900, 900, 1), False, 925, "dropped one of the first"),

@@ -20,18 +20,18 @@ def saying(server: int, version: int | None, fetch: int | None, date: int) -> St
 @pytest.mark.parametrize(
     ("others", "by", "missed", "why"),
     [
-        ([], None, False, "no other server looks for it"),
-        ([record(2)], None, False, "no other server looks for it"),
-        ([saying(1, PUBLISHED, 5, LATE)], None, False, "no other server looks for it"),  # ourselves
-        ([saying(2, PUBLISHED, 5, SENT)], None, False, "nobody has looked since"),
-        ([saying(2, None, None, SENT + GRACE_MS)], None, False, "nobody has looked since"),
-        ([saying(2, None, None, LATE)], None, True, "server 2 does not find it"),
-        ([saying(2, PUBLISHED - 1, 5, LATE)], None, True, "server 2 finds an older one"),
+        ([], None, False, "no other server looks for sets"),
+        ([record(2)], None, False, "no other server looks for sets"),
+        ([saying(1, PUBLISHED, 5, LATE)], None, False, "no other server looks for sets"),  # ourselves
+        ([saying(2, PUBLISHED, 5, SENT)], None, False, "no server has looked since"),
+        ([saying(2, None, None, SENT + GRACE_MS)], None, False, "no server has looked since"),
+        ([saying(2, None, None, LATE)], None, True, "server 2 does not find the set"),
+        ([saying(2, PUBLISHED - 1, 5, LATE)], None, True, "server 2 finds an older set"),
         ([saying(2, PUBLISHED, 5, SENT + 1)], 2, False, None),
         ([saying(2, PUBLISHED + 9, 5, SENT + 1)], 2, False, None),
         ([saying(2, None, 5, SENT + 1)], 2, False, None),
         ([saying(2, None, None, LATE), saying(3, None, 5, LATE)], 3, False, None),
-        ([saying(2, None, None, LATE), saying(3, None, None, LATE)], None, True, "server 3 does not find it"),
+        ([saying(2, None, None, LATE), saying(3, None, None, LATE)], None, True, "server 3 does not find the set"),
     ],
 )
 def test_what_others_have_found(others: list[StatusRecord], by: int | None, missed: bool, why: str | None) -> None:

@@ -210,7 +210,7 @@ def test_a_process_that_stood_still_gives_nothing_and_closes_nothing() -> None:
     announcement = server.machine.announce(NOW // 1000 + 5, server.situation)
     server.posts(NOW // 1000 + 5)
     server.situation = replace(server.situation, now=server.situation.now + STALL_SECONDS + 1)
-    with pytest.raises(NotDueError, match="since this one's lease set was announced"):
+    with pytest.raises(NotDueError, match="since this server's lease set was announced"):
         server.machine.check(announcement, server.situation)
     effects = server.step()
     assert (effects.renew, effects.begin, server.state) == (True, None, SERVING)

@@ -88,9 +88,9 @@ async def test_a_set_that_is_not_found_is_sent_again_with_growing_pauses(
             pause = min(LEAST_SECONDS * 2**retry, OLD_SECONDS)
             shown = made.publisher.shown()
             assert shown is not None
-            assert shown["next"]["why"] == "the last one was not found"
+            assert shown["next"]["why"] == "the last set was not found"
             assert shown["progress"]["retries"] == retry
-            assert "server 2 does not find it" in shown["progress"]["unconfirmed"]
+            assert "server 2 does not find the set" in shown["progress"]["unconfirmed"]
             assert made.publisher.machine.given is not None
             await made.elapses(made.publisher.machine.given.at + pause - 1 - made.now)
             assert len(made.bridge.sent) == HURRIED_SETS + retry
