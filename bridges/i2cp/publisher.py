@@ -11,7 +11,7 @@ from bridges.i2cp.settings import I2cpSettings
 from bridges.protocol import Publication
 
 
-class MetaPublisher:
+class I2cpPublisher:
     """`MetaPublishing` by I2CP; its calls are described there.
 
     The caller has the cadence: a fresh set every seven to eight minutes, since Java keeps none of ten, and with i2pd

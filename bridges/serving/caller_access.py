@@ -59,7 +59,7 @@ def _left(debt: tuple[float, float], now: float) -> float:
     return max(0.0, count - (now - since) / TRY_SECONDS)
 
 
-class Door:
+class CallerAccess:
     """Lets in who knows the password. Raises `CallError`, whose texts tell nothing else."""
 
     def __init__(self, password: str, clock: Callable[[], float] = time.monotonic) -> None:

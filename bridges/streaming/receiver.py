@@ -6,7 +6,7 @@ from bridges.streaming.limits import MAX_AHEAD, MAX_NACKS, MAX_UNREAD
 from bridges.streaming.packet import Flag, Packet
 
 
-class Receiving:
+class Receiver:
     """The receiving half of a stream, from behind its first packet."""
 
     def __init__(self) -> None:

@@ -20,7 +20,7 @@ class _Sent:
     nacks: int = 0
 
 
-class Sending:
+class Sender:
     """Packets on their way, and how many may be. Times are seconds of any clock that does not go back."""
 
     def __init__(self) -> None:

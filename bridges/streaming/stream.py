@@ -25,8 +25,8 @@ from bridges.streaming.limits import (
     MIN_PAYLOAD,
 )
 from bridges.streaming.packet import CHOKE_MS, NO_FLAGS, Flag, Packet
-from bridges.streaming.receiver import Receiving
-from bridges.streaming.sender import Sending
+from bridges.streaming.receiver import Receiver
+from bridges.streaming.sender import Sender
 from gf_i2p.netdb.destination import Destination
 from gf_i2p.netdb.private_keys import DestinationKeys
 
@@ -75,8 +75,8 @@ class Stream:
         """Why it was reset, in a sentence."""
         self._keys = keys
         self._idle = idle
-        self._receiving = Receiving()
-        self._sending = Sending()
+        self._receiving = Receiver()
+        self._sending = Sender()
         self._payload = MAX_PAYLOAD
         if first.max_payload is not None:
             self._payload = min(max(first.max_payload, MIN_PAYLOAD), MAX_PAYLOAD)

@@ -133,7 +133,7 @@ class Told:
         )
 
 
-class Sensing:
+class ClosestFloodfills:
     """What was told last: of so many hashes, so many days of each."""
 
     def __init__(self) -> None:

@@ -20,7 +20,7 @@ from gf_i2p.farm.farm_time import Clock
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.posters import Posters
 from gf_i2p.farm.record.remote_sensing import MAX_SERVER_ID
-from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID, StatusRecord
+from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID, StatusRecord
 from gf_i2p.farm.strict_json import MAX_DATE_MS, RecordError, whole
 from gf_i2p.farm.versions import MAX_AHEAD_MS, newest_announced
 
@@ -425,7 +425,7 @@ class FarmState:
         self.posters = Posters.parse(found["posters"], self.servers)
         for poster_id, poster in self.posters.by_id.items():
             self._check(poster.record, poster_id)
-            if poster_id not in self.servers and poster_id < FIRST_MEMBER_ID:
+            if poster_id not in self.servers and poster_id < FIRST_LEAF_MEMBER_ID:
                 raise SnapshotError(f"it has a record of {poster_id}, which is no server")
             (self.records if poster_id in self.servers else self.members)[poster_id] = poster.record
         for record in self.records.values():

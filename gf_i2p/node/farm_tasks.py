@@ -10,8 +10,8 @@ from bridges.protocol import RouterBridge
 from gf_i2p.node.exporter import Exporter
 from gf_i2p.node.publish.keys_watch import KeysWatch
 from gf_i2p.node.publish.machine_loop import Publisher
-from gf_i2p.node.report.destination_sensing import Sensing
-from gf_i2p.node.report.failure_detector import Hearing
+from gf_i2p.node.report.destination_sensing import DestinationSensing
+from gf_i2p.node.report.failure_detector import FailureDetector
 from gf_i2p.node.report.reporter import Reporter
 from gf_i2p.node.view import FarmView
 
@@ -26,7 +26,7 @@ FINISH_SECONDS: Final = 4.0
 _AGAIN_SECONDS: Final = 5.0
 
 
-class Member:
+class FarmTasks:
     """The tasks of one node. `publisher`, `keys`: None if this server never publishes; `exporter`: None, no history."""
 
     def __init__(
@@ -37,8 +37,8 @@ class Member:
         bridge: RouterBridge | None,
         exporter: Exporter | None = None,
         *,
-        hearing: Hearing | None = None,
-        sensing: Sensing | None = None,
+        hearing: FailureDetector | None = None,
+        sensing: DestinationSensing | None = None,
         keys: KeysWatch | None = None,
     ) -> None:
         self.view = view

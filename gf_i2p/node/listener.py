@@ -25,7 +25,7 @@ MAX_FARMS: Final = 64
 """Farms in one process: each has a log, threads for its disk, and connections to all its servers."""
 
 
-class Door:
+class SharedListener:
     """Serves the farms of the given names. The listener opens with the first farm and closes after the last."""
 
     def __init__(self, transport: Transport, farms: Collection[str], *, tls: TlsTransport | None = None) -> None:

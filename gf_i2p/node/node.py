@@ -18,18 +18,18 @@ from gf_i2p.farm.record.status_record import StatusRecord
 from gf_i2p.node.access.rights import Rights
 from gf_i2p.node.access.roles import User, concerned
 from gf_i2p.node.consensus.driver import Driver
-from gf_i2p.node.consensus.timing import Tempo
+from gf_i2p.node.consensus.timing import Timeouts
 from gf_i2p.node.exporter import Exporter
-from gf_i2p.node.farm_task_builder import member_of
-from gf_i2p.node.farm_tasks import Member
+from gf_i2p.node.farm_task_builder import farm_tasks_of
+from gf_i2p.node.farm_tasks import FarmTasks
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.layout import DATABASE_FILE, HISTORY_DIRECTORY
 from gf_i2p.node.files.trust import lacking, tls_settings
-from gf_i2p.node.listener import Door
+from gf_i2p.node.listener import SharedListener
 from gf_i2p.node.membership.joining import Joiner
-from gf_i2p.node.membership.removal_check import Outsider
+from gf_i2p.node.membership.removal_check import RemovalCheck
 from gf_i2p.node.publish.publishing_keys import PublishingKeys
-from gf_i2p.node.report.nested_leaf import LeafFarm
+from gf_i2p.node.report.leaf_farm import LeafFarm
 from gf_i2p.node.view import FarmView
 from gf_i2p.raft.configurations import majority
 from gf_i2p.raft.settings import I2P, Timing
@@ -40,7 +40,7 @@ from gf_i2p.transport.endpoint_transport import MixedTransport
 from gf_i2p.transport.i2p.i2p_transport import I2P_HANDSHAKE_SECONDS, I2P_REQUEST_SECONDS
 from gf_i2p.transport.interface import Transport
 from gf_i2p.transport.peer_link import Link
-from gf_i2p.transport.server import Reply, Served, Session
+from gf_i2p.transport.server import AuthenticatedConnection, Reply, Served
 from gf_i2p.transport.tls.certificates import fingerprint_of_file
 from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
 from gf_i2p.wire.digest import Authenticator, Credentials
@@ -88,7 +88,7 @@ class Node:
         i2p: Transport | None = None,
         bridge: RouterBridge | None = None,
         keys: PublishingKeys | None = None,
-        door: Door | None = None,
+        door: SharedListener | None = None,
         leaf_farm: LeafFarm | None = None,
         hosting: ServiceHosting | None = None,
         on_halt: Callable[[BaseException], None],
@@ -106,7 +106,7 @@ class Node:
         self._tasks: list[asyncio.Task[None]] = []
         # A listener that farms share handles its input in no farm's context.
         self._log = logger.bind(**get_contextvars(), server=config.node.id)
-        tempo = Tempo(config.plan, servers=len(config.servers))
+        tempo = Timeouts(config.plan, servers=len(config.servers))
         storage = Storage.open(directory / DATABASE_FILE, cluster=config.node.cluster, server_id=config.node.id)
         try:
             if config.history.enabled:
@@ -133,7 +133,7 @@ class Node:
             transport = MixedTransport(tls=self._tls, i2p=i2p, listening=listening)
         self._authenticator = Authenticator(config.node.cluster, secrets.verifiers, key=token_bytes(32))
         self._inside = any(Endpoint.parse(server.endpoint).is_i2p for server in config.servers)
-        self.door = Door(transport, {config.node.cluster}) if door is None else door
+        self.door = SharedListener(transport, {config.node.cluster}) if door is None else door
         self.server, self.gate = self.door.server, self.door.gate
         self._transport = transport
         self._credentials: dict[int, Credentials] = {}
@@ -144,7 +144,7 @@ class Node:
         self.driver.on_contacts = self._contacts_changed
         self.driver.on_given_up = self._why_silent
         self._contacts_changed(self.driver.core.contacts)
-        self.outsider = Outsider(self.driver, transport, config.node.cluster, self._others)
+        self.outsider = RemovalCheck(self.driver, transport, config.node.cluster, self._others)
         self._master = None if keys is None else keys.destination
         try:
             self.member = self._member(bridge, keys, leaf_farm, hosting)
@@ -162,12 +162,12 @@ class Node:
         keys: PublishingKeys | None,
         leaf_farm: LeafFarm | None,
         hosting: ServiceHosting | None,
-    ) -> Member:
+    ) -> FarmTasks:
         """Build this node's part in the farm's decisions, as far as the node has a router to report on."""
         exporter = self._exporter()
         droppable = None if exporter is None else lambda: exporter.releasable
         view = FarmView(self._config.node.cluster, self.driver, droppable=droppable)
-        return member_of(
+        return farm_tasks_of(
             self._directory,
             self._config,
             self.driver,
@@ -375,19 +375,19 @@ class Node:
         )
         return "; ".join(error for error in errors if error is not None) or None
 
-    def _session(self, session: Session) -> None:
+    def _session(self, session: AuthenticatedConnection) -> None:
         """Dial a peer at once when it has just dialled this node: the peer is up."""
         link = self._link_of(session)
         if link is not None:
             link.nudge()
 
-    def _stays(self, session: Session, seconds: float) -> None:
+    def _stays(self, session: AuthenticatedConnection, seconds: float) -> None:
         """Check the link to a peer that dials anew and stays: the peer may have restarted."""
         link = self._link_of(session)
         if link is not None:
             link.doubt(seconds)
 
-    def _link_of(self, session: Session) -> Link | None:
+    def _link_of(self, session: AuthenticatedConnection) -> Link | None:
         user = self._user(session.user)
         return None if user is None or user.server_id is None else self.links.get(user.server_id)
 
@@ -409,7 +409,7 @@ class Node:
                 self._log.warning("refused", reason=str(error))
         return user
 
-    def _incoming(self, session: Session, request: Request, reply: Reply) -> None:
+    def _incoming(self, session: AuthenticatedConnection, request: Request, reply: Reply) -> None:
         user = self._user(session.user)
         if user is None:
             reply(None)

@@ -19,7 +19,7 @@ from typing import Final, assert_never
 from gf_i2p.raft.candidate import Candidate
 from gf_i2p.raft.configurations import Configurations
 from gf_i2p.raft.effects import Effects, HardState, Snapshot, Token
-from gf_i2p.raft.follower import Following
+from gf_i2p.raft.follower import Follower
 from gf_i2p.raft.inputs import (
     Answered,
     Failed,
@@ -95,7 +95,7 @@ class Core:
         self._election_at = 0.0
         self._refusals = 0  # elections in a row in which we were refused
         self._asked_in_vain = False  # whether a member with a shorter log wanted our vote since a leader was heard
-        self._following = Following(self._state)
+        self._following = Follower(self._state)
         self._await_election()
 
     # What the driver may look at -----------------------------------------------------------------------------------

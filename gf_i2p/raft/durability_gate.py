@@ -5,7 +5,7 @@ from collections import deque
 from gf_i2p.raft.effects import Effects, Reply, Send
 
 
-class Promises:
+class DurabilityGate:
     """Says which messages of one core may leave (Raft, figure 2)."""
 
     def __init__(self) -> None:

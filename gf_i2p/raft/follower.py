@@ -14,7 +14,7 @@ from gf_i2p.wire.log_values import LogPack, SnapshotSyncRequest
 from gf_i2p.wire.messages import Request
 
 
-class Newcomer:
+class JoiningServer:
     """One invitation. It is over when we are a member, or another server leads."""
 
     def __init__(self, state: State, leader: int, term: int) -> None:
@@ -46,7 +46,7 @@ def check_terms(before: int, entries: Sequence[Entry], term: int) -> None:
         raise RemoteProtocolError("entries whose terms fall, or lie above its own")
 
 
-class Receiving:
+class SnapshotReceiver:
     """Puts blocks together, and goes on after a lost connection; another leader's snapshot begins anew."""
 
     def __init__(self) -> None:
@@ -94,13 +94,13 @@ class Receiving:
         return end <= len(self._data) and self._data[block.offset : end] == block.data and bool(block.data)
 
 
-class Following:
+class Follower:
     """One server's log as leaders write it."""
 
     def __init__(self, state: State) -> None:
         self._state = state
-        self._receiving = Receiving()
-        self._newcomer: Newcomer | None = None
+        self._receiving = SnapshotReceiver()
+        self._newcomer: JoiningServer | None = None
         self.needs_snapshot = state.snapshot is None and state.log.base > 0
         """Whether what the dropped entries had led to is lost: until a leader has sent it, nothing else is taken."""
 
@@ -175,7 +175,7 @@ class Following:
 
     def join_cluster(self, token: Token, request: Request) -> None:
         """Accept an invitation; the leader's packs come next."""
-        self._newcomer = Newcomer(self._state, request.source, request.term)
+        self._newcomer = JoiningServer(self._state, request.source, request.term)
         self._state.promise(token, request, accepted=True, next_index=self._state.log.last_index + 1)
 
     def sync_log(self, token: Token, request: Request) -> None:
@@ -186,7 +186,7 @@ class Following:
                 state.promise(token, request, accepted=False, next_index=state.log.last_index + 1)
                 return
             # We were restarted in the midst of it. A JRaft leader invites once, and then sends packs for ever.
-            newcomer = self._newcomer = Newcomer(state, request.source, request.term)
+            newcomer = self._newcomer = JoiningServer(state, request.source, request.term)
         try:
             taken = newcomer.take(request)
         except RemoteProtocolError as error:

@@ -27,7 +27,7 @@ class Flight:
 
 
 @dataclass(slots=True)
-class Sending:
+class SnapshotSending:
     """A snapshot on its way to a follower."""
 
     snapshot: Snapshot
@@ -36,7 +36,7 @@ class Sending:
 
 
 @dataclass(slots=True)
-class Progress:
+class FollowerProgress:
     """Indexes, times and requests on the way, of one follower."""
 
     next: int
@@ -52,7 +52,7 @@ class Progress:
     """Newest heartbeat round that it has answered."""
     forgetful: bool = False
     """Whether it has denied what it had acknowledged."""
-    sending: Sending | None = None
+    sending: SnapshotSending | None = None
     """The snapshot that it is sent now."""
     refused: int = 0
     """Index of the last snapshot that did not help it."""

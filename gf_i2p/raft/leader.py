@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from gf_i2p.raft.configurations import agreed
 from gf_i2p.raft.effects import ReadReady, Token
-from gf_i2p.raft.follower_progress import Flight, Progress, Sending
+from gf_i2p.raft.follower_progress import Flight, FollowerProgress, SnapshotSending
 from gf_i2p.raft.inputs import Proposal
 from gf_i2p.raft.log import size_of
-from gf_i2p.raft.membership_change import JOIN_PATIENCE, Changes, send_block
+from gf_i2p.raft.membership_change import JOIN_PATIENCE, MembershipChange, send_block
 from gf_i2p.raft.state import State
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.log_values import ClusterServer
@@ -35,7 +35,7 @@ class Leader:
     def __init__(self, state: State, now: float) -> None:
         self._state = state
         log = state.log
-        self.progress = {peer: Progress(next=log.last_index + 1, heard_at=now) for peer in state.peers}
+        self.progress = {peer: FollowerProgress(next=log.last_index + 1, heard_at=now) for peer in state.peers}
         self._waiting: deque[Waiting] = deque()
         self._queued_bytes = 0
         self._round = 0
@@ -43,7 +43,7 @@ class Leader:
         self._asked: list[Token] = []  # wait for the present round to be answered
         self._asked_index = 0
         self._first_index = log.last_index + 1
-        self.changes = Changes(state, self._first_index, self._set_servers)
+        self.changes = MembershipChange(state, self._first_index, self._set_servers)
         no_op = state.configurations.no_op(self._first_index)
         state.replace_from(self._first_index, (Entry(state.term, ValueType.CONFIGURATION, no_op.encode()),))
         for peer in self.progress:
@@ -96,7 +96,7 @@ class Leader:
         progress.flights[tag] = Flight(previous, last, self._round, commit)
         progress.sent_at = now
 
-    def _entries_for(self, progress: Progress) -> tuple[Entry, ...]:
+    def _entries_for(self, progress: FollowerProgress) -> tuple[Entry, ...]:
         flow = self._state.flow
         return self._state.log.slice(
             progress.next,
@@ -134,12 +134,12 @@ class Leader:
             self._send(peer, self._entries_for(progress), now)
         progress.sent_at = now
 
-    def _begin_snapshot(self, progress: Progress) -> None:
+    def _begin_snapshot(self, progress: FollowerProgress) -> None:
         snapshot = self._state.snapshot
         if snapshot is None or snapshot.index <= progress.refused:
             self._state.effects.snapshot_wanted = True  # a later heartbeat finds it
         else:
-            progress.sending = Sending(snapshot)
+            progress.sending = SnapshotSending(snapshot)
 
     def _heartbeat(self, peer: int, now: float) -> None:
         progress = self.progress[peer]
@@ -201,7 +201,7 @@ class Leader:
                 self._probe(peer, now)
         self._advance_reads(now)
 
-    def _block_answered(self, peer: int, progress: Progress, response: Response, now: float) -> None:
+    def _block_answered(self, peer: int, progress: FollowerProgress, response: Response, now: float) -> None:
         sending = progress.sending
         if sending is None:
             return
@@ -281,7 +281,7 @@ class Leader:
         state.replace_from(last, (Entry(state.term, ValueType.CONFIGURATION, value.encode()),))
         for peer in state.peers:
             if peer not in self.progress or self.progress[peer].removed_at:
-                self.progress[peer] = Progress(next=next_index, heard_at=now)
+                self.progress[peer] = FollowerProgress(next=next_index, heard_at=now)
         for peer, progress in self.progress.items():
             if peer not in state.configurations.members and not progress.removed_at:
                 progress.removed_at, progress.removed_since = last, now

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gf_i2p.raft.effects import Token
-from gf_i2p.raft.follower_progress import Sending
+from gf_i2p.raft.follower_progress import SnapshotSending
 from gf_i2p.raft.state import State
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.errors import RemoteProtocolError
@@ -53,7 +53,7 @@ class Joining:
     """Index of the next entry that it lacks."""
     offset: int = 0
     """`record_bytes` of what it has been sent in packs, the one on the way included: see `LogPack.base`."""
-    sending: Sending | None = None
+    sending: SnapshotSending | None = None
     tag: int | None = None
     """Of the request on the way."""
     sent_at: float = float("-inf")
@@ -76,7 +76,7 @@ class Leaving:
     tag: int
 
 
-class Changes:
+class MembershipChange:
     """At most one change that is not in the log yet. `set_servers` appends it."""
 
     def __init__(self, state: State, first_index: int, set_servers: SetServers) -> None:
@@ -239,10 +239,10 @@ class Changes:
         if self._state.snapshot is None:
             self._state.effects.snapshot_wanted = True  # and the next tick tries again
             return
-        joining.sending = Sending(self._state.snapshot)
+        joining.sending = SnapshotSending(self._state.snapshot)
         self._send_block(joining, joining.sending)
 
-    def _send_block(self, joining: Joining, sending: Sending) -> None:
+    def _send_block(self, joining: Joining, sending: SnapshotSending) -> None:
         joining.tag, joining.sent_end = send_block(self._state, joining.server.id, sending)
 
     def _send_pack(self, joining: Joining) -> None:
@@ -350,7 +350,7 @@ class Changes:
         self.joining = None
 
 
-def send_block(state: State, peer: int, sending: Sending) -> tuple[int, int]:
+def send_block(state: State, peer: int, sending: SnapshotSending) -> tuple[int, int]:
     """Send the block that is due; return its tag and the offset behind its data."""
     snapshot = sending.snapshot
     end = min(sending.offset + state.flow.snapshot_bytes, len(snapshot.data))

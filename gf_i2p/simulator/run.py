@@ -10,7 +10,7 @@ from typing import Final
 from gf_i2p.simulator.cluster.farm import Farm
 from gf_i2p.simulator.cluster.plan import draw
 from gf_i2p.simulator.facts import Violation
-from gf_i2p.simulator.life.farm import Brain
+from gf_i2p.simulator.life.farm import FarmLife
 from gf_i2p.simulator.life.plan import draw as draw_brain
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.wire.errors import ProtocolError
@@ -86,7 +86,7 @@ def live(seed: int, *, write: Callable[[str], None] | None = None) -> Result:
 
 
 def _live(result: Result, write: Callable[[str], None] | None) -> None:
-    brain = Brain(draw_brain(result.seed), write=write)
+    brain = FarmLife(draw_brain(result.seed), write=write)
     try:
         brain.run()
     except Violation as violation:

@@ -5,12 +5,12 @@ import pytest
 from gf_i2p.farm import posters
 from gf_i2p.farm.choice.listed_leaves import Field, Listing
 from gf_i2p.farm.parameters import Parameters
-from gf_i2p.farm.posters import MAX_MEMBER_BYTES
-from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID
+from gf_i2p.farm.posters import MAX_LEAF_MEMBER_BYTES
+from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
 from tests.farm.fed_farm import INTERVAL, Farm
 from tests.farm.strategies import leaf, record
 
-FIRST = FIRST_MEMBER_ID
+FIRST = FIRST_LEAF_MEMBER_ID
 
 
 def test_their_leaves_are_listed_and_they_are_no_candidates() -> None:
@@ -64,7 +64,7 @@ def test_there_is_a_limit_to_them(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_and_to_their_records() -> None:
     farm = Farm()
-    farm.post(record(FIRST, leaf(1), extra={"x": "y" * MAX_MEMBER_BYTES}))
+    farm.post(record(FIRST, leaf(1), extra={"x": "y" * MAX_LEAF_MEMBER_BYTES}))
     assert farm.state.members == {}
 
 

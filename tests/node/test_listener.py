@@ -12,7 +12,7 @@ from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config
 from gf_i2p.node.files.farm_setup import make_farm
 from gf_i2p.node.files.layout import CONFIG_FILE, DESTINATION_FILE
-from gf_i2p.node.listener import MAX_FARMS, Door, Tenant, sharing
+from gf_i2p.node.listener import MAX_FARMS, SharedListener, Tenant, sharing
 from gf_i2p.transport.server import Served
 from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
 from gf_i2p.wire.endpoint import Endpoint
@@ -129,7 +129,7 @@ async def test_a_door_opens_with_the_first_and_closes_after_the_last(tmp_path: P
     identity = Identity.make(tmp_path, "node")
     (port,) = free_ports(1)
     tls = TlsTransport(TlsSettings(identity.certificate, identity.key), port=port)
-    door = Door(tls, {"a", "b", "c"}, tls=tls)
+    door = SharedListener(tls, {"a", "b", "c"}, tls=tls)
     door.wait_for("a", 5.0)
     door.wait_for("b", 50.0)
     door.wait_for("a", 6.0)
@@ -143,8 +143,8 @@ async def test_a_door_opens_with_the_first_and_closes_after_the_last(tmp_path: P
     await door.leave("b", 0.0)
     other = TlsTransport(TlsSettings(identity.certificate, identity.key), port=port)
     with pytest.raises(Exception, match=r"Cannot listen"):
-        await Door(other, {"x"}).open()
+        await SharedListener(other, {"x"}).open()
     await door.leave("a", 0.0)
-    again = Door(other, {"x"})
+    again = SharedListener(other, {"x"})
     await again.open()
     await again.leave("x", 0.0)

@@ -20,13 +20,13 @@ from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.farm_setup import make_farm
 from gf_i2p.node.files.layout import CONFIG_FILE
 from gf_i2p.node.files.trust import tls_settings
-from gf_i2p.node.listener import Door, Tenant, sharing
+from gf_i2p.node.listener import SharedListener, Tenant, sharing
 from gf_i2p.node.node import Node
 from gf_i2p.node.publish import branches
 from gf_i2p.node.publish.publishing_keys import PublishingKeys
-from gf_i2p.node.report import nested_leaf as leaf_farm_module
-from gf_i2p.node.report.nested_leaf import HostedFarm
-from gf_i2p.node.supervisor import Life, Several
+from gf_i2p.node.report import leaf_farm as leaf_farm_module
+from gf_i2p.node.report.leaf_farm import HostedFarm
+from gf_i2p.node.supervisor import SupervisedNode, Supervisor
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.transport.client.farm_client import FarmClient
 from gf_i2p.transport.errors import TransportError
@@ -63,7 +63,7 @@ class FakeLife:
 
 
 @asynccontextmanager
-async def running(several: Several, **lives: Life) -> AsyncIterator[Callable[[], None]]:
+async def running(several: Supervisor, **lives: SupervisedNode) -> AsyncIterator[Callable[[], None]]:
     """All that can be started is; yields what stops them. Waits until all have ended."""
     stopped: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
     started = asyncio.Event()
@@ -75,7 +75,7 @@ async def running(several: Several, **lives: Life) -> AsyncIterator[Callable[[],
 
 
 async def test_all_are_started_and_stopped_each_with_its_name_in_the_log() -> None:
-    several, a, b = Several(), FakeLife(), FakeLife()
+    several, a, b = Supervisor(), FakeLife(), FakeLife()
     async with running(several, a=a, b=b) as stop:
         assert (a.said, b.said) == (["started"], ["started"])
         stop()
@@ -86,7 +86,7 @@ async def test_all_are_started_and_stopped_each_with_its_name_in_the_log() -> No
 
 
 async def test_one_that_halts_is_stopped_alone_and_told_at_the_end() -> None:
-    several, a, b = Several(), FakeLife(), FakeLife()
+    several, a, b = Supervisor(), FakeLife(), FakeLife()
     gone = StorageError("the disk is gone")
     with capture_logs() as lines:
         async with running(several, a=a, b=b) as stop:
@@ -102,7 +102,7 @@ async def test_one_that_halts_is_stopped_alone_and_told_at_the_end() -> None:
 
 
 async def test_when_none_lives_it_is_over() -> None:
-    several, a, b, c = Several(), FakeLife(), FakeLife(), FakeLife(fails=OSError("no such disk"))
+    several, a, b, c = Supervisor(), FakeLife(), FakeLife(), FakeLife(fails=OSError("no such disk"))
     async with running(several, a=a, b=b, c=c):
         several.halts("b")(OSError("two"))
         several.halts("a")(OSError("one"))
@@ -111,7 +111,7 @@ async def test_when_none_lives_it_is_over() -> None:
 
 
 async def test_one_that_cannot_start_or_stop_does_not_keep_the_others() -> None:
-    several = Several()
+    several = Supervisor()
     a, b, c = FakeLife(fails=ZeroDivisionError("a defect")), FakeLife(fails_to_stop=OSError("stuck")), FakeLife()
     async with running(several, a=a, b=b, c=c) as stop:
         assert (a.said, c.said) == ([], ["started"])
@@ -121,7 +121,7 @@ async def test_one_that_cannot_start_or_stop_does_not_keep_the_others() -> None:
 
 
 async def test_who_is_told_to_stop_while_it_starts_begins_nothing_more() -> None:
-    several, b = Several(), FakeLife()
+    several, b = Supervisor(), FakeLife()
     stopped: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
 
     class Slow(FakeLife):
@@ -152,7 +152,7 @@ class RealLife:
         self.keys = None if bridge is None else PublishingKeys(DestinationKeys.generate())
         self.bridge = bridge
         self.client_file = directory / "client-test.toml"
-        self.door: Door | None = None
+        self.door: SharedListener | None = None
         self.leaf_farm: HostedFarm | None = None
         self.on_halt: Callable[[BaseException], None] | None = None
         self.node: Node | None = None
@@ -199,7 +199,7 @@ def two_farms(directory: Path, **bridges: FakeBridge) -> tuple[RealLife, RealLif
     (tenants,) = sharing([a.tenant, b.tenant])
     settings = tls_settings(tenants[0].directory, tenants[0].config)
     tls = TlsTransport(settings, host=endpoint.host, port=endpoint.port)
-    a.door = b.door = Door(tls, {"a", "b"}, tls=tls)
+    a.door = b.door = SharedListener(tls, {"a", "b"}, tls=tls)
     return a, b
 
 
@@ -207,7 +207,7 @@ async def test_a_disk_that_fails_ends_one_farm_and_the_other_serves_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a, b = two_farms(tmp_path)
-    several = Several()
+    several = Supervisor()
     a.on_halt, b.on_halt = several.halts("a"), several.halts("b")
     async with running(several, a=a, b=b) as stop, a.client() as to_a, b.client() as to_b:
         assert await to_a.post([b"x"]) > 0
@@ -239,7 +239,7 @@ async def test_a_disk_that_fails_ends_one_farm_and_the_other_serves_on(
 
 async def test_a_certificate_that_is_replaced_is_shown_to_both_farms_peers(tmp_path: Path) -> None:
     a, b = two_farms(tmp_path)
-    several = Several()
+    several = Supervisor()
     a.on_halt, b.on_halt = several.halts("a"), several.halts("b")
     async with running(several, a=a, b=b) as stop:
         before = await shown(a)
@@ -270,7 +270,7 @@ async def test_a_farms_master_is_listed_by_the_farm_above_while_it_publishes(
     above, below = FakeBridge(leaf=1), FakeBridge(leaf=2)
     a, b = two_farms(tmp_path, a=above, b=below)
     a.leaf_farm = HostedFarm("b", lambda: b.node)
-    several = Several()
+    several = Supervisor()
     a.on_halt, b.on_halt = several.halts("a"), several.halts("b")
     async with running(several, a=a, b=b) as stop:
         await becomes("both publish", lambda: above.holds is not None and below.holds is not None)

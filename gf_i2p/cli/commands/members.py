@@ -16,7 +16,7 @@ from gf_i2p.cli.shared.command import Commands, Subcommand
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.local_client import Ask, ask, have_it_reloaded
 from gf_i2p.cli.shared.terminal import print_json
-from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID
+from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.layout import CONFIG_FILE, DATABASE_FILE, SECRETS_FILE
 from gf_i2p.node.files.stopped_log import members_of_stopped
@@ -305,16 +305,16 @@ def _add_of_invite_leaf(parser: argparse.ArgumentParser) -> None:
     _add_directory(parser)
     parser.add_argument(
         "--id",
-        type=whole(MAX_ID - 1, low=FIRST_MEMBER_ID),
+        type=whole(MAX_ID - 1, low=FIRST_LEAF_MEMBER_ID),
         metavar="ID",
-        help=f"the member's, from {FIRST_MEMBER_ID} on (default: the next one)",
+        help=f"the member's, from {FIRST_LEAF_MEMBER_ID} on (default: the next one)",
     )
     _add_into(parser)
 
 
 def _add_of_remove_leaf(parser: argparse.ArgumentParser) -> None:
     _add_directory(parser)
-    parser.add_argument("id", type=whole(MAX_ID - 1, low=FIRST_MEMBER_ID), metavar="ID")
+    parser.add_argument("id", type=whole(MAX_ID - 1, low=FIRST_LEAF_MEMBER_ID), metavar="ID")
 
 
 COMMANDS: Final[Commands] = {

@@ -23,14 +23,14 @@ from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.layout import SOCKET_FILE
 from gf_i2p.node.files.trust import tls_settings
-from gf_i2p.node.listener import Door, Tenant, sharing
+from gf_i2p.node.listener import SharedListener, Tenant, sharing
 from gf_i2p.node.node import Node, Reload
 from gf_i2p.node.publish.publishing_keys import PublishingKeys
 from gf_i2p.node.recovery.snapshot_copy import of_running
-from gf_i2p.node.report.nested_leaf import ElsewhereFarm, HostedFarm, LeafFarm, check_nesting, target_of
+from gf_i2p.node.report.leaf_farm import ElsewhereFarm, HostedFarm, LeafFarm, check_nesting, target_of
 from gf_i2p.node.status.admin_status import administration
 from gf_i2p.node.status.node_status import explanation, status
-from gf_i2p.node.supervisor import Several
+from gf_i2p.node.supervisor import Supervisor
 from gf_i2p.transport.errors import TransportError
 from gf_i2p.transport.interface import Transport
 from gf_i2p.transport.tls.tls_transport import TlsTransport
@@ -67,7 +67,7 @@ def run(options: argparse.Namespace) -> Exit:
 
 async def _serve(seats: Mapping[str, "_Seat"], doors: Sequence[Sequence[Tenant]]) -> Exit:
     stopped, stop = stop_signal()
-    several = Several()
+    several = Supervisor()
     only = len(seats) == 1
     for tenants in doors:
         if len(tenants) > 1:
@@ -130,7 +130,7 @@ def _share(seats: Mapping[str, "_Seat"], tenants: Sequence[Tenant]) -> None:
         tls = TlsTransport(replace(settings, fingerprints={}, ca_file=None), host=place.host, port=place.port)
     transport = i2p or tls
     assert transport is not None
-    door = Door(transport, {tenant.config.node.cluster for tenant in tenants}, tls=tls)
+    door = SharedListener(transport, {tenant.config.node.cluster for tenant in tenants}, tls=tls)
     for tenant in tenants:
         seat = seats[str(tenant.directory)]
         seat.door = door
@@ -149,7 +149,7 @@ class _Seat:
         self.secrets = secrets
         self.bridge: LocalRouter | None = None
         self.leaf_farm: LeafFarm | None = None
-        self.door: Door | None = None
+        self.door: SharedListener | None = None
         """None: its own."""
         self.i2p: Transport | None = None
         """The way into I2P that it shares; None: its own, if any."""
@@ -160,7 +160,7 @@ class _Seat:
         self._local: LocalInterface | None = None
 
     async def start(self) -> None:
-        """See `gf_i2p.node.supervisor.Life`."""
+        """See `gf_i2p.node.supervisor.SupervisedNode`."""
         directory, config = self.tenant.directory, self.tenant.config
         try:
             node = Node(
@@ -203,7 +203,7 @@ class _Seat:
             raise
 
     async def stop(self) -> None:
-        """See `gf_i2p.node.supervisor.Life`."""
+        """See `gf_i2p.node.supervisor.SupervisedNode`."""
         node, local = self.node, self._local
         assert node is not None
         assert local is not None

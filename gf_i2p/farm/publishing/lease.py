@@ -49,7 +49,7 @@ class Verdict:
     reason: str | None = None
 
 
-class Lease:
+class PublisherLease:
     """The lease of one process. It begins without one: records of an earlier process do not count."""
 
     def __init__(self) -> None:

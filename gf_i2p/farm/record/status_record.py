@@ -41,7 +41,7 @@ MAX_REMOTE_ROUTERS: Final = 32
 MAX_REMOTE_DESTINATIONS: Final = 32
 MAX_OPENINGS: Final = MAX_DESTINATIONS + MAX_REMOTE_ROUTERS + MAX_REMOTE_DESTINATIONS + 64
 """Of lists and objects."""
-FIRST_MEMBER_ID: Final = 2**31
+FIRST_LEAF_MEMBER_ID: Final = 2**31
 """Ids from here on are those of members that are no servers: they post, and have no vote."""
 _MAX_DESTINATION_BYTES: Final = 1024
 _NOT_ASKED: Final = -1.0

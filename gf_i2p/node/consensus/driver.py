@@ -14,11 +14,11 @@ from typing import Any, Final, Protocol, TypeVar, cast
 import structlog
 from structlog.contextvars import get_contextvars
 
-from gf_i2p.node.consensus.timing import Plan, Tempo
+from gf_i2p.node.consensus.timing import Plan, Timeouts
 from gf_i2p.raft import inputs
 from gf_i2p.raft.configurations import Configurations
 from gf_i2p.raft.core import Core
-from gf_i2p.raft.durability_gate import Promises
+from gf_i2p.raft.durability_gate import DurabilityGate
 from gf_i2p.raft.effects import Effects, Reply, Send, Snapshot, Token
 from gf_i2p.raft.log import Log, size_of
 from gf_i2p.raft.settings import Flow, Timing
@@ -82,7 +82,7 @@ class Driver:
         storage: Storage,
         *,
         bootstrap: Configuration,
-        tempo: Tempo,
+        tempo: Timeouts,
         on_halt: Callable[[BaseException], None],
         on_timing: Callable[[Timing], None] = lambda _: None,
         flow: Flow | None = None,
@@ -98,7 +98,7 @@ class Driver:
         """Why the driver takes no more input: a clause for the caller."""
         self._peers: Mapping[int, Peer] = {}
         self._writer = Writer(storage, on_durable=self._durable_in_thread, on_failure=self._failed_in_thread)
-        self._promises = Promises()
+        self._promises = DurabilityGate()
         self._proposals: list[inputs.Proposal] = []
         self._timer: asyncio.Handle | None = None
         self._timer_at = 0.0  # uvloop's handles do not all know their time

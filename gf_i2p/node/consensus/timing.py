@@ -145,7 +145,7 @@ class _Flight(NamedTuple):
     """Length of the silence that the request ended, when the silence had the full length."""
 
 
-class _Office:
+class _LeaderTerm:
     """A leader's measurements in one term."""
 
     def __init__(self, term: int) -> None:
@@ -199,7 +199,7 @@ class _Office:
         return shortest if self._shown else 0.0
 
 
-class Tempo:
+class Timeouts:
     """The time-outs of one node, and the measurements behind them.
 
     The driver reports each message sent or heard to this object first, and then to the core. So the measurement
@@ -222,7 +222,7 @@ class Tempo:
         self._flights: dict[int, _Flight] = {}  # by tag
         self._bulk: Counter[int] = Counter()  # by peer, requests with entries on the way
         self._heard: dict[int, tuple[int, float]] = {}  # by leader, its term, and when it was last heard in it
-        self._office: _Office | None = None
+        self._office: _LeaderTerm | None = None
         self._adapt()
 
     @property
@@ -294,7 +294,7 @@ class Tempo:
         if request.type is MessageType.APPEND_ENTRIES_REQUEST and self._counts(peer):
             term = request.term
             if self._office is None or self._office.term != term:
-                self._office = _Office(term)
+                self._office = _LeaderTerm(term)
                 self._adapt_at = now
             silence = self._office.speaks(peer, now)
             if bulk or silence < 0.9 * self.timing.heartbeat:

@@ -23,7 +23,7 @@ LOOK_SECONDS: Final = 10.0
 ASK_SECONDS: Final = 60.0
 
 
-class Outsider:
+class RemovalCheck:
     """Asks the other servers for the Configuration while this server has no leader."""
 
     def __init__(

@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 from gf_i2p.farm.admin_entries import AdminEntry, Administration
 from gf_i2p.farm.choice.publisher import Branch, Entry
 from gf_i2p.farm.parameters import NAMES, Parameters
-from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID, StatusRecord
+from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID, StatusRecord
 from gf_i2p.farm.state import FarmState, read_entry
 
 SERVERS: Final = "servers"
@@ -238,7 +238,7 @@ class Replay:
 
     def _hear(self, record: StatusRecord) -> None:
         servers = self.runs[0].state.servers
-        if record.id < FIRST_MEMBER_ID and record.id not in servers:
+        if record.id < FIRST_LEAF_MEMBER_ID and record.id not in servers:
             if self._exact or self._servers_seen:
                 return
             self._configure((*servers, record.id), guessed=True)

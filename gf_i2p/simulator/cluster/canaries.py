@@ -12,13 +12,13 @@ from typing import Any, cast
 from gf_i2p.raft.candidate import Candidate
 from gf_i2p.raft.configurations import Configurations, agreed
 from gf_i2p.raft.core import Core
-from gf_i2p.raft.durability_gate import Promises
+from gf_i2p.raft.durability_gate import DurabilityGate
 from gf_i2p.raft.effects import Effects, HardState, ReadReady, Reply, Send, Snapshot, Token
-from gf_i2p.raft.follower import Following, Receiving
-from gf_i2p.raft.follower_progress import Progress
+from gf_i2p.raft.follower import Follower, SnapshotReceiver
+from gf_i2p.raft.follower_progress import FollowerProgress
 from gf_i2p.raft.leader import Leader
 from gf_i2p.raft.log import Log
-from gf_i2p.raft.membership_change import Changes
+from gf_i2p.raft.membership_change import MembershipChange
 from gf_i2p.raft.state import State
 from gf_i2p.simulator.canary import Canary, method
 from gf_i2p.storage.entry_chunks import Packed
@@ -31,8 +31,8 @@ from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
 # The methods as they are, for those that add a mistake before or after.
 _request_vote = Core._request_vote
 _incoming = Core._incoming
-_append_entries = Following.append_entries
-_take_entries = Following._take_entries
+_append_entries = Follower.append_entries
+_take_entries = Follower._take_entries
 _take_effects = State.take_effects
 _send = Leader._send
 _propose = Leader.propose
@@ -133,7 +133,7 @@ def _counts_what_it_sent(leader: Leader, peer: int, entries: tuple[Any, ...], no
         progress.match = max(progress.match, progress.next - 1 + len(entries))
 
 
-def _keeps_conflicts(following: Following, request: Request, first: int, new: Sequence[Entry]) -> str | None:
+def _keeps_conflicts(following: Follower, request: Request, first: int, new: Sequence[Entry]) -> str | None:
     overlap = min(max(following._state.log.last_index + 1 - first, 0), len(new))
     return _take_entries(following, request, first + overlap, new[overlap:])
 
@@ -149,7 +149,7 @@ def _sends_its_commit_index(leader: Leader, peer: int, entries: tuple[Any, ...],
     state.effects.sends[-1] = last._replace(request=replace(last.request, commit_index=state.commit))
 
 
-def _commits_beyond_the_match(following: Following, token: Token, request: Request) -> None:
+def _commits_beyond_the_match(following: Follower, token: Token, request: Request) -> None:
     _append_entries(following, token, request)
     state = following._state
     if state.effects.gated_replies[-1:] and state.effects.gated_replies[-1].response.accepted:
@@ -160,7 +160,7 @@ def _applies_early(core: Core) -> int:
     return core.log.stored
 
 
-def _cuts_too_much(following: Following, request: Request, first: int, new: Sequence[Entry]) -> str | None:
+def _cuts_too_much(following: Follower, request: Request, first: int, new: Sequence[Entry]) -> str | None:
     """Take every AppendEntries for the end of the log, also one that came late."""
     begin = request.last_log_index + 1
     if request.type is MessageType.APPEND_ENTRIES_REQUEST and request.entries and begin > following._state.commit:
@@ -169,28 +169,28 @@ def _cuts_too_much(following: Following, request: Request, first: int, new: Sequ
     return _take_entries(following, request, first, new)
 
 
-def _never_backs_off(progress: Progress, next_index: int) -> None:
+def _never_backs_off(progress: FollowerProgress, next_index: int) -> None:
     progress.probing = True
     progress.flights.clear()
 
 
-def _takes_lost_for_stored(progress: Progress) -> None:
+def _takes_lost_for_stored(progress: FollowerProgress) -> None:
     progress.matched(progress.next - 1)
     progress.flights.clear()
 
 
-# Promises, and what clients hear --------------------------------------------------------------------------------------
+# Promises to peers, and what clients hear ---------------------------------------------------------------------------
 
 
-def _speaks_before_the_disk(promises: Promises, effects: Effects) -> list[Send | Reply]:
+def _speaks_before_the_disk(promises: DurabilityGate, effects: Effects) -> list[Send | Reply]:
     return [*effects.sends, *effects.replies, *effects.gated_sends, *effects.gated_replies]
 
 
-def _waits_for_one_write_less(promises: Promises, number: int) -> list[Send | Reply]:
+def _waits_for_one_write_less(promises: DurabilityGate, number: int) -> list[Send | Reply]:
     return _stored(promises, number + 1)
 
 
-_stored = Promises.stored
+_stored = DurabilityGate.stored
 
 
 def _answers_at_once(leader: Leader, proposals: Any, now: float) -> None:
@@ -235,13 +235,13 @@ _answered = Leader.answered
 # Servers that come and go ---------------------------------------------------------------------------------------------
 
 
-def _changes_before_the_last_is_committed(changes: Changes) -> str | None:
+def _changes_before_the_last_is_committed(changes: MembershipChange) -> str | None:
     if changes._state.commit < changes._first_index or changes.joining is not None or changes.leaving is not None:
         return "this leader is busy"
     return None
 
 
-def _changes_before_its_term(changes: Changes) -> str | None:
+def _changes_before_its_term(changes: MembershipChange) -> str | None:
     state = changes._state
     history = state.configurations._history
     pending = [
@@ -267,14 +267,14 @@ def _keeps_its_servers(configurations: Configurations, first: Configuration) -> 
     """Take a snapshot without the Configuration that comes with it."""
 
 
-def _goes_back(following: Following, token: Token, request: Request) -> None:
+def _goes_back(following: Follower, token: Token, request: Request) -> None:
     state = following._state
     commit, state.commit = state.commit, state.log.base
     _install_snapshot(following, token, request)
     state.commit = commit if state.effects.restore is None else state.commit
 
 
-_install_snapshot = Following.install_snapshot
+_install_snapshot = Follower.install_snapshot
 
 
 def _keeps_what_follows(state: State, snapshot: Snapshot) -> None:
@@ -288,7 +288,7 @@ _take_snapshot = State.take_snapshot
 _begin_anew = State.install_snapshot
 
 
-def _mixes_blocks(receiving: Receiving, source: int, block: SnapshotSyncRequest) -> int | Snapshot:
+def _mixes_blocks(receiving: SnapshotReceiver, source: int, block: SnapshotSyncRequest) -> int | Snapshot:
     covers = source, block.last_log_index, block.last_log_term
     if block.offset == 0 and receiving._data and receiving._covers != covers:
         receiving._covers = covers
@@ -296,7 +296,7 @@ def _mixes_blocks(receiving: Receiving, source: int, block: SnapshotSyncRequest)
     return _take_block(receiving, source, block)
 
 
-_take_block = Receiving.take
+_take_block = SnapshotReceiver.take
 
 
 def _drops_without_a_snapshot(state: State, snapshot: Snapshot, drop: int) -> None:
@@ -366,33 +366,39 @@ def core_canaries() -> Iterator[Canary]:
     yield Canary(
         "counts-sent", "counts what it has sent as acknowledged", method(Leader, "_send", _counts_what_it_sent)
     )
-    yield Canary("no-truncation", "keeps entries that conflict", method(Following, "_take_entries", _keeps_conflicts))
+    yield Canary("no-truncation", "keeps entries that conflict", method(Follower, "_take_entries", _keeps_conflicts))
     yield Canary("no-check", "does not compare the term before new entries", method(Log, "matches", _skips_the_check))
     yield Canary(
         "beyond-match",
         "commits beyond what the leader has proved",
         (
             (Leader, "_send", _sends_its_commit_index),
-            (Following, "append_entries", _commits_beyond_the_match),
+            (Follower, "append_entries", _commits_beyond_the_match),
         ),
     )
     yield Canary("applies-early", "applies what is not committed", ((Core, "applicable", property(_applies_early)),))
     yield Canary(
         "cuts-too-much",
         "cuts its log at an AppendEntries that came late",
-        method(Following, "_take_entries", _cuts_too_much),
+        method(Follower, "_take_entries", _cuts_too_much),
     )
     yield Canary(
         "no-back-off",
         "asks for the same entry after a mismatch",
-        method(Progress, "back_to_probing", _never_backs_off),
+        method(FollowerProgress, "back_to_probing", _never_backs_off),
     )
     yield Canary(
-        "lost-is-stored", "counts a lost request as acknowledged", method(Progress, "lost", _takes_lost_for_stored)
+        "lost-is-stored",
+        "counts a lost request as acknowledged",
+        method(FollowerProgress, "lost", _takes_lost_for_stored),
     )
-    yield Canary("no-fsync", "speaks before the disk has written", method(Promises, "take", _speaks_before_the_disk))
     yield Canary(
-        "one-write-less", "waits for all writes but the last", method(Promises, "stored", _waits_for_one_write_less)
+        "no-fsync", "speaks before the disk has written", method(DurabilityGate, "take", _speaks_before_the_disk)
+    )
+    yield Canary(
+        "one-write-less",
+        "waits for all writes but the last",
+        method(DurabilityGate, "stored", _waits_for_one_write_less),
     )
     yield Canary("answers-early", "acknowledges before it commits", method(Leader, "propose", _answers_at_once))
     yield Canary("refuses-lost", "says no where nobody knows", method(Leader, "resign", _refuses_what_it_lost))
@@ -411,12 +417,12 @@ def core_canaries() -> Iterator[Canary]:
     yield Canary(
         "overlapping-changes",
         "changes servers while the change before is not committed",
-        method(Changes, "obstacle", property(_changes_before_the_last_is_committed)),
+        method(MembershipChange, "obstacle", property(_changes_before_the_last_is_committed)),
     )
     yield Canary(
         "early-change",
         "changes servers before it has committed in its term",
-        method(Changes, "obstacle", property(_changes_before_its_term)),
+        method(MembershipChange, "obstacle", property(_changes_before_its_term)),
     )
     yield Canary("removed-counts", "counts servers that were removed", method(Leader, "_agreed", _counts_the_removed))
     yield Canary(
@@ -430,7 +436,7 @@ def core_canaries() -> Iterator[Canary]:
     yield Canary(
         "snapshot-back",
         "takes a snapshot older than its log",
-        method(Following, "install_snapshot", _goes_back),
+        method(Follower, "install_snapshot", _goes_back),
     )
     yield Canary(
         "keeps-tail",
@@ -440,7 +446,7 @@ def core_canaries() -> Iterator[Canary]:
     yield Canary(
         "mixed-blocks",
         "goes on with another snapshot where the first has ended",
-        method(Receiving, "take", _mixes_blocks),
+        method(SnapshotReceiver, "take", _mixes_blocks),
     )
     yield Canary(
         "drops-only",

@@ -10,7 +10,7 @@ from gf_i2p.farm.state import FarmState
 from gf_i2p.raft import inputs
 from gf_i2p.raft.configurations import Configurations
 from gf_i2p.raft.core import Core
-from gf_i2p.raft.durability_gate import Promises
+from gf_i2p.raft.durability_gate import DurabilityGate
 from gf_i2p.raft.effects import Effects, Reply, Send, Snapshot, Write
 from gf_i2p.raft.log import Log
 from gf_i2p.simulator.cluster.caller_connections import Order, Post, Query
@@ -101,7 +101,7 @@ class Server:
             flow=plan.flow,
             snapshot=loaded.snapshot,
         )
-        self.promises = Promises()
+        self.promises = DurabilityGate()
         self.state = FarmState(CLUSTER)
         self.registers = Registers()
         self.publisher: int | None = None

@@ -11,16 +11,16 @@ from gf_i2p.simulator.life.publisher import GivenSet
 from gf_i2p.simulator.registers import CLUSTER
 
 if TYPE_CHECKING:
-    from gf_i2p.simulator.life.farm import Brain, Node
+    from gf_i2p.simulator.life.farm import FarmLife, Node
 
 RIGHT_MS: Final = 1_000
 """A clock that is wrong by no more is right."""
 
 
-class Watch:
+class LifeChecker:
     """Is told everything that happens. Raises `Violation` at once when something must not be."""
 
-    def __init__(self, brain: "Brain") -> None:
+    def __init__(self, brain: "FarmLife") -> None:
         self.brain = brain
         self.ledger = Ledger()
         self.state = FarmState(CLUSTER)

@@ -12,12 +12,12 @@ from typing import Final
 from gf_i2p.farm.state import FarmState
 from gf_i2p.simulator.events import Events
 from gf_i2p.simulator.facts import Members, Violation
-from gf_i2p.simulator.life.checker import Watch
-from gf_i2p.simulator.life.faults import BrainFaults
+from gf_i2p.simulator.life.checker import LifeChecker
+from gf_i2p.simulator.life.faults import LifeFaults
 from gf_i2p.simulator.life.ledger import PAUSE
-from gf_i2p.simulator.life.plan import CALM, BrainPlan
+from gf_i2p.simulator.life.plan import CALM, LifePlan
 from gf_i2p.simulator.life.publisher import GivenSet, SimulatedPublisher
-from gf_i2p.simulator.life.reporters import INTERVAL, MASTER_HASH, LeafTruth, Poster
+from gf_i2p.simulator.life.reporters import INTERVAL, MASTER_HASH, LeafTruth, SimulatedReporter
 from gf_i2p.simulator.registers import CLUSTER
 
 BEGAN_MS: Final = 1_700_000_000_000
@@ -38,7 +38,7 @@ _CHANGE: Final = 2.0
 class Node:
     """One server or member: its process, its machine's clock and its router."""
 
-    def __init__(self, brain: "Brain", poster: Poster) -> None:
+    def __init__(self, brain: "FarmLife", poster: SimulatedReporter) -> None:
         self.id = poster.id
         self.poster = poster
         self.error_ms = 0
@@ -190,10 +190,10 @@ class Node:
         self._brain.later(seconds, self, lambda: self.enter(action))
 
 
-class Brain:
+class FarmLife:
     """All of one run. `plan` is the only thing that it depends on."""
 
-    def __init__(self, plan: BrainPlan, *, write: Callable[[str], None] | None = None) -> None:
+    def __init__(self, plan: LifePlan, *, write: Callable[[str], None] | None = None) -> None:
         """`write` takes the lines of a trace."""
         self.plan = plan
         self.rng = Random(f"brain run {plan.seed}")  # noqa: S311 -- it must be repeatable, and keeps no secret
@@ -206,19 +206,19 @@ class Brain:
         self._leaderless_until = 0.0
         self._leader: int | None = None
         self.nodes = {
-            each: Node(self, Poster(each, [LeafTruth(_leaf_hash(each, i)) for i in range(plan.leaves)]))
+            each: Node(self, SimulatedReporter(each, [LeafTruth(_leaf_hash(each, i)) for i in range(plan.leaves)]))
             for each in (*range(1, plan.servers + 1), *plan.members)
         }
         self.nodes[self.rng.randint(1, plan.servers)].poster.leaves += _odd_leaves(plan.odd)
         self.servers = [node for node in self.nodes.values() if node.poster.is_server]
-        self.watch = Watch(self)
+        self.watch = LifeChecker(self)
         self.commit(tuple(server.id for server in self.servers))
         for node in self.nodes.values():
             self.events.after(self.rng.random() * INTERVAL / 3, node.report_at_intervals)
             if node.poster.is_server:
                 self.events.after(self.rng.random() * TICK, node.tick)
         self.events.after(TICK, self._tick)
-        self.faults = BrainFaults(self)
+        self.faults = LifeFaults(self)
 
     def run(self) -> None:
         """Let it all happen. Raises `Violation`."""

@@ -8,7 +8,7 @@ from gf_i2p.simulator.life.plan import WRONG_MS
 from gf_i2p.simulator.registers import CLUSTER
 
 if TYPE_CHECKING:
-    from gf_i2p.simulator.life.farm import Brain, Node
+    from gf_i2p.simulator.life.farm import FarmLife, Node
 
 _PARAMETERS: Final = (
     ("tree", ("best", "tree")),
@@ -21,10 +21,10 @@ _PARAMETERS: Final = (
 """What administrators set: name and values."""
 
 
-class BrainFaults:
+class LifeFaults:
     """Strikes at random until `stop`, which undoes everything but what administrators have said."""
 
-    def __init__(self, brain: "Brain") -> None:
+    def __init__(self, brain: "FarmLife") -> None:
         self._brain = brain
         self._undo: dict[int, Callable[[], None]] = {}
         self._number = 0

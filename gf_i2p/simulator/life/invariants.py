@@ -13,7 +13,7 @@ from gf_i2p.simulator.life.publisher import GivenSet
 from gf_i2p.simulator.life.reporters import INTERVAL, MASTER_HASH
 
 if TYPE_CHECKING:
-    from gf_i2p.simulator.life.checker import Watch
+    from gf_i2p.simulator.life.checker import LifeChecker
 
 MOST_ENTRIES: Final = 16
 SLACK: Final = 20.0
@@ -27,7 +27,7 @@ MOST_FLAPS: Final = 12
 class FarmRule:
     """One of them. The methods are called when something has happened that one of that name may care for."""
 
-    def __init__(self, watch: "Watch") -> None:
+    def __init__(self, watch: "LifeChecker") -> None:
         self.watch = watch
 
     def violated(self, seen: str) -> Violation:
@@ -56,7 +56,7 @@ class FarmRule:
 class SameFarmChoice(FarmRule):
     """Servers that have applied the same log make the same choice, also after a restart (Proposal 150; DESIGN 4)."""
 
-    def __init__(self, watch: "Watch") -> None:
+    def __init__(self, watch: "LifeChecker") -> None:
         super().__init__(watch)
         self._choices: list[Choice] = []
 
@@ -72,7 +72,7 @@ class SameFarmChoice(FarmRule):
 class SameFarmBytes(FarmRule):
     """Servers that have applied the same log keep the same bytes as a snapshot (DESIGN 4)."""
 
-    def __init__(self, watch: "Watch") -> None:
+    def __init__(self, watch: "LifeChecker") -> None:
         super().__init__(watch)
         self._states: dict[int, bytes] = {}
 
@@ -122,7 +122,7 @@ class PublishedRises(FarmRule):
     Otherwise the netDb keeps the old one.
     """
 
-    def __init__(self, watch: "Watch") -> None:
+    def __init__(self, watch: "LifeChecker") -> None:
         super().__init__(watch)
         self._given: list[tuple[int, int]] = []  # index of the announcement, version
 
@@ -217,7 +217,7 @@ class MovedAndDrained(FarmRule):
     (docs/publisher-choice.md). It is asked of servers that can publish however the stopwatch went: `Ledger.is_sure`.
     """
 
-    def __init__(self, watch: "Watch") -> None:
+    def __init__(self, watch: "LifeChecker") -> None:
         super().__init__(watch)
         self._since: dict[int, int] = {}
         """Of those that can publish, since when, by `Ledger.lasted_ms`."""
@@ -249,7 +249,7 @@ class GoodStays(FarmRule):
     office. How long that was is reckoned by `Ledger.risen_ms`, which no stopwatch outruns.
     """
 
-    def __init__(self, watch: "Watch") -> None:
+    def __init__(self, watch: "LifeChecker") -> None:
         super().__init__(watch)
         self._began_ms = 0
         """When the publisher took the office."""
@@ -357,7 +357,7 @@ class FlapsBounded(FarmRule):
     nor the wait. A leaf that was never down, or is new with a server that is new, does not wait.
     """
 
-    def __init__(self, watch: "Watch") -> None:
+    def __init__(self, watch: "LifeChecker") -> None:
         super().__init__(watch)
         self._listed: set[bytes] = set()
         self._past: dict[bytes, _Past] = {}

@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID
+from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
 from gf_i2p.netdb.encoding import from_base64
 from gf_i2p.simulator.facts import Members
 from gf_i2p.simulator.registers import CLUSTER
@@ -96,7 +96,7 @@ class Ledger:
                     self._accuse(found["id"], each["id"], reachable=each["reachable"])
             self._rise(joined=joined)
             self.said[found["id"]].risen_ms = self.risen_ms
-        elif found["id"] >= FIRST_MEMBER_ID:
+        elif found["id"] >= FIRST_LEAF_MEMBER_ID:
             self._report(found, now, self.members)
             self.members[found["id"]].risen_ms = self.risen_ms
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gf_i2p.farm.record.remote_sensing import RemoteRouter
-from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID, Config, Leaf, Meta, StatusRecord
+from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID, Config, Leaf, Meta, StatusRecord
 from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.simulator.registers import CLUSTER
 
@@ -38,7 +38,7 @@ class LeafTruth:
 
 
 @dataclass(slots=True)
-class Poster:
+class SimulatedReporter:
     """A server's or a member's router, and what is set there."""
 
     id: int
@@ -55,7 +55,7 @@ class Poster:
     @property
     def is_server(self) -> bool:
         """Whether it may be one."""
-        return self.id < FIRST_MEMBER_ID
+        return self.id < FIRST_LEAF_MEMBER_ID
 
     def record(self, date_ms: int, *, version_ms: int = 0, publishing: bool = False) -> bytes:
         """Return the next record's bytes."""

@@ -20,7 +20,7 @@ Prepare = Callable[[Sequence[Place]], Mapping[Place, str]]
 that cannot be, each with a sentence that says what to add so that they can."""
 
 
-class Directory:
+class KnownServers:
     """What was given stays. What was told is exchanged when somebody tells of a newer Configuration.
 
     A server may so have two places: where the client was told that it is, and where the servers find it. Both count,

@@ -8,7 +8,7 @@ from gf_i2p.farm.choice.candidates import Accusation, Setting, objection
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.posters import Poster
 from gf_i2p.farm.record.remote_sensing import RemoteRouter
-from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID
+from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
 from gf_i2p.farm.state import FarmState
 from tests.farm.fed_farm import Farm
 from tests.farm.made_up_logs import SERVERS, log, take
@@ -50,7 +50,7 @@ def test_who_has_accused_takes_it_back() -> None:
     assert farm.state.objection(1) is None
 
 
-@pytest.mark.parametrize("accuser", [1, FIRST_MEMBER_ID, 77])
+@pytest.mark.parametrize("accuser", [1, FIRST_LEAF_MEMBER_ID, 77])
 def test_only_another_server_accuses(accuser: int) -> None:
     farm = started()
     accuses(farm, accuser, 1)

@@ -1,11 +1,11 @@
-"""Farms of real cores with real `Tempo`s over networks that delay, jitter and stall; the clock is only a number."""
+"""Farms of real cores with real `Timeouts`s over networks that delay, jitter and stall; the clock is only a number."""
 
 import heapq
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gf_i2p.node.consensus.timing import Plan, Tempo
+from gf_i2p.node.consensus.timing import Plan, Timeouts
 from gf_i2p.raft import inputs
 from gf_i2p.raft.effects import Effects, Send
 from gf_i2p.wire.messages import MessageType, Request
@@ -60,7 +60,7 @@ class Farm(Lab):
         self.apart = apart or {}
         ids = range(1, servers + 1)
         self.plans = plan if isinstance(plan, dict) else dict.fromkeys(ids, plan)
-        self.tempos = {i: Tempo(self.plans[i], servers=servers) for i in ids}
+        self.tempos = {i: Timeouts(self.plans[i], servers=servers) for i in ids}
         self.events: list[tuple[float, int, Callable[[], None]]] = []
         self.number = 0
         self.arrival: dict[tuple[int, int, bool], float] = {}
@@ -204,7 +204,7 @@ class Farm(Lab):
     def kill(self, server_id: int) -> None:
         """The process dies: its connections break; what the others hear of it depends on the network."""
         self.crash(server_id)
-        self.tempos[server_id] = Tempo(self.plans[server_id], servers=len(self.servers))
+        self.tempos[server_id] = Timeouts(self.plans[server_id], servers=len(self.servers))
         for link in [link for link in self.up_since if server_id in link]:
             del self.up_since[link]
         for other in self.servers:

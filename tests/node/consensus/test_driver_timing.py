@@ -1,11 +1,11 @@
-"""The driver tells `Tempo` what it measures, and the core what follows from it, at the right moments."""
+"""The driver tells `Timeouts` what it measures, and the core what follows from it, at the right moments."""
 
 import asyncio
 from pathlib import Path
 
 import pytest
 
-from gf_i2p.node.consensus.timing import OUTSIDE, Plan, Tempo
+from gf_i2p.node.consensus.timing import OUTSIDE, Plan, Timeouts
 from gf_i2p.raft.effects import Send
 from gf_i2p.raft.settings import Timing
 from gf_i2p.wire.messages import MessageType, Request
@@ -16,7 +16,7 @@ LATER = Timing(heartbeat=0.1, election_min=400, election_max=800)
 SOONER = Timing(heartbeat=0.01, election_min=200, election_max=250)
 
 
-class Script(Tempo):
+class Script(Timeouts):
     """Notes what it is told and changes the time-outs when the test says so."""
 
     def __init__(self, timing: Timing) -> None:

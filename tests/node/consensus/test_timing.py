@@ -17,7 +17,7 @@ from gf_i2p.node.consensus.timing import (
     SHOWN,
     Plan,
     Range,
-    Tempo,
+    Timeouts,
 )
 from gf_i2p.raft.effects import Send
 from gf_i2p.raft.settings import I2P, LAN, Timing
@@ -34,7 +34,7 @@ def request(term: int = 1, *, source: int = 9, kind: MessageType = APPEND, entri
 
 @dataclass
 class Life:
-    """A `Tempo` and its clock."""
+    """A `Timeouts` and its clock."""
 
     limits: Range = OUTSIDE
     servers: int = 3
@@ -42,7 +42,7 @@ class Life:
     tags: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def __post_init__(self) -> None:
-        self.tempo = Tempo(Plan("auto", self.limits), servers=self.servers)
+        self.tempo = Timeouts(Plan("auto", self.limits), servers=self.servers)
 
     @property
     def timing(self) -> Timing:

@@ -25,7 +25,7 @@ from gf_i2p.node.publish.keys_watch import KeysWatch
 from gf_i2p.node.publish.publishing_keys import HANDOVER_SECONDS, PublishingKeys, Purpose
 from gf_i2p.node.report import reporter, service_watch
 from gf_i2p.node.report.reporter import Reporter
-from gf_i2p.node.report.service_watch import TargetWatch
+from gf_i2p.node.report.service_watch import ServiceWatch
 from gf_i2p.node.status.publishing_status import farm_status
 from gf_i2p.node.view import FarmView
 from gf_i2p.wire.errors import NotCommittedError
@@ -96,7 +96,7 @@ class Desk:
             self.reporter,
             self.hosting,
             self.keys,
-            TargetWatch(("127.0.0.1", self.local.port), on_change=self.reporter.changed),
+            ServiceWatch(("127.0.0.1", self.local.port), on_change=self.reporter.changed),
             http=True,
             options={"inbound.length": "1"},
             clock=lambda: self.now,

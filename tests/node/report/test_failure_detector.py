@@ -9,7 +9,7 @@ import pytest
 
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.record.remote_sensing import RemoteRouter
-from gf_i2p.node.report.failure_detector import LOOK_SECONDS, Hearing, patience
+from gf_i2p.node.report.failure_detector import LOOK_SECONDS, FailureDetector, patience
 from gf_i2p.raft.settings import I2P, LAN, Timing
 from integration.harness.local_farm import becomes
 from tests.netdb.strategies import KEYS
@@ -30,7 +30,7 @@ class Ear:
         self.told: list[tuple[RemoteRouter, ...]] = []
         view: Any = SimpleNamespace(state=SimpleNamespace(records=self.records))
         driver: Any = SimpleNamespace(core=self.core)
-        self.hearing = Hearing(driver, view, reporter, clock=lambda: self.now)
+        self.hearing = FailureDetector(driver, view, reporter, clock=lambda: self.now)
 
     def changed(self) -> None:
         self.told.append(self.reporter.remote_routers)

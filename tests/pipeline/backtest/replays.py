@@ -8,7 +8,7 @@ from gf_i2p.farm.choice.publisher import Choice
 from gf_i2p.farm.state import FarmState
 from gf_i2p.pipeline.backtest.replay import Decision, Replay, Row
 from gf_i2p.simulator.facts import Members
-from gf_i2p.simulator.life.farm import Brain
+from gf_i2p.simulator.life.farm import FarmLife
 from gf_i2p.simulator.life.plan import draw
 from gf_i2p.simulator.registers import CLUSTER
 from gf_i2p.storage.history_lines import Record, parse_line, record_line
@@ -46,7 +46,7 @@ class Life:
         self.chosen: dict[int, Said] = {}
         self.different: list[int] = []
         """Indexes at which servers chose differently."""
-        brain = Brain(draw(seed))
+        brain = FarmLife(draw(seed))
         for node in brain.nodes.values():
             node.pull = self._listening(brain, node.pull, node)  # type: ignore[method-assign]
         committed = brain.watch.committed
@@ -64,7 +64,7 @@ class Life:
         state.configure(first)
         self._note(1, state)
 
-    def _listening(self, brain: Brain, pull: Callable[[], None], node: Any) -> Callable[[], None]:
+    def _listening(self, brain: FarmLife, pull: Callable[[], None], node: Any) -> Callable[[], None]:
         def pulled() -> None:
             pull()
             if node.poster.is_server and node.applied:

@@ -19,7 +19,7 @@ from gf_i2p.node.files.config import Config
 from gf_i2p.node.files.farm_setup import make_farm
 from gf_i2p.node.files.layout import CONFIG_FILE
 from gf_i2p.node.listener import Tenant
-from gf_i2p.node.report.nested_leaf import LISTED_MS, ElsewhereFarm, HostedFarm, check_nesting, target_of
+from gf_i2p.node.report.leaf_farm import LISTED_MS, ElsewhereFarm, HostedFarm, check_nesting, target_of
 from gf_i2p.wire.endpoint import Endpoint
 from tests.farm.strategies import MASTER, NOW, leaf, record
 from tests.node.routers import FakeBridge
