@@ -75,8 +75,8 @@ class Stream:
         """Why it was reset, in a sentence."""
         self._keys = keys
         self._idle = idle
-        self._receiving = Receiver()
-        self._sending = Sender()
+        self._receiver = Receiver()
+        self._sender = Sender()
         self._payload = MAX_PAYLOAD
         if first.max_payload is not None:
             self._payload = min(max(first.max_payload, MIN_PAYLOAD), MAX_PAYLOAD)
@@ -91,9 +91,9 @@ class Stream:
         self._ack_at: float | None = None
         self._last = now
         """When something was heard of the peer."""
-        self._receiving.first(first.payload)
+        self._receiver.first(first.payload)
         if first.flags & Flag.CLOSE:
-            self._receiving.ended = True
+            self._receiver.ended = True
         self._send_first(now)
 
     # What the local side does ---------------------------------------------------------------------------------------
@@ -101,16 +101,16 @@ class Stream:
     @property
     def readable(self) -> bool:
         """Whether `read` gives anything."""
-        return self._receiving.readable
+        return self._receiver.readable
 
     @property
     def ended(self) -> bool:
         """Whether nothing more can come than what can be read now."""
-        return self._receiving.ended or self.state is not State.OPEN
+        return self._receiver.ended or self.state is not State.OPEN
 
     def read(self) -> bytes:
         """Take what has come, in order; b"" when there is nothing now."""
-        data = self._receiving.read()
+        data = self._receiver.read()
         if self._told_choked and self.state is State.OPEN:
             self._acknowledge()  # which says that there is room again
         return data
@@ -138,13 +138,13 @@ class Stream:
         """Break off, and say so to the peer."""
         if self.state is State.OPEN:
             flags = Flag.RESET | Flag.SIGNATURE
-            self._out.append(self._packet(self._sending.next, flags).encode(self._keys.key.sign))
+            self._out.append(self._packet(self._sender.next, flags).encode(self._keys.key.sign))
             self._end(State.RESET, reason)
 
     @property
     def buffered(self) -> int:
         """Bytes kept, both ways."""
-        return self._receiving.buffered + len(self._unsent) + self._sending.buffered
+        return self._receiver.buffered + len(self._unsent) + self._sender.buffered
 
     # What comes -----------------------------------------------------------------------------------------------------
 
@@ -165,7 +165,7 @@ class Stream:
         if packet.to and not packet.flags & Flag.NO_ACK:  # who does not know our number has nothing of ours
             self._heed_acknowledgement(packet, now)
         if packet.flags & Flag.SYNCHRONIZE:
-            self._out += self._sending.first_again(now)  # it is still waiting for it
+            self._out += self._sender.first_again(now)  # it is still waiting for it
         elif not packet.plain_ack:
             self._take(packet, now)
         elif packet.delay_ms == 0:
@@ -174,15 +174,15 @@ class Stream:
 
     def _heed_acknowledgement(self, packet: Packet, now: float) -> None:
         self._choked_by_peer = packet.delay_ms is not None and packet.delay_ms >= CHOKE_MS - 1
-        again, _ = self._sending.acknowledge(packet.acknowledged, packet.nacks, now)
+        again, _ = self._sender.acknowledge(packet.acknowledged, packet.nacks, now)
         self._out += again
 
     def _take(self, packet: Packet, now: float) -> None:
-        if not self._receiving.take(packet):
+        if not self._receiver.take(packet):
             self._acknowledge()
             return
         self._unacknowledged += 1
-        if self._receiving.ended or packet.delay_ms == 0 or self._unacknowledged >= ACK_EVERY:
+        if self._receiver.ended or packet.delay_ms == 0 or self._unacknowledged >= ACK_EVERY:
             self._acknowledge()
         elif self._ack_at is None:
             self._ack_at = now + ACK_DELAY
@@ -194,10 +194,10 @@ class Stream:
         """When `tick` is to be called; None when the stream has ended."""
         if self.state is not State.OPEN:
             return None
-        times = [self._last + (LINGER if self._said_all and self._sending.all_acknowledged else self._idle)]
+        times = [self._last + (LINGER if self._said_all and self._sender.all_acknowledged else self._idle)]
         if self._ack_at is not None:
             times.append(self._ack_at)
-        overdue = self._sending.due()
+        overdue = self._sender.due()
         if overdue is not None:
             times.append(overdue)
         return min(times)
@@ -206,22 +206,22 @@ class Stream:
         """Do what is due. Nothing happens when it is called too early."""
         if self.state is not State.OPEN:
             return
-        if self._said_all and self._sending.all_acknowledged and now >= self._last + LINGER:
+        if self._said_all and self._sender.all_acknowledged and now >= self._last + LINGER:
             self._end(State.CLOSED)  # i2pd forgets a stream that we have closed, and what it had to say on it
             return
         if now >= self._last + self._idle:
             self.reset(f"nothing was heard of the client for {self._idle:g} s")
             return
-        overdue = self._sending.due()
+        overdue = self._sender.due()
         if overdue is not None and now >= overdue:
-            most = MAX_LAST_ATTEMPTS if self._receiving.ended or self._said_all else MAX_ATTEMPTS
-            if self._sending.attempts >= most and self._said_all and self._sending.only_last:
+            most = MAX_LAST_ATTEMPTS if self._receiver.ended or self._said_all else MAX_ATTEMPTS
+            if self._sender.attempts >= most and self._said_all and self._sender.only_last:
                 self._end(State.CLOSED)  # it has all but the word that this is all
                 return
-            if self._sending.attempts >= most:
+            if self._sender.attempts >= most:
                 self.reset(f"the client has not acknowledged a packet that was sent {most} times")
                 return
-            self._out += self._sending.overdue(now)
+            self._out += self._sender.overdue(now)
         if self._ack_at is not None and now >= self._ack_at:
             self._acknowledge()
         self._send(now)
@@ -254,24 +254,24 @@ class Stream:
         while self._unsent and self._may_send:
             piece = bytes(self._unsent[: self._payload])
             del self._unsent[: self._payload]
-            self._put_under_way(self._packet(self._sending.next, NO_FLAGS, piece).encode(), now)
+            self._put_under_way(self._packet(self._sender.next, NO_FLAGS, piece).encode(), now)
         if self._closing and not self._unsent and not self._said_all:
             self._said_all = True
-            packet = self._packet(self._sending.next, Flag.CLOSE | Flag.SIGNATURE)
+            packet = self._packet(self._sender.next, Flag.CLOSE | Flag.SIGNATURE)
             self._put_under_way(packet.encode(self._keys.key.sign), now)
         self._settle(now)
 
     def _put_under_way(self, data: bytes, now: float) -> None:
-        self._sending.sent(data, now)
+        self._sender.sent(data, now)
         self._out.append(data)
         self._acknowledged()
 
     def _acknowledge(self) -> None:
         flags, delay_ms = NO_FLAGS, None
-        self._told_choked = self._receiving.choked
+        self._told_choked = self._receiver.choked
         if self._told_choked:
             flags, delay_ms = Flag.DELAY, CHOKE_MS
-        through, nacks = self._receiving.acknowledgement
+        through, nacks = self._receiver.acknowledgement
         self._out.append(Packet(self.remote_number, self.number, 0, through, nacks, flags, delay_ms=delay_ms).encode())
         self._acknowledged()
 
@@ -280,7 +280,7 @@ class Stream:
         self._ack_at = None
 
     def _packet(self, sequence: int, flags: Flag, payload: bytes = b"") -> Packet:
-        through, nacks = self._receiving.acknowledgement
+        through, nacks = self._receiver.acknowledgement
         return Packet(self.remote_number, self.number, sequence, through, nacks, flags, payload)
 
     def _settle(self, now: float) -> None:
@@ -288,14 +288,14 @@ class Stream:
             return
         if self._unsent and self._may_send:
             self._send(now)
-        elif self._said_all and self._sending.all_acknowledged and self._receiving.close_seen:
+        elif self._said_all and self._sender.all_acknowledged and self._receiver.close_seen:
             self._end(State.CLOSED)
 
     @property
     def _may_send(self) -> bool:
         if self._choked_by_peer:
-            return self._sending.all_acknowledged  # one at a time, for the word that ends it may be lost
-        return self._sending.room
+            return self._sender.all_acknowledged  # one at a time, for the word that ends it may be lost
+        return self._sender.room
 
     def _end(self, state: State, reason: str = "") -> None:
         self.state = state

@@ -33,9 +33,9 @@ class Parameters:
     """How far ahead of farm time its date may be: without a limit, a server with such a clock would be fresh for as
     long after its death."""
     margin: int = 50
-    """By how many points of the score, of 1000, another server must be better to take the office over."""
+    """By how many points of the score, of 1000, another server must be better to become the publisher."""
     hold_ms: int = 600_000
-    """How long a publisher is in office before a better one may take it over; one that fails loses it at once."""
+    """How long a publisher stays before a better one may take over; one that fails is replaced at once."""
     leaf_up_ms: int = 60_000
     """How long a leaf must be up before it is listed again."""
     leaf_down_ms: int = 90_000

@@ -69,7 +69,7 @@ class FarmState:
         """Ids of those that the newest committed Configuration names."""
         self.records: dict[int, StatusRecord] = {}
         """By server id, each server's newest."""
-        self.members: dict[int, StatusRecord] = {}
+        self.leaf_members: dict[int, StatusRecord] = {}
         """The same of members that only serve; who was heard last stands last."""
         self.last_published_ms = 0
         """The greatest that any server has announced: a set must be newer to replace what is in the netDb."""
@@ -124,9 +124,12 @@ class FarmState:
     def objection(self, server: int) -> str | None:
         """Say why a server cannot publish, or None."""
         poster, now, parameters = self.posters.by_id.get(server), self.clock.now_ms, self.parameters
-        in_office = server == self.election.publisher
+        is_publisher = server == self.election.publisher
         ahead = (
-            in_office and poster is not None and now is not None and poster.record.date_ms - now > parameters.ahead_ms
+            is_publisher
+            and poster is not None
+            and now is not None
+            and poster.record.date_ms - now > parameters.ahead_ms
         )
         return candidates.objection(
             poster,
@@ -136,7 +139,7 @@ class FarmState:
             now,
             self.clock.passed_ms,
             parameters,
-            in_office=in_office,
+            is_publisher=is_publisher,
             excused=ahead and not self._is_late(server),
         )
 
@@ -185,7 +188,7 @@ class FarmState:
                 and server not in self.accused
                 and own.setting == most
                 and candidates.is_able(
-                    self.posters.by_id[server], now, passed, parameters, in_office=server == publisher
+                    self.posters.by_id[server], now, passed, parameters, is_publisher=server == publisher
                 )
             )
             if is_able or self.objection(server) is None:
@@ -208,9 +211,9 @@ class FarmState:
         for server in self.records.keys() - named:
             self.posters.remove(server)
             del self.records[server], self._judged[server], self._settings[server]
-        for server in self.members.keys() & named:  # from now on it is a server's id
+        for server in self.leaf_members.keys() & named:  # from now on it is a server's id
             self.posters.remove(server)
-            del self.members[server]
+            del self.leaf_members[server]
         self.accused = {
             server: found for server, found in self.accused.items() if server in named and found.by in named
         }
@@ -243,7 +246,7 @@ class FarmState:
             return
         if record.id in self.servers:
             self._server_says(record, value, index)
-        elif posters.objection(record, len(value), self.members.keys()) is None:
+        elif posters.objection(record, len(value), self.leaf_members.keys()) is None:
             self._member_says(record, value, index)
         else:
             return
@@ -267,11 +270,11 @@ class FarmState:
         self._servers_changed(looked=True)
 
     def _member_says(self, record: StatusRecord, value: bytes, index: int) -> None:
-        self.members.pop(record.id, None)
-        self.members[record.id] = record
+        self.leaf_members.pop(record.id, None)
+        self.leaf_members[record.id] = record
         self.posters.take(value, record, index, self.clock.passed_ms, self.parameters, judges=False)
-        for member in posters.long_silent(self.posters, self.members, self.clock.passed_ms):
-            del self.members[member]
+        for member in posters.long_silent(self.posters, self.leaf_members, self.clock.passed_ms):
+            del self.leaf_members[member]
             self.posters.remove(member)
 
     def _accuse(self, record: StatusRecord, index: int) -> None:
@@ -293,7 +296,7 @@ class FarmState:
                 )
 
     def _servers_changed(self, *, told: bool = False, looked: bool = False) -> None:
-        """`told`: an administrator has spoken of the office. `looked`: the clock was looked at with the same dates."""
+        """`told`: an administrator has named a publisher. `looked`: the clock was looked at with the same dates."""
         self._choice = None
         if not looked:
             self._look_at_clock()
@@ -427,7 +430,7 @@ class FarmState:
             self._check(poster.record, poster_id)
             if poster_id not in self.servers and poster_id < FIRST_LEAF_MEMBER_ID:
                 raise SnapshotError(f"it has a record of {poster_id}, which is no server")
-            (self.records if poster_id in self.servers else self.members)[poster_id] = poster.record
+            (self.records if poster_id in self.servers else self.leaf_members)[poster_id] = poster.record
         for record in self.records.values():
             self._read(record)
         self.clock = Clock.parse(

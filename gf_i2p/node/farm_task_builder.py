@@ -59,13 +59,15 @@ def farm_tasks_of(
         publisher = _publisher(directory, config, view, reporter, bridge, hosting, watch)
     if publisher is not None:
         reporter.publish_config = publish.publish
-    hearing = FailureDetector(driver, view, reporter, clock=asyncio.get_running_loop().time)
+    failure_detector = FailureDetector(driver, view, reporter, clock=asyncio.get_running_loop().time)
     sensing = None
     if publish.sense_minutes:
         sensing = DestinationSensing(
             server_id, view, reporter, bridge, mode=publish.mode, minutes=publish.sense_minutes
         )
-    return FarmTasks(view, reporter, publisher, bridge, exporter, hearing=hearing, sensing=sensing, keys=watch)
+    return FarmTasks(
+        view, reporter, publisher, bridge, exporter, failure_detector=failure_detector, sensing=sensing, keys=watch
+    )
 
 
 def _publisher(

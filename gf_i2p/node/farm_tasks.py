@@ -37,7 +37,7 @@ class FarmTasks:
         bridge: RouterBridge | None,
         exporter: Exporter | None = None,
         *,
-        hearing: FailureDetector | None = None,
+        failure_detector: FailureDetector | None = None,
         sensing: DestinationSensing | None = None,
         keys: KeysWatch | None = None,
     ) -> None:
@@ -46,14 +46,22 @@ class FarmTasks:
         self.exporter = exporter
         self.reporter = reporter
         self.publisher = publisher
-        self._hearing = hearing
+        self._failure_detector = failure_detector
         self.keys = keys
         self._bridge = bridge
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
         """Start the tasks."""
-        all_parts = (self.view, self.exporter, self.keys, self.reporter, self._hearing, self.sensing, self.publisher)
+        all_parts = (
+            self.view,
+            self.exporter,
+            self.keys,
+            self.reporter,
+            self._failure_detector,
+            self.sensing,
+            self.publisher,
+        )
         parts = [part.run for part in all_parts if part is not None]
         self._tasks = [asyncio.get_running_loop().create_task(_for_ever(part)) for part in parts]
 

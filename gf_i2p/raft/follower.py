@@ -99,7 +99,7 @@ class Follower:
 
     def __init__(self, state: State) -> None:
         self._state = state
-        self._receiving = SnapshotReceiver()
+        self._receiver = SnapshotReceiver()
         self._newcomer: JoiningServer | None = None
         self.needs_snapshot = state.snapshot is None and state.log.base > 0
         """Whether what the dropped entries had led to is lost: until a leader has sent it, nothing else is taken."""
@@ -154,7 +154,7 @@ class Follower:
                 next_index = block.offset if self.needs_snapshot else end
                 state.promise(token, request, accepted=not self.needs_snapshot, next_index=next_index)
                 return
-            taken = self._receiving.take(request.source, block)
+            taken = self._receiver.take(request.source, block)
         except RemoteProtocolError as error:
             state.violated(token, f"server {request.source} sent a snapshot that cannot be used: {error}")
             return
@@ -182,7 +182,7 @@ class Follower:
         """Take a pack of entries, of which a newcomer knows that they are committed; not as anybody else."""
         state, newcomer = self._state, self._newcomer
         if newcomer is None or (newcomer.leader, newcomer.term) != (request.source, request.term):
-            if state.id in state.configurations.members:
+            if state.id in state.configurations.voters:
                 state.promise(token, request, accepted=False, next_index=state.log.last_index + 1)
                 return
             # We were restarted in the midst of it. A JRaft leader invites once, and then sends packs for ever.

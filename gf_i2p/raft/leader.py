@@ -254,12 +254,12 @@ class Leader:
 
         More than one may not be had: who lacks the same state as we do gets it from that member only.
         """
-        members, last = self._state.configurations.members, self._state.log.last_index
+        members, last = self._state.configurations.voters, self._state.log.last_index
         return any(peer in members and progress.match >= last for peer, progress in self.progress.items())
 
     @property
     def _leaves(self) -> bool:
-        return self._state.id not in self._state.configurations.members
+        return self._state.id not in self._state.configurations.voters
 
     @property
     def leavers(self) -> dict[int, str]:
@@ -283,7 +283,7 @@ class Leader:
             if peer not in self.progress or self.progress[peer].removed_at:
                 self.progress[peer] = FollowerProgress(next=next_index, heard_at=now)
         for peer, progress in self.progress.items():
-            if peer not in state.configurations.members and not progress.removed_at:
+            if peer not in state.configurations.voters and not progress.removed_at:
                 progress.removed_at, progress.removed_since = last, now
                 progress.endpoint = endpoints[peer]
             if progress.probing:
@@ -301,7 +301,7 @@ class Leader:
     def _agreed(self, ours: float, theirs: dict[int, float]) -> float:
         """What a majority of the members has reached."""
         return agreed(
-            [ours if member == self._state.id else theirs[member] for member in self._state.configurations.members]
+            [ours if member == self._state.id else theirs[member] for member in self._state.configurations.voters]
         )
 
     def _advance_commit(self, now: float) -> None:
@@ -350,14 +350,14 @@ class Leader:
             self._asked = []
             self._begin_round(now)
 
-    # Holding and losing office -----------------------------------------------------------------------------------
+    # Leading on and stepping down --------------------------------------------------------------------------------
 
     def quorum_heard_at(self, now: float) -> float:
         """When the latest majority, we among it, was last heard of."""
         return self._agreed(now, {peer: p.heard_at for peer, p in self.progress.items()})
 
     def deadline(self, now: float) -> float:
-        """When the next heartbeat is due, or the office is lost for want of a majority."""
+        """When the next heartbeat is due, or the leader steps down for want of a majority."""
         quorum = self.quorum_heard_at(now) + self._state.timing.election_max
         heartbeat, room = self._state.timing.heartbeat, self._state.flow.in_flight
         return min(

@@ -130,7 +130,7 @@ class MembershipChange:
         except RemoteProtocolError as error:
             state.violated(token, f"a RemoveServerRequest that cannot be read: {error}")
             return
-        members = state.configurations.members
+        members = state.configurations.voters
         accepted = server_id in members and len(members) > 1 and self.obstacle is None
         self._answer(token, MessageType.REMOVE_SERVER_RESPONSE, accepted=accepted)
         if not accepted:

@@ -19,7 +19,7 @@ class Canary:
     patches: tuple[tuple[Any, str, Any], ...]
     """(class or module, name, what takes its place)."""
     lives: bool = False
-    """Whether it is looked for in hours of farms' lives (`brain`) only."""
+    """Whether it is looked for in hours of farms' lives (`life`) only."""
 
     @contextmanager
     def perched(self) -> Iterator[None]:

@@ -163,7 +163,7 @@ class LocalFarm:
         return found[0]
 
     async def calm(self) -> int:
-        """Let the leader keep its office, however busy the machine is with something else; return its id.
+        """Let the leader stay, however busy the machine is with something else; return its id.
 
         An election begins after 5 to 10 s of silence then, unless the leader resigns.
         """

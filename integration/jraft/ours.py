@@ -43,7 +43,7 @@ class OurServer:
             server_id,
             self._storage,
             bootstrap=founders,
-            tempo=Timeouts(Plan("lan", OUTSIDE, fixed=timing), servers=len(founders.servers) or 1),
+            timeouts=Timeouts(Plan("lan", OUTSIDE, fixed=timing), servers=len(founders.servers) or 1),
             on_halt=self.halted.append,
             flow=flow,
         )

@@ -34,7 +34,7 @@ MOST_ENTRIES: Final = 16
 INTERVAL: Final = 30.0
 HOUR: Final = 3600.0
 CLOCK_MS: Final = 30_000
-"""A publisher whose clock is wrong by more may lose the office: its records look ahead, or old."""
+"""A publisher whose clock is wrong by more may be replaced: its records look ahead, or old."""
 LONG_DOWN: Final = 300.0
 """A leaf that has been down, or silent, for so many seconds must not be listed."""
 _COPY_SECONDS: Final = 600.0

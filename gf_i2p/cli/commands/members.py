@@ -31,7 +31,7 @@ SETTLE_SECONDS: Final = 15.0
 """How long a node may not know what is committed: three heartbeats of the slowest profile."""
 _POLL_SECONDS: Final = 0.2
 _ELECTIONS: Final = 3
-"""For so many of the longest time-outs an office is over, and nothing is under way; then the change is not waited for.
+"""For so many of the longest time-outs a leader's term is over, and nothing is under way; then nobody waits any more.
 A follower that asked for itself hears of an entry later than the new leader has it."""
 
 
@@ -216,9 +216,11 @@ def _watch(options: argparse.Namespace, ask: Ask, begun: Any, server_id: int, *,
             return Exit.OK
         if present and answer["change_refused"] is not None:
             raise CommandError(answer["change_refused"])
-        in_office = (answer["leader"], answer["term"]) == (begun["leader"], begun["term"])
+        still_leads = (answer["leader"], answer["term"]) == (begun["leader"], begun["term"])
         under_way = answer["change"] is not None or not answer["configuration_committed"]
-        if in_office or under_way or answer["membership"] == "joining":  # who joins knows little, and asks again itself
+        if (
+            still_leads or under_way or answer["membership"] == "joining"
+        ):  # who joins knows little, and asks again itself
             idle_since = None
         elif idle_since is None:
             idle_since = now

@@ -55,59 +55,59 @@ def run(options: argparse.Namespace) -> Exit:
     Each is a server of a farm of its own. Raises `ConfigError` before anything runs when one of them, or all together,
     cannot: what is wrong with a disk later ends that one only.
     """
-    seats = [_Seat(directory) for directory in options.directories]
-    tenants = [seat.tenant for seat in seats]
-    doors = sharing(tenants)
+    node_runs = [_NodeRun(directory) for directory in options.directories]
+    tenants = [node_run.tenant for node_run in node_runs]
+    listeners = sharing(tenants)
     check_nesting(tenants)
-    configure(seats[0].tenant.config.logging.level, seats[0].tenant.config.logging.format)
+    configure(node_runs[0].tenant.config.logging.level, node_runs[0].tenant.config.logging.format)
     raise_limit()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        return runner.run(_serve({str(seat.tenant.directory): seat for seat in seats}, doors))
+        return runner.run(_serve({str(node_run.tenant.directory): node_run for node_run in node_runs}, listeners))
 
 
-async def _serve(seats: Mapping[str, "_Seat"], doors: Sequence[Sequence[Tenant]]) -> Exit:
+async def _serve(node_runs: Mapping[str, "_NodeRun"], listeners: Sequence[Sequence[Tenant]]) -> Exit:
     stopped, stop = stop_signal()
-    several = Supervisor()
-    only = len(seats) == 1
-    for tenants in doors:
+    supervisor = Supervisor()
+    only = len(node_runs) == 1
+    for tenants in listeners:
         if len(tenants) > 1:
-            _share(seats, tenants)
-    for name, seat in seats.items():
-        seat.bridge = router_bridge(seat.tenant.config, seat.secrets)
-        seat.on_halt = stop if only else several.halts(name)
-        seat.leaf_farm = _leaf_farm(seat, seats)
-    reload = partial(_reload, tuple(seats.values()))
-    for seat in seats.values():
-        seat.reload = reload
+            _share(node_runs, tenants)
+    for name, node_run in node_runs.items():
+        node_run.bridge = router_bridge(node_run.tenant.config, node_run.secrets)
+        node_run.on_halt = stop if only else supervisor.halts(name)
+        node_run.leaf_farm = _leaf_farm(node_run, node_runs)
+    reload = partial(_reload, tuple(node_runs.values()))
+    for node_run in node_runs.values():
+        node_run.reload = reload
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload)
     if only:
-        (seat,) = seats.values()
-        await seat.start()
+        (node_run,) = node_runs.values()
+        await node_run.start()
         try:
             _settle()
             reason = await stopped
         finally:
-            await seat.stop()
+            await node_run.stop()
         if reason is not None:
             raise CommandError(f"the node stopped by itself: {reason}")
         return Exit.OK
-    await several.run(seats, stopped, on_start=_settle)
-    if several.troubles:
-        reasons = "; ".join(f"{name}: {error}" for name, error in several.troubles.items())
-        raise CommandError(f"{len(several.troubles)} of {len(seats)} nodes stopped by themselves: {reasons}")
+    await supervisor.run(node_runs, stopped, on_start=_settle)
+    if supervisor.troubles:
+        reasons = "; ".join(f"{name}: {error}" for name, error in supervisor.troubles.items())
+        raise CommandError(f"{len(supervisor.troubles)} of {len(node_runs)} nodes stopped by themselves: {reasons}")
     return Exit.OK
 
 
-def _leaf_farm(seat: "_Seat", seats: Mapping[str, "_Seat"]) -> LeafFarm | None:
+def _leaf_farm(node_run: "_NodeRun", node_runs: Mapping[str, "_NodeRun"]) -> LeafFarm | None:
     """Say whose master is this one's leaf, and how it is asked."""
-    target = target_of(seat.tenant, [each.tenant for each in seats.values()])
+    target = target_of(node_run.tenant, [each.tenant for each in node_runs.values()])
     if target is None:
         return None
     if isinstance(target, Tenant):
-        below = seats[str(target.directory)]
+        below = node_runs[str(target.directory)]
         return HostedFarm(str(target.directory), lambda: below.node)
-    assert seat.bridge is not None, "by the configuration's own check"
-    return ElsewhereFarm(target, seat.bridge)
+    assert node_run.bridge is not None, "by the configuration's own check"
+    return ElsewhereFarm(target, node_run.bridge)
 
 
 def _settle() -> None:
@@ -117,8 +117,8 @@ def _settle() -> None:
     sys.setswitchinterval(0.0005)
 
 
-def _share(seats: Mapping[str, "_Seat"], tenants: Sequence[Tenant]) -> None:
-    """Give these a door together."""
+def _share(node_runs: Mapping[str, "_NodeRun"], tenants: Sequence[Tenant]) -> None:
+    """Give these a listener together."""
     first = tenants[0]
     i2p: Transport | None = None
     tls: TlsTransport | None = None
@@ -130,15 +130,15 @@ def _share(seats: Mapping[str, "_Seat"], tenants: Sequence[Tenant]) -> None:
         tls = TlsTransport(replace(settings, fingerprints={}, ca_file=None), host=place.host, port=place.port)
     transport = i2p or tls
     assert transport is not None
-    door = SharedListener(transport, {tenant.config.node.cluster for tenant in tenants}, tls=tls)
+    listener = SharedListener(transport, {tenant.config.node.cluster for tenant in tenants}, tls=tls)
     for tenant in tenants:
-        seat = seats[str(tenant.directory)]
-        seat.door = door
+        node_run = node_runs[str(tenant.directory)]
+        node_run.listener = listener
         # One session is for all that have its destination; who dials by the proxy alone has a way of its own.
-        seat.i2p = i2p if tenant.session is not None else None
+        node_run.i2p = i2p if tenant.session is not None else None
 
 
-class _Seat:
+class _NodeRun:
     """One directory: its node, and the socket by which commands ask it."""
 
     def __init__(self, directory: Path) -> None:
@@ -149,7 +149,7 @@ class _Seat:
         self.secrets = secrets
         self.bridge: LocalRouter | None = None
         self.leaf_farm: LeafFarm | None = None
-        self.door: SharedListener | None = None
+        self.listener: SharedListener | None = None
         """None: its own."""
         self.i2p: Transport | None = None
         """The way into I2P that it shares; None: its own, if any."""
@@ -170,7 +170,7 @@ class _Seat:
                 i2p=i2p_transport(directory, config) if self.i2p is None else self.i2p,
                 bridge=self.bridge,
                 keys=self.keys,
-                door=self.door,
+                listener=self.listener,
                 leaf_farm=self.leaf_farm,
                 hosting=service_hosting(config),
                 on_halt=self.on_halt,
@@ -185,15 +185,15 @@ class _Seat:
                 lacking=node.lacking,
                 objection=node.objection_to_own,
                 administration=lambda: administration(node),
-                farm=lambda: node.outsider.farm,
+                farm=lambda: node.removal_check.farm,
                 explain=lambda: explanation(node),
                 reload=self.reload,
             )
             await node.start()
         except BaseException:
             self.node = None
-            if self.door is not None:
-                await self.door.leave(config.node.cluster, 0.0)
+            if self.listener is not None:
+                await self.listener.leave(config.node.cluster, 0.0)
             raise
         self._local = local
         try:
@@ -222,48 +222,50 @@ def _nobody_reloads() -> None:
     raise RuntimeError("a node was to reload before anybody can have it do so")
 
 
-def _reload(seats: Sequence[_Seat]) -> None:
+def _reload(node_runs: Sequence[_NodeRun]) -> None:
     """SIGHUP, or one is asked to: each takes what can change; a mistake in its files leaves all of it as it was."""
-    found: dict[_Seat, tuple[Config, Secrets]] = {}
-    for seat in seats:
-        directory = seat.tenant.directory
+    found: dict[_NodeRun, tuple[Config, Secrets]] = {}
+    for node_run in node_runs:
+        directory = node_run.tenant.directory
         try:
-            found[seat] = Config.load(directory), Secrets.load(directory)
+            found[node_run] = Config.load(directory), Secrets.load(directory)
         except ConfigError as error:
-            _not_reloaded(seat, error)
-    # Where a node listens is as at its start, so those that share a door share it still.
+            _not_reloaded(node_run, error)
+    # Where a node listens is as at its start, so those that share a listener share it still.
     then = [
-        seat.tenant
-        if seat not in found
-        else replace(seat.tenant, config=found[seat][0].model_copy(update={"node": seat.tenant.config.node}))
-        for seat in seats
+        node_run.tenant
+        if node_run not in found
+        else replace(
+            node_run.tenant, config=found[node_run][0].model_copy(update={"node": node_run.tenant.config.node})
+        )
+        for node_run in node_runs
     ]
     try:
         sharing(then)
     except ConfigError as error:
-        for seat in found:
-            _not_reloaded(seat, error)
+        for node_run in found:
+            _not_reloaded(node_run, error)
         return
-    for seat, (config, secrets) in found.items():
-        node = seat.node
+    for node_run, (config, secrets) in found.items():
+        node = node_run.node
         if node is None:
             continue
         try:
             pending = node.reload(config, secrets)
         except (ConfigError, TransportError) as error:
-            _not_reloaded(seat, error)
+            _not_reloaded(node_run, error)
             continue
         node.last_reload = Reload(_number(node), None, tuple(pending))
-        if seat is seats[0]:
+        if node_run is node_runs[0]:
             configure(config.logging.level, config.logging.format)
-        logger.info("reloaded", node=str(seat.tenant.directory), needs_restart=pending)
+        logger.info("reloaded", node=str(node_run.tenant.directory), needs_restart=pending)
 
 
-def _not_reloaded(seat: _Seat, error: Exception) -> None:
-    node = seat.node
+def _not_reloaded(node_run: _NodeRun, error: Exception) -> None:
+    node = node_run.node
     if node is not None:
         node.last_reload = Reload(_number(node), str(error))
-    logger.error("not reloaded", node=str(seat.tenant.directory), reason=str(error))
+    logger.error("not reloaded", node=str(node_run.tenant.directory), reason=str(error))
 
 
 def _number(node: Node) -> int:

@@ -1,7 +1,7 @@
 """Who publishes, and what: the same answer on every server that has applied the same log.
 
 Among those that can (`candidates`): first whom an administrator has moved publishing to, then those with publishConfig
-"on", then the better score, then the lower id. Who has the office keeps it unless another one is clearly better for a
+"on", then the better score, then the lower id. The publisher stays unless another one is clearly better for a
 while; who can no longer publish loses it at once. `docs/publisher-choice.md` tells it in whole.
 """
 
@@ -93,7 +93,7 @@ class Standing(NamedTuple):
 
 @dataclass(slots=True)
 class Election:
-    """Who has the office. Times are of the farm's stopwatch (`clock.Clock.passed_ms`), in ms."""
+    """Who publishes. Times are of the farm's stopwatch (`clock.Clock.passed_ms`), in ms."""
 
     publisher: int | None = None
     since_ms: int = 0
@@ -108,8 +108,8 @@ class Election:
     ) -> None:
         """Choose anew. `standings`: of all servers that can publish. `told`: whether an administrator has just spoken.
 
-        Then a better rank counts at once. Otherwise it takes some time: who comes and goes would else take the office
-        each time.
+        Then a better rank counts at once. Otherwise a better rank counts after some time: a server that comes and goes
+        does not become the publisher each time.
         """
         if self.able.keys() != standings.keys():
             self.able = {server: self.able.get(server, now_ms) for server in sorted(standings)}

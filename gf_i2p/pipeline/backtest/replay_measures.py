@@ -203,10 +203,10 @@ class Measure:
         if is_server:
             self._judge_server(poster, now, well=able and not silent)
 
-    def decided(self, run: int, *, office: bool, listing: bool, told: bool) -> None:
+    def decided(self, run: int, *, publisher_changed: bool, listing: bool, told: bool) -> None:
         """See `replay.Watcher`."""
         found, tally = self._runs[run], self._tallies[run]
-        if office and found.publisher is not None:
+        if publisher_changed and found.publisher is not None:
             old, tally.publisher = tally.publisher, found.publisher
             if old is not None and old != found.publisher and self._counts:
                 tally.changes += 1

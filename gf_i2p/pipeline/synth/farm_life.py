@@ -109,10 +109,10 @@ class SynthLife:
 def live(shape: Shape, seed: int, *, hours: float = 24.0) -> SynthLife:
     """Let a farm live for so many hours, at least 0.5, from midnight on. The same arguments give the same life."""
     assert hours >= 0.5
-    brain = _Brain(_plan(shape, seed, hours), shape)
-    brain.run()
-    life = SynthLife(shape, seed, incidents=brain.incidents, faults=dict(sorted(brain.counts.items())))
-    for value, (seconds, term, leader, errors) in zip(brain.log, brain.stamps, strict=True):
+    simulated = _SimulatedLife(_plan(shape, seed, hours), shape)
+    simulated.run()
+    life = SynthLife(shape, seed, incidents=simulated.incidents, faults=dict(sorted(simulated.counts.items())))
+    for value, (seconds, term, leader, errors) in zip(simulated.log, simulated.stamps, strict=True):
         if isinstance(value, tuple):
             life.entries.append(Entry(seconds, term, leader, "servers", b"", value, errors))
         else:
@@ -120,7 +120,7 @@ def live(shape: Shape, seed: int, *, hours: float = 24.0) -> SynthLife:
             assert line.startswith(_HEAD)
             kind = "admin" if b'"action":' in value else "status"
             life.entries.append(Entry(seconds, term, leader, kind, line[len(_HEAD) : -_TAIL], (), errors))
-    life.away = brain.absences()
+    life.away = simulated.absences()
     return life
 
 
@@ -144,7 +144,7 @@ def _plan(shape: Shape, seed: int, hours: float) -> LifePlan:
     )
 
 
-class _Brain(FarmLife):
+class _SimulatedLife(FarmLife):
     """A farm's life that notes time, term and leader of each entry."""
 
     def __init__(self, plan: LifePlan, shape: Shape) -> None:
@@ -179,10 +179,10 @@ class _Brain(FarmLife):
         if self._elects and not self.leaderless:
             self._elects = False
             self._term += self._chance.choice(_STEPS)
-            working = [node.id for node in self.servers if node.works and node.id in self.watch.ledger.servers]
+            working = [node.id for node in self.servers if node.works and node.id in self.checker.ledger.servers]
             if self._leader not in working and working:
                 self._leader = self._chance.choice(working)
-            self.commit(tuple(self.watch.ledger.servers))
+            self.commit(tuple(self.checker.ledger.servers))
         errors = tuple(node.error_ms for node in self.servers)
         self.stamps.append((self.events.now, self._term, self._leader or 1, errors))
         return super().commit(value)

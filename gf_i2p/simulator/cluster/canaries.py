@@ -121,7 +121,7 @@ _advance_commit = Leader._advance_commit
 
 
 def _counts_half(leader: Leader, ours: float, theirs: dict[int, float]) -> float:
-    members = leader._state.configurations.members
+    members = leader._state.configurations.voters
     values = sorted((ours if m == leader._state.id else theirs[m] for m in members), reverse=True)
     return values[max(len(members) // 2, 1) - 1]
 
@@ -133,9 +133,9 @@ def _counts_what_it_sent(leader: Leader, peer: int, entries: tuple[Any, ...], no
         progress.match = max(progress.match, progress.next - 1 + len(entries))
 
 
-def _keeps_conflicts(following: Follower, request: Request, first: int, new: Sequence[Entry]) -> str | None:
-    overlap = min(max(following._state.log.last_index + 1 - first, 0), len(new))
-    return _take_entries(following, request, first + overlap, new[overlap:])
+def _keeps_conflicts(follower: Follower, request: Request, first: int, new: Sequence[Entry]) -> str | None:
+    overlap = min(max(follower._state.log.last_index + 1 - first, 0), len(new))
+    return _take_entries(follower, request, first + overlap, new[overlap:])
 
 
 def _skips_the_check(log: Log, index: int, term: int) -> bool:
@@ -149,9 +149,9 @@ def _sends_its_commit_index(leader: Leader, peer: int, entries: tuple[Any, ...],
     state.effects.sends[-1] = last._replace(request=replace(last.request, commit_index=state.commit))
 
 
-def _commits_beyond_the_match(following: Follower, token: Token, request: Request) -> None:
-    _append_entries(following, token, request)
-    state = following._state
+def _commits_beyond_the_match(follower: Follower, token: Token, request: Request) -> None:
+    _append_entries(follower, token, request)
+    state = follower._state
     if state.effects.gated_replies[-1:] and state.effects.gated_replies[-1].response.accepted:
         state.commit = max(state.commit, min(request.commit_index, state.log.last_index))
 
@@ -160,13 +160,13 @@ def _applies_early(core: Core) -> int:
     return core.log.stored
 
 
-def _cuts_too_much(following: Follower, request: Request, first: int, new: Sequence[Entry]) -> str | None:
+def _cuts_too_much(follower: Follower, request: Request, first: int, new: Sequence[Entry]) -> str | None:
     """Take every AppendEntries for the end of the log, also one that came late."""
     begin = request.last_log_index + 1
-    if request.type is MessageType.APPEND_ENTRIES_REQUEST and request.entries and begin > following._state.commit:
-        following._state.replace_from(begin, request.entries)
+    if request.type is MessageType.APPEND_ENTRIES_REQUEST and request.entries and begin > follower._state.commit:
+        follower._state.replace_from(begin, request.entries)
         return None
-    return _take_entries(following, request, first, new)
+    return _take_entries(follower, request, first, new)
 
 
 def _never_backs_off(progress: FollowerProgress, next_index: int) -> None:
@@ -182,12 +182,12 @@ def _takes_lost_for_stored(progress: FollowerProgress) -> None:
 # Promises to peers, and what clients hear ---------------------------------------------------------------------------
 
 
-def _speaks_before_the_disk(promises: DurabilityGate, effects: Effects) -> list[Send | Reply]:
+def _speaks_before_the_disk(gate: DurabilityGate, effects: Effects) -> list[Send | Reply]:
     return [*effects.sends, *effects.replies, *effects.gated_sends, *effects.gated_replies]
 
 
-def _waits_for_one_write_less(promises: DurabilityGate, number: int) -> list[Send | Reply]:
-    return _stored(promises, number + 1)
+def _waits_for_one_write_less(gate: DurabilityGate, number: int) -> list[Send | Reply]:
+    return _stored(gate, number + 1)
 
 
 _stored = DurabilityGate.stored
@@ -267,10 +267,10 @@ def _keeps_its_servers(configurations: Configurations, first: Configuration) -> 
     """Take a snapshot without the Configuration that comes with it."""
 
 
-def _goes_back(following: Follower, token: Token, request: Request) -> None:
-    state = following._state
+def _goes_back(follower: Follower, token: Token, request: Request) -> None:
+    state = follower._state
     commit, state.commit = state.commit, state.log.base
-    _install_snapshot(following, token, request)
+    _install_snapshot(follower, token, request)
     state.commit = commit if state.effects.restore is None else state.commit
 
 
@@ -288,12 +288,12 @@ _take_snapshot = State.take_snapshot
 _begin_anew = State.install_snapshot
 
 
-def _mixes_blocks(receiving: SnapshotReceiver, source: int, block: SnapshotSyncRequest) -> int | Snapshot:
+def _mixes_blocks(receiver: SnapshotReceiver, source: int, block: SnapshotSyncRequest) -> int | Snapshot:
     covers = source, block.last_log_index, block.last_log_term
-    if block.offset == 0 and receiving._data and receiving._covers != covers:
-        receiving._covers = covers
-        return len(receiving._data)
-    return _take_block(receiving, source, block)
+    if block.offset == 0 and receiver._data and receiver._covers != covers:
+        receiver._covers = covers
+        return len(receiver._data)
+    return _take_block(receiver, source, block)
 
 
 _take_block = SnapshotReceiver.take

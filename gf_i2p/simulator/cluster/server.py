@@ -101,7 +101,7 @@ class Server:
             flow=plan.flow,
             snapshot=loaded.snapshot,
         )
-        self.promises = DurabilityGate()
+        self.gate = DurabilityGate()
         self.state = FarmState(CLUSTER)
         self.registers = Registers()
         self.publisher: int | None = None
@@ -215,7 +215,7 @@ class Server:
         self._farm.writing(self)
 
     def _perform(self, effects: Effects) -> None:
-        for item in self.promises.take(effects):
+        for item in self.gate.take(effects):
             self._release(item)
         for token in effects.dropped:
             cast("Caller", token).drop()
@@ -273,7 +273,7 @@ class Server:
         self._farm.checker.stored(self.id, writes)
 
     def _stored(self, number: int) -> None:
-        for item in self.promises.stored(number):
+        for item in self.gate.stored(number):
             self._release(item)
         self.step(inputs.Stored(number))
 

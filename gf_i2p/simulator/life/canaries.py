@@ -1,4 +1,4 @@
-"""Farms that are broken on purpose, in one place each: what the log says, the choice, and the publisher's office.
+"""Farms that are broken on purpose, in one place each: what the log says, the choice, and the publishing.
 
 To add one: a function that is the one as it would be with the mistake, and a line in `farm_canaries`.
 """
@@ -135,7 +135,7 @@ def _restores_other_scores(cls: type[FarmState], cluster: str, data: bytes) -> F
     return made
 
 
-def _forgets_the_office(cls: type[Election], found: Mapping[str, Any]) -> Election:
+def _forgets_the_publisher(cls: type[Election], found: Mapping[str, Any]) -> Election:
     made: Election = _parse_election(cls, found)
     made.publisher = None
     return made
@@ -239,7 +239,7 @@ def farm_canaries() -> Iterator[Canary]:
     yield life("own-leaf", "lists its own master, and loops", (Field, "objection", _lists_all))
     yield life("left-out", "does not say what is left out", (FarmState, "_left_out", _leaves_nothing_out))
     yield life("half-a-clock", "restores half of a clock", (Clock, "parse", classmethod(_forgets_how_far_it_was)))
-    yield life("no-office", "restores no publisher", (Election, "parse", classmethod(_forgets_the_office)))
+    yield life("no-office", "restores no publisher", (Election, "parse", classmethod(_forgets_the_publisher)))
     yield life(
         "other-scores",
         "restores the scores of routers that say nothing",

@@ -173,10 +173,10 @@ class Ledger:
         modes = Counter(said.mode for said in self.said.values() if said.publishes)
         return next((mode for mode, servers in modes.items() if 2 * servers > len(self.servers)), None)
 
-    def objection(self, server: int, *, in_office: bool = False) -> str | None:
+    def objection(self, server: int, *, is_publisher: bool = False) -> str | None:
         """Say why the log speaks against this publisher, whoever else there may be; None: nothing does.
 
-        `in_office`: it was the publisher one entry before. Then it is not ahead until most have posted after it.
+        `is_publisher`: it was the publisher one entry before. Then it is not ahead until most have posted after it.
         """
         said, now = self.said.get(server), self.now_ms
         if server not in self.servers or said is None or now is None:
@@ -184,7 +184,7 @@ class Ledger:
         if now - said.date_ms > self.parameter("freshMs", FRESH_MS):
             return f"its newest record is {(now - said.date_ms) / 1000:.0f} s old"
         newer = sum(other.index >= said.index for other in self.said.values())
-        excused = in_office and 2 * newer <= len(self.servers)
+        excused = is_publisher and 2 * newer <= len(self.servers)
         if said.date_ms - now > self.parameter("aheadMs", AHEAD_MS) and not excused:
             return f"its clock is {(said.date_ms - now) / 1000:.0f} s ahead"
         if not said.router_up:

@@ -22,7 +22,7 @@ BRAIN_FAULTS: Final = (
     "entries of administrators",
     "configurations changed",
 )
-"""By name; `brain_faults.BrainFaults` has how."""
+"""By name; `faults.LifeFaults` has how."""
 USUAL_SERVERS: Final = (3, 3, 3, 3, 4, 5)
 MOST_APPLIED: Final = 800
 """Entries times servers, so that no run takes much longer than another."""

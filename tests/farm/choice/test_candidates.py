@@ -120,12 +120,12 @@ def test_the_one_in_office_is_judged_by_its_date_and_not_by_what_others_catch_up
     setting = Setting.of(poster.record)
     behind = parameters.fresh_ms + 1
 
-    def judged(now: int, *, in_office: bool) -> str | None:
-        return objection(poster, setting, setting, None, now, behind, parameters, in_office=in_office)
+    def judged(now: int, *, is_publisher: bool) -> str | None:
+        return objection(poster, setting, setting, None, now, behind, parameters, is_publisher=is_publisher)
 
-    assert judged(NOW + parameters.fresh_ms, in_office=True) is None
-    assert "nothing was heard" in (judged(NOW + parameters.fresh_ms, in_office=False) or "")
-    assert "its newest record is" in (judged(NOW + behind, in_office=True) or "")
+    assert judged(NOW + parameters.fresh_ms, is_publisher=True) is None
+    assert "nothing was heard" in (judged(NOW + parameters.fresh_ms, is_publisher=False) or "")
+    assert "its newest record is" in (judged(NOW + behind, is_publisher=True) or "")
 
 
 def test_who_ranks_is_whom_nothing_speaks_against() -> None:

@@ -66,7 +66,7 @@ class Farm(Lab):
         self.arrival: dict[tuple[int, int, bool], float] = {}
         self.stalled_until = dict.fromkeys(ids, 0.0)
         self.up_since: dict[tuple[int, int], float] = {}
-        self.office: list[tuple[float, int, int]] = []  # when a server took office, which, its term
+        self.leaders: list[tuple[float, int, int]] = []  # when a server began to lead, which, its term
         self.campaigns: list[tuple[float, int]] = []
         super().__init__(servers, uniform=self.rng.uniform)
         for one in ids:
@@ -144,26 +144,26 @@ class Farm(Lab):
     # The driver's part ------------------------------------------------------------------------------------------
 
     def step(self, server_id: int, event: inputs.Input) -> Effects:
-        core, tempo = self.core(server_id), self.tempos[server_id]
+        core, timeouts = self.core(server_id), self.tempos[server_id]
         match event:
             case inputs.Incoming(_, request):
-                tempo.incoming(request, self.now)
+                timeouts.incoming(request, self.now)
             case inputs.Answered(_, tag):
-                tempo.answered(tag, self.now)
+                timeouts.answered(tag, self.now)
             case inputs.Failed(_, tag):
-                tempo.failed(tag)
+                timeouts.failed(tag)
         self.adopt_timing(server_id)
         term, led = core.term, core.is_leader
         effects = super().step(server_id, event)
         self.adopt_timing(server_id)
         if core.is_leader and not (led and core.term == term):
-            self.office.append((self.now, server_id, core.term))
+            self.leaders.append((self.now, server_id, core.term))
         return effects
 
     def adopt_timing(self, server_id: int) -> None:
-        core, tempo = self.core(server_id), self.tempos[server_id]
-        if core.timing != tempo.timing:
-            core.timing = tempo.timing
+        core, timeouts = self.core(server_id), self.tempos[server_id]
+        if core.timing != timeouts.timing:
+            core.timing = timeouts.timing
             core.redraw(self.now)
 
     def _send(self, server: Server, send: Send) -> None:

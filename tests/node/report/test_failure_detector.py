@@ -137,7 +137,7 @@ async def test_a_server_that_dies_is_in_the_log_within_seconds(tmp_path: Path, v
     async with NodeFarm(tmp_path, 3, bridges=bridges, keys=KEYS) as farm:
         leader = await farm.leader()
         dead = (await farm.follower() if victim == "a follower" else leader).driver.core.id
-        await becomes("all have posted", lambda: len(leader.member.view.state.records) == 3)
+        await becomes("all have posted", lambda: len(leader.farm_tasks.view.state.records) == 3)
         began = asyncio.get_running_loop().time()
         await farm.stop(dead)
 
@@ -145,7 +145,7 @@ async def test_a_server_that_dies_is_in_the_log_within_seconds(tmp_path: Path, v
             return any(
                 RemoteRouter(dead, reachable=False) in record.remote_routers
                 for node in farm.nodes.values()
-                for record in node.member.view.state.records.values()
+                for record in node.farm_tasks.view.state.records.values()
             )
 
         await becomes("accused", accused, 60)
